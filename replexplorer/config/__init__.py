@@ -1,0 +1,1 @@
+"""The edges of the program that a user writes: configuration, themes, keys, JSON shapes."""

@@ -1,0 +1,1 @@
+"""The rules, as pure functions over data: no clock, no I/O, no environment."""

@@ -1,0 +1,206 @@
+"""What is known at one moment: the immutable picture that the screen draws from.
+
+Law: an unknown figure is None and is drawn as unknown; it is never zero and never failed.
+Times named `at_s` are seconds on the session's monotonic clock, `*_ms` milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replexplorer.core.knobs import KnobName, Value
+
+
+class ProtectionState(StrEnum):
+    """Whether the next commit is safe on a replica (INTERFACE.md, `protection.state`)."""
+
+    PROTECTED = "protected"
+    ARMED = "armed"
+    OFF = "off"
+    BLOCKED = "blocked"
+    DEGRADED = "degraded"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """The protection state with the evidence for it."""
+
+    state: ProtectionState
+    requested: bool
+    """Somebody asked for semi-sync."""
+    operational: bool | None = None
+    """The source's own `status`."""
+    replicas_acking: int | None = None
+    replicas_required: int | None = None
+    wait_point: str | None = None
+    timeout_ms: int | None = None
+    fallbacks: int | None = None
+    """Silent falls back to async by timeout since server start."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One server, as far as it is known."""
+
+    name: str
+    role: str
+    """`primary` or `replica`."""
+    reachable: bool
+    host: str | None = None
+    port: int | None = None
+    published_port: int | None = None
+    path: str | None = None
+    """`direct` (the container's own address) or `published` (through Docker's proxy)."""
+    flavor: str | None = None
+    version: str | None = None
+    server_uuid: str | None = None
+    gtid_executed: str | None = None
+    io_thread: str | None = None
+    """on, off, connecting, error; None for a primary."""
+    sql_thread: str | None = None
+    lag_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """The link between the primary and one replica: asked, installed and measured."""
+
+    replica: str
+    backend: str | None = None
+    """`netem` or `nfqueue`."""
+    rtt_asked_ms: float | None = None
+    rtt_installed_ms: float | None = None
+    """What the agents have in force: both delays plus the base."""
+    rtt_measured_ms: float | None = None
+    """Median of the last 5 probes sent after the last change; None when none answered."""
+    rtt_base_ms: float | None = None
+    dropped: int | None = None
+    fault: str | None = None
+    """What is wrong with the link, in words; None while it does what was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnobView:
+    """One knob on one node: requested and effective."""
+
+    name: KnobName
+    requested: Value
+    effective: Value | None
+    """What the server, the agents or the load really have; None when unknown."""
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadView:
+    """The background load at this moment; latencies are of the last interval."""
+
+    clients: int
+    connected: int
+    workload: str
+    tps: float | None
+    n: int = 0
+    """Commits in the interval."""
+    mean_ms: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+    errors: int = 0
+    unknown: int = 0
+    reconnects: int = 0
+    """Counts within the interval."""
+    cpu_percent: float | None = None
+    limited: str | None = None
+    """In words, when the generator and not the server is the limit."""
+    state: str = "running"
+    """running, stopped, preparing, waiting (the primary is away), viewer (another app drives)."""
+    driver: str | None = None
+    """Who drives the load when it is not us: `name (pid N)`."""
+    fault: str | None = None
+    """The last error in one line, while it lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The k=1 bound of TPS with its terms (DOMAIN.md section 5): clients / (rtt + local)."""
+
+    tps: float
+    clients: int
+    rtt_ms: float
+    local_ms: float
+    """Execute and fsync time of one commit, from the measured async mean; 0 when none was seen."""
+
+
+class Severity(StrEnum):
+    """How an event is marked in the log."""
+
+    INFO = "info"
+    MARK = "mark"
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fact that happened, for the log; with a number it is a mark on both charts as well."""
+
+    at_s: float
+    wall_s: float
+    """Seconds since 1970, UTC."""
+    severity: Severity
+    text: str
+    mark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What one change did: the figures before it and since."""
+
+    number: int
+    at_s: float
+    title: str
+    """`rtt 20 -> 85 ms`, `baseline`."""
+    before_tps: float | None
+    after_tps: float | None
+    delta_percent: float | None = None
+    ci_percent: float | None = None
+    """Half width of the 95 % confidence interval of the difference; None: still measuring."""
+    verdict: str = "measuring"
+    """measuring, faster, slower, no difference shown."""
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    n: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Everything that the screen needs, twice a second."""
+
+    at_s: float
+    wall_s: float
+    stack: str
+    state: str
+    """starting, up, partial, down."""
+    nodes: tuple[NodeView, ...] = ()
+    protection: Protection = field(default_factory=lambda: Protection(ProtectionState.DOWN, requested=False))
+    links: tuple[LinkView, ...] = ()
+    load: LoadView | None = None
+    knobs: Mapping[KnobName, KnobView] = field(default_factory=dict)
+    """Only knobs that this stack's servers have, in catalogue order."""
+    ceiling: Ceiling | None = None
+    epochs: tuple[Epoch, ...] = ()
+    """Newest last."""
+    events: tuple[Event, ...] = ()
+    """Those that happened since the tick before, oldest first."""
+    viewer: bool = False
+    """Another driver holds the load; the charts come from the server's counters."""
+
+    @property
+    def rtt(self) -> LinkView | None:
+        """The link that the header shows: the slowest one asked."""
+        return max(self.links, key=lambda link: link.rtt_asked_ms or 0.0, default=None)

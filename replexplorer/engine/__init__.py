@@ -1,0 +1,1 @@
+"""The asyncio machinery over the ports: session, poller, apply, labs."""

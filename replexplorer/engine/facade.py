@@ -1,0 +1,107 @@
+"""What one can do with a stack: the one surface behind the dashboard, the verbs and the labs.
+
+`session.Session` is it on live servers; a replayer is it over a recording; tests use a fake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from replexplorer.core.knobs import Assignment, KnobName, Value
+from replexplorer.core.tick import Tick
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A step of long work, for a line on stderr or the start-up screen."""
+
+    text: str
+    """What is being done now, in the present tense: `building the MySQL image`."""
+    done: float | None = None
+    """0..1 when it can be told."""
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One knob that a `set` turned."""
+
+    name: KnobName
+    before: Value | None
+    requested: Value
+    effective: Value | None
+    took_ms: float
+    statements: tuple[str, ...] = ()
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetResult:
+    """What a `set`, `reset` or `undo` did."""
+
+    changed: tuple[Changed, ...]
+    warnings: tuple[str, ...] = ()
+    rolled_back: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a value would do, told before it is applied; computed from what is known, no I/O."""
+
+    statements: tuple[str, ...]
+    """As they would run, each with its node's name when it is not the primary's."""
+    undo: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class Facade(Protocol):
+    """A stack that can be watched and turned."""
+
+    async def start(self, progress: ProgressCallback) -> None:
+        """Bring the stack up or attach to it, and start the load; raise ReplexplorerError."""
+        ...
+
+    def ticks(self) -> AsyncIterator[Tick]:
+        """The picture, twice a second, until `close`; a slow reader skips, it never queues."""
+        ...
+
+    def parse(self, text: str) -> Assignment:
+        """`KEY[@NODE]=VALUE` checked against this stack; raise UsageError in one line."""
+        ...
+
+    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+        """What `set` would run and warn of."""
+        ...
+
+    async def set(self, assignments: Sequence[Assignment], *, dry_run: bool = False) -> SetResult:
+        """Turn knobs in the safe order and wait until they are effective, or roll back and raise."""
+        ...
+
+    async def reset(self) -> SetResult:
+        """All knobs to their defaults."""
+        ...
+
+    async def undo(self) -> SetResult:
+        """Take the last `set`, `reset` or `undo` back; raise UsageError when there is none."""
+        ...
+
+    async def toggle_load(self) -> bool:
+        """Stop or start the background load; answers whether it runs now."""
+        ...
+
+    async def mark(self, text: str) -> None:
+        """Put a numbered mark of the operator's own on the charts and into the log."""
+        ...
+
+    async def repair(self, progress: ProgressCallback) -> None:
+        """Bring dead nodes back and re-apply what was requested."""
+        ...
+
+    async def close(self) -> str:
+        """Stop the load and disconnect; answers in one line what is left behind."""
+        ...

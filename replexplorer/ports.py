@@ -1,0 +1,288 @@
+"""What the engine needs from the outside, as protocols; the adapters are these.
+
+Every call may raise a ReplexplorerError and nothing else that a caller has to know. A cancelled
+call leaves the old state or the new one, never a half one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from replexplorer.core.interval import Interval
+
+Row = Mapping[str, Any]
+"""A result row by column name; text is str, numbers are int, float or Decimal."""
+
+
+class Clock(Protocol):
+    """Time, so that tests can own it."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back (CLOCK_MONOTONIC: the same in all processes of a host)."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since 1970, UTC."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class Sql(Protocol):
+    """One control connection to one server; it reconnects when a call finds it lost.
+
+    Calls queue on a lock. A statement's error is ServerRefused with MySQL's number; a lost or
+    refused connection is ServerUnreachable. `deadline_s` bounds the call; past it, or when the
+    call is cancelled, the connection is closed and the next call opens a new one.
+    """
+
+    node: str
+
+    async def query(
+        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
+    ) -> Sequence[Row]:
+        """Run a statement and answer its rows (none for a statement without a result)."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connection; a later call opens it again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """Where one node's server is, as Docker tells."""
+
+    name: str
+    """`primary`, `replica`, `replica2`, ..."""
+    role: str
+    """`primary` or `replica`."""
+    server_running: bool
+    """Its mysqld container runs."""
+    sidecar_running: bool
+    address: str | None
+    """The container's own IPv4 address in the stack's network."""
+    published_port: int | None
+    """Port on 127.0.0.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Names and passwords of one stack's accounts; `repr` and `str` hide the passwords."""
+
+    control_user: str
+    control_password: str
+    """The app's own account on every node: all privileges that the engine needs."""
+    dsn_user: str
+    dsn_password: str
+    """The account that `dsn` hands out and that the load uses."""
+
+    def __repr__(self) -> str:
+        """Names only."""
+        return f"Credentials({self.control_user!r}, {self.dsn_user!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What `up` was asked for; None keeps what a live stack has."""
+
+    replicas: int | None = None
+    image: str | None = None
+
+
+Report = Callable[[str, float | None], None]
+"""Progress of long work: what is done now, and 0..1 when it can be told."""
+
+
+class Stack(Protocol):
+    """The containers, networks and volumes of one stack."""
+
+    name: str
+
+    async def nodes(self) -> Sequence[NodeAddress]:
+        """The nodes in order, primary first; empty when there is no such stack."""
+        ...
+
+    async def up(self, options: UpOptions, report: Report) -> bool:
+        """Build images if missing, create or repair until every container runs; idempotent.
+
+        Answers whether the stack was created by this call. Does not wait for the servers.
+        """
+        ...
+
+    async def down(self) -> int:
+        """Remove all that carries this stack's label; answers how many things went."""
+        ...
+
+    async def credentials(self) -> Credentials:
+        """The stack's accounts; StackUnavailable when the file is lost or another user's."""
+        ...
+
+    async def footprint_bytes(self) -> int | None:
+        """Bytes in the stack's volumes; None when the daemon does not tell."""
+        ...
+
+    async def open_bridge(self, node: str) -> Bridge:
+        """A long-lived exec into that node's sidecar."""
+        ...
+
+
+class Bridge(Protocol):
+    """Lines of text to and from a process in a container."""
+
+    async def send(self, line: str) -> None:
+        """One line, without its newline."""
+        ...
+
+    def lines(self) -> AsyncIterator[str]:
+        """Lines as they come, until the other side ends."""
+        ...
+
+    async def close(self) -> None:
+        """End the process's stdin, which ends it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """What one agent knows of its egress towards one peer, and of its probe of that peer."""
+
+    peer: str
+    """The peer's node name."""
+    backend: str | None
+    backend_reason: str
+    """Why this backend: `kernel netem answers`, `kernel has no netem: ...`."""
+    delay_ms: float
+    """One-way delay in force on this side's egress."""
+    base_ms: float | None
+    """Round trip of the bare path, measured before any delay; None until measured."""
+    overhead_ms: float
+    """What this agent's own queue adds to a delayed packet, one way; already taken off the delay."""
+    measured_ms: float | None
+    """Median of the last 5 answered probes sent after the last change; None when none answered."""
+    probes: int
+    """Answered probes sent since the last change."""
+    lost: int
+    """Unanswered probes since the last change."""
+    dropped: int
+    """Packets that the queue or the qdisc dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who drives the stack's load."""
+
+    holder: str
+    """`tui`, `load`, `lab tour`, ..."""
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The requested values, kept by the primary's agent."""
+
+    version: int
+    """Grows by one at each write; 0 when nothing was ever written."""
+    content: Mapping[str, Any]
+
+
+class Agent(Protocol):
+    """The agent in one node's sidecar; it reconnects its bridge when a call finds it gone."""
+
+    node: str
+
+    async def link(self, peer: str) -> LinkState:
+        """The state of the link to a peer."""
+        ...
+
+    async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
+        """Delay this side's egress to the peer by `delay_ms` one way; 0 removes the rule.
+
+        Returns when the rule is in force; the probe's window starts afresh.
+        """
+        ...
+
+    async def watch(self, peer: str, address: str) -> LinkState:
+        """Probe the peer from now on; measures the base path first when no delay is in force."""
+        ...
+
+    async def document(self) -> Document:
+        """The requested document (primary's agent only)."""
+        ...
+
+    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """Compare and set; None when somebody else wrote meanwhile."""
+        ...
+
+    async def take_lease(self, holder: str, *, beside: bool = False) -> Lease | None:
+        """Take the driver's lease; None when it is ours now, else the holder that has it."""
+        ...
+
+    async def lease(self) -> Lease | None:
+        """Who drives now."""
+        ...
+
+    async def release_lease(self) -> None:
+        """Give it back; nothing when it is not ours."""
+        ...
+
+    async def health(self) -> Mapping[str, Any]:
+        """Backend, CPU seconds, packets, packets of clients under the rule, disk facts."""
+        ...
+
+    async def close(self) -> None:
+        """End the bridge; the lease goes with it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTarget:
+    """Where the load connects, and as whom."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    path: str
+    """`direct` or `published`, for the report."""
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"LoadTarget({self.host!r}, {self.port}, {self.user!r}, {self.path!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """What the load shall do; each field can change while it runs."""
+
+    clients: int
+    workload: str
+    table_size: int = 10_000
+    fresh_sessions: int = 0
+    """Raise it by one to make every client reconnect (a session-scoped variable changed)."""
+
+
+class LoadProcess(Protocol):
+    """The load's own process."""
+
+    async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
+        """Start the process, prepare the table, begin; returns when the first client commits or
+        at once when 0 clients are asked; raises ReplexplorerError when the table cannot be prepared."""
+        ...
+
+    async def change(self, settings: LoadSettings) -> None:
+        """Change the running load; clients that stay keep their connections."""
+        ...
+
+    def intervals(self) -> AsyncIterator[Interval]:
+        """An interval each `interval_s`, merged over all generator processes, until it ends."""
+        ...
+
+    async def stop(self) -> None:
+        """End it; waits for commits under way at most 1 s."""
+        ...

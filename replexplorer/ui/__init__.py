@@ -1,0 +1,1 @@
+"""The Textual dashboard: it draws ticks and calls the facade, nothing else."""
