@@ -1,0 +1,252 @@
+"""Control connections to MySQL servers: asyncmy behind `ports.Sql`.
+
+Law: one connection a server, one statement at a time. What the driver raises never leaves this
+module: a server's answer becomes ServerRefused with its number, everything else
+ServerUnreachable. After a failure or a cancel the connection is closed, never reused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from replexplorer.core.errors import ServerRefused, ServerUnreachable
+from replexplorer.ports import NodeAddress, Row
+
+CONNECT_TIMEOUT_S: Final = 2.0
+"""How long a login may take, so that a dead server is noticed soon."""
+PROBE_TIMEOUT_S: Final = 0.3
+"""How long the container's own address may take to answer a TCP connect."""
+_CLOSE_TIMEOUT_S: Final = 0.5
+
+SERVER_GONE: Final = 2006
+"""The client found the connection closed before it sent anything."""
+LOST_NUMBERS: Final = frozenset({0, 1053, 1927, 2002, 2003, SERVER_GONE, 2013, 2014, 2055, 3169, 4031})
+"""Error numbers after which the connection is gone: the client library's own (2xxx), shutdown in
+progress (1053), killed (1927 MariaDB, 3169 MySQL) and disconnected for idleness (4031)."""
+
+
+class Address(NamedTuple):
+    """Where a server answers."""
+
+    host: str
+    port: int
+    path: str
+    """`direct` (the container's own address) or `published` (127.0.0.1, through Docker)."""
+
+
+Locate = Callable[[], Awaitable[Address]]
+"""Finds the server anew before each login; may raise ReplexplorerError."""
+
+
+async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT_S) -> Address:
+    """Where to connect to this node: its own address where the host reaches it, else published.
+
+    A refused connect at its own address may be the server being away or a router that knows no
+    such host: then the published port is taken only if a server greets there.
+    Raises ServerUnreachable when the node has neither.
+    """
+    direct = None if node.address is None else Address(node.address, 3306, "direct")
+    published = (
+        None if node.published_port is None else Address("127.0.0.1", node.published_port, "published")
+    )
+    if direct is None or published is None:
+        if only := direct or published:
+            return only
+        raise ServerUnreachable(f"{node.name} has no address", "replexplorer up")
+    try:
+        await _reach(direct, timeout_s)
+    except ConnectionRefusedError:
+        return published if await _is_greeted(published, timeout_s) else direct
+    except OSError:  # a timeout is one too
+        return published
+    return direct
+
+
+async def _reach(address: Address, timeout_s: float, greeting_bytes: int = 0) -> None:
+    """Open a TCP connection, read so many bytes, close; raises OSError or IncompleteReadError."""
+    async with asyncio.timeout(timeout_s):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        try:
+            await reader.readexactly(greeting_bytes)
+        finally:
+            writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def _is_greeted(address: Address, timeout_s: float) -> bool:
+    """Whether a server speaks first at this address, as MySQL does."""
+    try:
+        await _reach(address, timeout_s, greeting_bytes=1)
+    except (OSError, EOFError):  # Docker's proxy accepts and closes when nobody is behind it
+        return False
+    return True
+
+
+class ControlConnection:
+    """One control connection to one server (`ports.Sql`); it logs in at the first call."""
+
+    def __init__(
+        self,
+        node: str,
+        locate: Locate,
+        user: str,
+        password: str,
+        *,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        self.node = node
+        self.address: Address | None = None
+        """Where the last login went; None before the first."""
+        self._locate = locate
+        self._user = user
+        self._password = password
+        self._connect_timeout_s = connect_timeout_s
+        self._lock = asyncio.Lock()
+        self._connection: Any = None
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"ControlConnection({self.node!r}, {self._user!r}, {self.address!r})"
+
+    async def query(
+        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
+    ) -> Sequence[Row]:
+        """Run a statement and answer its rows; see `ports.Sql`.
+
+        A connection that was closed while idle (the server restarted) is opened again and the
+        statement sent once; one lost after sending is ServerUnreachable, its outcome unknown.
+        """
+        try:
+            async with asyncio.timeout(deadline_s), self._lock:
+                return await self._run(statement, args)
+        except TimeoutError:
+            raise ServerUnreachable(f"{self.node} did not answer within {deadline_s:g} s") from None
+
+    async def _run(self, statement: str, args: Sequence[Any]) -> Sequence[Row]:
+        """Run a statement under the lock."""
+        from asyncmy.errors import MySQLError
+
+        for attempt in (1, 2):
+            if self._connection is None:
+                self._connection = await self._log_in()
+            connection = self._connection
+            try:
+                async with connection.cursor() as cursor:
+                    await cursor.execute(statement, tuple(args) or None)
+                    rows = await cursor.fetchall() if cursor.description else ()
+                return [_with_text(row) for row in rows]
+            except MySQLError as error:
+                number = error_number(error)
+                if number not in LOST_NUMBERS:
+                    raise ServerRefused(number, f"{self.node}: {number} {error_text(error)}") from None
+                self._drop(connection)
+                if number != SERVER_GONE or attempt == 2:
+                    raise ServerUnreachable(f"{self.node}: the connection was lost") from None
+            except BaseException as error:
+                self._drop(connection)
+                if isinstance(error, OSError | RuntimeError) and not isinstance(error, TimeoutError):
+                    raise ServerUnreachable(f"{self.node}: the connection was lost ({error})") from None
+                raise
+        raise AssertionError("unreachable")
+
+    async def _log_in(self) -> Any:
+        """A new connection; raises ServerUnreachable."""
+        address = await self._locate()
+        self.address = address
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                return await log_in(address.host, address.port, self._user, self._password, as_dicts=True)
+        except TimeoutError:
+            where = f"{address.host}:{address.port}"
+            raise ServerUnreachable(
+                f"{self.node} did not accept a login at {where} within {self._connect_timeout_s:g} s"
+            ) from None
+        except ServerRefused as refused:
+            raise ServerUnreachable(f"{self.node} refused the login: {refused.message}") from None
+        except ServerUnreachable as gone:
+            raise ServerUnreachable(f"{self.node}: {gone.message}") from None
+
+    def _drop(self, connection: Any) -> None:
+        """Close without a word: the stream is in an unknown state."""
+        connection.close()
+        if self._connection is connection:
+            self._connection = None
+
+    async def close(self) -> None:
+        """Close the connection, also under a call that waits; a later call opens it again."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._lock.locked():
+            connection.close()
+            return
+        await close_politely(connection)
+
+
+async def log_in(
+    host: str, port: int, user: str, password: str, *, database: str | None = None, as_dicts: bool = False
+) -> Any:
+    """An asyncmy connection in autocommit mode, without TLS.
+
+    Raises ServerRefused with the server's number (1045 wrong password, 1040 too many
+    connections, 1049 no such database), ServerUnreachable for everything else. The caller bounds
+    the time. caching_sha2_password falls back to RSA when the server's cache is cold.
+    """
+    import asyncmy
+    from asyncmy.cursors import Cursor, DictCursor
+    from asyncmy.errors import MySQLError
+
+    try:
+        return await asyncmy.connect(
+            host=host,
+            port=port,
+            user=user,
+            password=password,
+            database=database,
+            autocommit=True,
+            cursor_cls=DictCursor if as_dicts else Cursor,
+            program_name="replexplorer",
+        )
+    except MySQLError as error:
+        number = error_number(error)
+        if number in LOST_NUMBERS:
+            raise ServerUnreachable(f"no MySQL server answers at {host}:{port}") from None
+        raise ServerRefused(number, f"{number} {error_text(error)}") from None
+    except TimeoutError:
+        raise
+    except (OSError, RuntimeError, ValueError, IndexError) as error:
+        # A port that speaks something else ends in the driver's parser.
+        raise ServerUnreachable(f"no MySQL server answers at {host}:{port} ({error})") from None
+
+
+async def close_politely(connection: Any) -> None:
+    """Say goodbye to the server and close; never raises, never waits long."""
+    from asyncmy.errors import MySQLError
+
+    with contextlib.suppress(MySQLError, OSError, RuntimeError, TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await connection.ensure_closed()
+    connection.close()
+
+
+def error_number(error: BaseException) -> int:
+    """MySQL's number of a driver error; 0 when it carries none, as for a broken packet stream."""
+    number = error.args[0] if error.args else 0
+    return number if isinstance(number, int) else 0
+
+
+def error_text(error: BaseException) -> str:
+    """The server's words in one line."""
+    return " ".join(str(error.args[-1]).split()) if error.args else type(error).__name__
+
+
+def _with_text(row: Mapping[str, Any]) -> Row:
+    """The row with binary strings (as in some performance_schema tables) read as text."""
+    return {
+        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        for name, value in row.items()
+    }
