@@ -1,0 +1,234 @@
+"""What a chart shows, as plain values: series, marks, fault windows, labels and the page of time.
+
+Law: an unknown value is None and becomes a gap, never a zero; all times are seconds on the
+session's clock, all of one chart's values one unit. Nothing here knows a terminal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+Points = Sequence[tuple[float, float | None]]
+"""(at_s, value), in time order; None is a gap."""
+
+PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+"""Lengths of the page, what `+` and `-` walk through."""
+DEFAULT_PAGE_S: Final = 120.0
+"""Length of the page at start."""
+_AUTO_LOG_RATIO: Final = 30.0
+_CEILING_IN_VIEW: Final = 4.0
+
+
+class Stroke(StrEnum):
+    """How a series is drawn."""
+
+    LINE = "line"
+    """Points joined, broken at gaps."""
+    DOTS = "dots"
+    """Each point on its own."""
+    DASHES = "dashes"
+    """A level, dashed under everything else, that runs on to its label."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSeries:
+    """One series with the words that stand beside its end."""
+
+    points: Points
+    token: str
+    """Theme token of its colour, e.g. `p50`."""
+    label: str = ""
+    """Gutter text, e.g. `528 now`; empty: no label."""
+    stroke: Stroke = Stroke.LINE
+    fill: str = ""
+    """Theme token of the tint under the line; empty: none."""
+    strong: bool = False
+    """The label is bold."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartMark:
+    """A numbered change: a dashed vertical line with its digit."""
+
+    at_s: float
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultWindow:
+    """A span of time under a fault, tinted, with its word inside or beside."""
+
+    start_s: float
+    end_s: float | None
+    """None while it lasts."""
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChartModel:
+    """Everything one chart draws; equal models are the same picture."""
+
+    title: str
+    start_s: float
+    """Left edge of the page."""
+    end_s: float
+    """Right edge of the page."""
+    subtitle: str = ""
+    """Unit and scale, after the title."""
+    note: str = ""
+    """Text at the right of the title's rule, e.g. the ceiling's formula."""
+    note_token: str = "muted"
+    """Theme token of the note."""
+    origin_s: float = 0.0
+    """When elapsed time began: tick labels count from here."""
+    series: tuple[ChartSeries, ...] = ()
+    """In drawing order: where two meet in a cell, the later one colours it."""
+    marks: tuple[ChartMark, ...] = ()
+    windows: tuple[FaultWindow, ...] = ()
+    log: bool = False
+    """Values on a logarithmic axis."""
+    empty: str = "waiting for the first sample"
+    """Shown while no series has a value."""
+
+    @property
+    def has_values(self) -> bool:
+        """Whether any series has anything to draw."""
+        return any(value is not None for one in self.series for _, value in one.points)
+
+
+def zoomed(length_s: float, steps: int) -> float:
+    """The page length `steps` further along `PAGE_LENGTHS_S` (negative: shorter), held at both ends."""
+    nearest = min(range(len(PAGE_LENGTHS_S)), key=lambda at: abs(PAGE_LENGTHS_S[at] - length_s))
+    return PAGE_LENGTHS_S[max(0, min(len(PAGE_LENGTHS_S) - 1, nearest + steps))]
+
+
+def figure_text(value: float | None) -> str:
+    """A figure in at most five characters: `0.0`, `8.7`, `529`, `16.1k`; `-` when unknown."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    for limit, divisor, suffix in (
+        (9.95, 1.0, ""),
+        (999.5, 1.0, ""),
+        (999_500.0, 1e3, "k"),
+        (math.inf, 1e6, "M"),
+    ):
+        if abs(value) < limit:
+            scaled = value / divisor
+            digits = 0 if (limit == 999.5 or abs(scaled) >= 99.95) else 1
+            return f"{scaled:.{digits}f}{suffix}"
+    return "-"
+
+
+def tps_model(
+    tps: Points,
+    ceiling: Points,
+    *,
+    page: tuple[float, float],
+    origin_s: float = 0.0,
+    marks: Iterable[ChartMark] = (),
+    windows: Iterable[FaultWindow] = (),
+    formula: str = "",
+    ceiling_word: str = "ceil",
+    log: bool | None = None,
+) -> ChartModel:
+    """The TPS chart: the line with its tint, the dashed ceiling, both labelled.
+
+    `log=None` picks the logarithmic axis when the values of the page span more than a factor of 30.
+    """
+    shown, shown_ceiling = in_page(tps, page), in_page(ceiling, page)
+    now, bound = _last(shown), _last(shown_ceiling)
+    chosen = _spans_decades(shown) if log is None else log
+    series = [
+        ChartSeries(
+            shown_ceiling,
+            "ceiling",
+            f"{figure_text(bound)} {ceiling_word}" if bound is not None else "",
+            Stroke.DASHES,
+        ),
+        ChartSeries(shown, "tps", f"{figure_text(now)} now" if shown else "", fill="tpsfill", strong=True),
+    ]
+    return ChartModel(
+        title="TPS",
+        subtitle="commits/s, log" if chosen else "commits/s",
+        note=formula,
+        note_token="ceiling",
+        start_s=page[0],
+        end_s=page[1],
+        origin_s=origin_s,
+        series=tuple(series),
+        marks=tuple(marks),
+        windows=tuple(windows),
+        log=chosen,
+    )
+
+
+def latency_model(
+    p50: Points,
+    p95: Points,
+    p99: Points,
+    maximum: Points,
+    *,
+    page: tuple[float, float],
+    origin_s: float = 0.0,
+    marks: Iterable[ChartMark] = (),
+    windows: Iterable[FaultWindow] = (),
+) -> ChartModel:
+    """The latency chart in milliseconds: three percentile lines and dots for the slowest commit."""
+
+    def one(points: Points, token: str, stroke: Stroke = Stroke.LINE) -> ChartSeries:
+        shown = in_page(points, page)
+        last = _last(shown)
+        label = f"{token} {figure_text(last)}" if last is not None else ""
+        return ChartSeries(shown, token, label, stroke, strong=token == "p50")
+
+    return ChartModel(
+        title="Latency",
+        subtitle="ms per commit, log",
+        note="p50 · p95 · p99 lines, max dots",
+        start_s=page[0],
+        end_s=page[1],
+        origin_s=origin_s,
+        series=(one(maximum, "max", Stroke.DOTS), one(p99, "p99"), one(p95, "p95"), one(p50, "p50")),
+        marks=tuple(marks),
+        windows=tuple(windows),
+        log=True,
+    )
+
+
+def in_page(points: Points, page: tuple[float, float]) -> tuple[tuple[float, float | None], ...]:
+    """The points inside the page."""
+    start_s, end_s = page
+    return tuple(point for point in points if start_s <= point[0] <= end_s)
+
+
+def value_range(model: ChartModel) -> tuple[float, float] | None:
+    """Least and greatest finite value to fit; a ceiling far above the data is left out of view."""
+    values = [
+        value for one in model.series if one.stroke is not Stroke.DASHES for value in _finite(one.points)
+    ]
+    bounds = [value for one in model.series if one.stroke is Stroke.DASHES for value in _finite(one.points)]
+    if not values:
+        return (min(bounds), max(bounds)) if bounds else None
+    top = max(values)
+    near = [bound for bound in bounds if top <= 0 or bound <= top * _CEILING_IN_VIEW]
+    return min(values), max([top, *near])
+
+
+def _finite(points: Points) -> list[float]:
+    """Values that can be drawn."""
+    return [value for _, value in points if value is not None and math.isfinite(value)]
+
+
+def _last(points: Points) -> float | None:
+    """The newest value, None when the newest point is a gap."""
+    return points[-1][1] if points else None
+
+
+def _spans_decades(points: Points) -> bool:
+    """Whether a linear axis would flatten the small values."""
+    positive = [value for value in _finite(points) if value > 0]
+    return bool(positive) and max(positive) / min(positive) > _AUTO_LOG_RATIO
