@@ -1,0 +1,7 @@
+"""`python -m replexplorer`."""
+
+import sys
+
+from replexplorer.cli import main
+
+sys.exit(main())

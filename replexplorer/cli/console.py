@@ -1,0 +1,140 @@
+"""Where a verb writes: data to stdout, narration and progress to stderr, never mixed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from replexplorer.core.errors import ReplexplorerError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_ERASE_LINE = "\r\x1b[K"
+
+
+class Console:
+    """The two streams of a verb; `json` promises that stdout gets exactly one document."""
+
+    def __init__(
+        self,
+        *,
+        json: bool = False,
+        verbose: bool = False,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+    ) -> None:
+        self.json = json
+        self.verbose = verbose
+        self._out = out
+        self._err = err
+        self._progress = ""
+
+    @property
+    def out(self) -> TextIO:
+        """Data."""
+        return self._out or sys.stdout
+
+    @property
+    def err(self) -> TextIO:
+        """Narration."""
+        return self._err or sys.stderr
+
+    def print(self, text: str = "") -> None:
+        """A line of data."""
+        self._end_progress()
+        self.out.write(text + "\n")
+        self.out.flush()
+
+    def document(self, document: BaseModel | dict[str, Any] | list[Any]) -> None:
+        """The one JSON document of a verb with --json."""
+        from replexplorer.config.shapes import to_json
+
+        self.print(to_json(document))
+
+    def narrate(self, text: str) -> None:
+        """A line for the person who watches."""
+        self._end_progress()
+        self._to_err(text + "\n")
+
+    def warn(self, text: str) -> None:
+        """A warning, which changes no exit code."""
+        self.narrate(f"warning: {text}")
+
+    def progress(self, text: str, done: float | None = None) -> None:
+        """What is being done now: one line that is rewritten on a terminal, else a line a step."""
+        if self._is_terminal():
+            percent = f" {done:4.0%}" if done is not None else ""
+            self._to_err(f"{_ERASE_LINE}{_clip(text + percent, self._columns())}")
+        elif text != self._progress:
+            self._to_err(text + "\n")
+        self._progress = text
+
+    def fail(self, error: ReplexplorerError) -> None:
+        """The one line of an error, and the error document where JSON was promised."""
+        self.narrate(f"replexplorer: {' '.join(str(error).split())}")
+        if self.json:
+            self.print(_error_document(error))
+
+    def traceback(self) -> None:
+        """The traceback of the exception being handled; only when the user asked for it."""
+        import traceback
+
+        self._end_progress()
+        traceback.print_exc(file=self.err)
+
+    def _end_progress(self) -> None:
+        if self._progress and self._is_terminal():
+            self._to_err(_ERASE_LINE)
+        self._progress = ""
+
+    def _to_err(self, text: str) -> None:
+        try:
+            self.err.write(text)
+            self.err.flush()
+        except BrokenPipeError:
+            self._err = io.StringIO()
+
+    def _is_terminal(self) -> bool:
+        return self.err.isatty()
+
+    def _columns(self) -> int:
+        import shutil
+
+        return shutil.get_terminal_size().columns
+
+
+def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Sequence[int] = ()) -> str:
+    """Columns two spaces apart; `right` names the columns of numbers."""
+    lines = [list(headings), *map(list, rows)] if headings else [list(row) for row in rows]
+    if not lines:
+        return ""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A figure with its digits; an unknown one is a dash, never zero."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _error_document(error: ReplexplorerError) -> str:
+    import json
+
+    detail = {"code": error.code, "message": error.message, "hint": error.hint}
+    document: dict[str, Any] = {"error": detail}
+    if getattr(error, "rolled_back", False):
+        document |= {"changed": [], "warnings": [], "rolled_back": True}
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _clip(text: str, columns: int) -> str:
+    return text if len(text) < columns else text[: max(columns - 2, 0)] + "…"

@@ -1,0 +1,101 @@
+"""One run of the program: parse, dispatch, and turn every failure into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from replexplorer.cli import arguments
+from replexplorer.cli.console import Console
+from replexplorer.core.errors import ReplexplorerError, UsageError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+PIPE_CLOSED = 141
+"""Exit code when the reader of stdout has gone, as the shell's own tools have it."""
+
+
+class Call(NamedTuple):
+    """What a verb is given."""
+
+    args: argparse.Namespace
+    console: Console
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """Run one verb and answer the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    console = Console(json="--json" in words, verbose=_wants_tracebacks(words))
+    try:
+        code = _dispatch(words, console)
+        sys.stdout.flush()
+    except SystemExit as exit_request:
+        return _after_help(exit_request)
+    except KeyboardInterrupt:
+        console.narrate("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return PIPE_CLOSED
+    except ReplexplorerError as error:
+        return _fail(console, error)
+    except Exception as error:
+        if console.verbose:
+            console.traceback()
+        return _fail(console, _unexpected(error))
+    return code
+
+
+def _dispatch(words: Sequence[str], console: Console) -> int:
+    args = arguments.parse(words)
+    if args.verb is None:
+        if not sys.stdout.isatty() or not sys.stdin.isatty():
+            raise UsageError("the dashboard needs a terminal", "without one, run `replexplorer lab run tour`")
+        target = "dashboard:run"
+    else:
+        target = args.target
+    module, _, name = target.partition(":")
+    verb = cast("Callable[[Call], int]", getattr(importlib.import_module(f"replexplorer.cli.{module}"), name))
+    return verb(Call(args, console))
+
+
+def _wants_tracebacks(words: Sequence[str]) -> bool:
+    return "-v" in words or "--verbose" in words or bool(os.environ.get("REPLEXPLORER_DEBUG"))
+
+
+def _unexpected(error: Exception) -> ReplexplorerError:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return ReplexplorerError(f"{where}{error.strerror}", "run again with -v to see where")
+    text = " ".join(str(error).split())[:200]
+    return ReplexplorerError(
+        f"unexpected {type(error).__name__}: {text}" if text else f"unexpected {type(error).__name__}",
+        "run again with -v for the traceback and report it",
+    )
+
+
+def _fail(console: Console, error: ReplexplorerError) -> int:
+    try:
+        console.fail(error)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+    return error.exit_code
+
+
+def _after_help(exit_request: SystemExit) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        return PIPE_CLOSED
+    return exit_request.code if isinstance(exit_request.code, int) else 0
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining about the closed pipe once more while it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,425 @@
+"""Every JSON shape that a verb prints, as models; `schema` prints their JSON Schema.
+
+Law: times are milliseconds unless the name says otherwise, sizes bytes, rates per second, clock
+times UTC. A figure that is not known is null. A field whose source is not built yet is null too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import models_json_schema
+
+Scalar = int | float | str
+"""A knob's value: a number in the knob's unit or a lower-case word."""
+
+
+class Shape(BaseModel):
+    """A part of a JSON document; unknown fields are refused so that code and contract stay one."""
+
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="null")
+
+
+class ErrorDetail(Shape):
+    """What went wrong, for scripts."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class ErrorDocument(Shape):
+    """What stdout carries instead of a result when a verb with --json fails."""
+
+    error: ErrorDetail
+
+
+class NodeShape(Shape):
+    """One server."""
+
+    name: str
+    role: Literal["primary", "replica"]
+    host: str | None
+    port: int | None
+    published_port: int | None
+    path: Literal["direct", "published"] | None
+    flavor: str | None
+    version: str | None
+    server_uuid: str | None
+    reachable: bool
+    gtid_executed: str | None
+    io_thread: str | None = Field(default=None, description="on, off, connecting, error; null for a primary")
+    sql_thread: str | None = None
+    lag_s: float | None = None
+
+
+class ProtectionShape(Shape):
+    """Whether the next commit is safe on a replica, with the evidence."""
+
+    state: Literal["protected", "armed", "off", "blocked", "degraded", "down"]
+    requested: bool | None
+    operational: bool | None
+    replicas_acking: int | None
+    replicas_required: int | None
+    wait_point: str | None
+    timeout_ms: int | None
+    fallbacks: int | None
+
+
+class LinkShape(Shape):
+    """The link between the primary and one replica."""
+
+    replica: str
+    backend: str | None
+    rtt_asked_ms: float | None
+    rtt_measured_ms: float | None
+    rtt_base_ms: float | None
+    jitter_ms: float | None = None
+    loss_percent: float | None = None
+    partition: str | None = None
+    dropped: int | None
+
+
+class FsyncCounts(Shape):
+    """Calls of fsync and fdatasync by kind of file."""
+
+    redo: int | None = None
+    binlog: int | None = None
+    relay: int | None = None
+    other: int | None = None
+
+
+class DiskShape(Shape):
+    """One node's disk: asked delay and what was measured."""
+
+    node: str
+    fsync_delay_ms: float | None
+    fsync_measured_ms: float | None
+    disk_probe_ms: float | None
+    fsyncs: FsyncCounts
+
+
+class StatusLoad(Shape):
+    """The background load, as the stack knows it."""
+
+    driver: str | None = Field(description="who drives it: `name (pid N)`; null when no load runs")
+    clients: int | None
+
+
+class StatusKnob(Shape):
+    """A knob in `status`: asked and in effect."""
+
+    requested: Scalar | None
+    effective: Scalar | None
+    node: str
+
+
+class Status(Shape):
+    """`status --json`."""
+
+    stack: str
+    state: Literal["starting", "up", "partial", "down"]
+    nodes: list[NodeShape]
+    protection: ProtectionShape
+    links: list[LinkShape]
+    disks: list[DiskShape]
+    load: StatusLoad
+    footprint_bytes: int | None
+    knobs: dict[str, StatusKnob]
+
+
+class GetKnob(Shape):
+    """A knob in `get`: all that the catalogue and the stack know of it."""
+
+    requested: Scalar | None
+    effective: Scalar | None
+    default: Scalar
+    min: float | int | None
+    max: float | int | None
+    unit: str | None
+    node: str
+    scope: str = Field(description="global (a server variable), link or load")
+    restart: Literal["none", "applier", "sessions"]
+    note: str | None
+    choices: list[str] | None = None
+    help: str
+
+
+GetDocument = dict[str, GetKnob]
+"""`get --json`: knobs by written name."""
+
+
+class ChangedKnob(Shape):
+    """One knob that a `set` turned."""
+
+    key: str
+    node: str
+    before: Scalar | None
+    requested: Scalar
+    effective: Scalar | None
+    took_ms: float
+    statements: list[str]
+    note: str | None = None
+
+
+class SetReport(Shape):
+    """`set --json`, and `reset` and `scene apply` with --json."""
+
+    changed: list[ChangedKnob]
+    warnings: list[str]
+    rolled_back: bool
+    dry_run: bool = False
+
+
+class RolledBack(ErrorDocument):
+    """A `set` that failed on the way: nothing is changed, and the document says so."""
+
+    changed: list[ChangedKnob] = []
+    warnings: list[str] = []
+    rolled_back: Literal[True] = True
+
+
+class Latency(Shape):
+    """A latency distribution from one merged histogram; null where no commit was counted."""
+
+    mean: float | None
+    min: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+
+class Generator(Shape):
+    """The load generator's own health."""
+
+    processes: int
+    cpu_percent: float | None
+    lateness_p99_ms: float | None
+    backlog_max: int | None = None
+    dropped: int | None = None
+    path: Literal["direct", "published"] | None
+
+
+class LoadInterval(Shape):
+    """One second of a load."""
+
+    t_s: float
+    tps: float
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    errors: int
+
+
+class LoadReport(Shape):
+    """`load --json`."""
+
+    workload: str
+    mode: Literal["closed", "open"]
+    clients: int
+    rate_asked_tps: float | None
+    duration_s: float
+    commits: int
+    errors: int
+    unknown: int
+    reconnects: int
+    tps: float
+    latency_ms: Latency
+    response_ms: Latency | None
+    generator: Generator
+    intervals: list[LoadInterval]
+
+
+class LabSource(Shape):
+    """The published experiment that a lab reruns; null fields for our own."""
+
+    title: str | None
+    author: str | None
+    url: str | None
+
+
+class Published(Shape):
+    """A published figure in its author's own unit and digits."""
+
+    value: float
+    unit: str
+
+
+class LabPhase(Shape):
+    """One phase of a lab with what was measured in it."""
+
+    name: str
+    settings: dict[str, Scalar]
+    rtt_measured_ms: float | None
+    fsync_measured_ms: float | None = None
+    disk_probe_ms: float | None = None
+    published: Published | None = None
+    ceiling_tps: float | None
+    predicted_tps: float | None = None
+    tps: float | None
+    latency_ms: Latency | None
+    protection: str | None = None
+    n: int
+
+
+class Relation(Shape):
+    """A relation that must hold, with the measured evidence."""
+
+    name: str
+    holds: bool
+    evidence: str
+
+
+class LabResult(Shape):
+    """`lab run --json`."""
+
+    lab: str
+    source: LabSource | None
+    server: str | None
+    started: str
+    phases: list[LabPhase]
+    relations: list[Relation]
+    verdict: Literal["holds", "deviates", "aborted"]
+
+
+class LabEntry(Shape):
+    """A lab in `lab list --json`."""
+
+    name: str
+    title: str
+
+
+class SceneEntry(Shape):
+    """A scene in `scene list --json`."""
+
+    name: str
+    title: str
+    origin: Literal["shipped", "user"]
+    file: str
+    knobs: dict[str, Scalar]
+    error: str | None = None
+
+
+class Check(Shape):
+    """One thing that doctor looked at."""
+
+    name: str
+    state: Literal["ok", "warning", "missing", "unknown"]
+    detail: str
+    remedy: str | None = None
+    packages: list[str] = Field(default=[], description="host packages that remedy it, by Debian's names")
+
+
+class Doctor(Shape):
+    """`doctor --json`."""
+
+    version: str
+    ready: bool = Field(description="nothing that `up` needs is missing")
+    checks: list[Check]
+
+
+class ConfigValue(Shape):
+    """One configuration key with its origin."""
+
+    value: Any
+    origin: str
+
+
+class ConfigDocument(Shape):
+    """`config --json`."""
+
+    file: str
+    file_found: bool
+    values: dict[str, ConfigValue]
+    paths: dict[str, str]
+    unknown_variables: list[str]
+
+
+class ThemeEntry(Shape):
+    """A theme in `themes --json`; a broken one has an error and is not used."""
+
+    name: str
+    dark: bool | None
+    origin: Literal["built-in", "user"]
+    file: str | None
+    error: str | None = None
+
+
+class KeyBinding(Shape):
+    """A binding in `keys --json`."""
+
+    id: str
+    keys: list[str]
+    default_keys: list[str]
+    help: str
+
+
+class Dsn(Shape):
+    """`dsn --json`."""
+
+    node: str
+    dsn: str
+    path: Literal["direct", "published"]
+
+
+DOCUMENTS: Final[dict[str, type[Shape]]] = {
+    "status": Status,
+    "get": GetKnob,
+    "set": SetReport,
+    "load": LoadReport,
+    "lab run": LabResult,
+    "lab list": LabEntry,
+    "scene list": SceneEntry,
+    "doctor": Doctor,
+    "config": ConfigDocument,
+    "themes": ThemeEntry,
+    "keys": KeyBinding,
+    "dsn": Dsn,
+    "error": ErrorDocument,
+}
+"""The shape that each verb's --json is made of."""
+
+_LISTS: Final = frozenset({"lab list", "scene list", "themes", "keys"})
+_TABLES: Final = frozenset({"get"})
+
+
+def schema() -> dict[str, Any]:
+    """One JSON Schema with a property for each verb's document and all shapes under `$defs`."""
+    references, definitions = models_json_schema(
+        [(shape, "serialization") for shape in DOCUMENTS.values()],
+        ref_template="#/$defs/{model}",
+    )
+    properties: dict[str, Any] = {}
+    for verb, shape in DOCUMENTS.items():
+        reference = references[(shape, "serialization")]
+        if verb in _LISTS:
+            properties[verb] = {"type": "array", "items": reference}
+        elif verb in _TABLES:
+            properties[verb] = {"type": "object", "additionalProperties": reference}
+        else:
+            properties[verb] = reference
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "replexplorer: the JSON document of each verb",
+        "type": "object",
+        "properties": properties,
+        "$defs": definitions.get("$defs", {}),
+    }
+
+
+def to_json(document: BaseModel | dict[str, Any] | list[Any]) -> str:
+    """One JSON document with two spaces of indentation, in the models' order."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json")
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [plain(inner) for inner in value]
+        return value
+
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
