@@ -1,430 +1,63 @@
-"""The catalogue: every setting that an operator can turn, one row a knob.
+"""Knobs by name: what is typed, what is stored and what is shown.
 
-Law: the planner, the panel, the command line, the help and the README are drawn from
-`CATALOGUE`; nothing else knows a knob's name, range, node, statement or risk. A knob whose
-backing is not built is absent. A value is a number or a lower-case word (`on`, `after_sync`);
-which of these a server has is probed (core/server.py), never guessed.
+Law: everything typed goes through `parse_assignment`, which answers in the knob's own unit and
+type or raises one line that names the value, the knob and what would be right. `format_value`
+writes what `parse_value` reads back as the same value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from decimal import Decimal
+from difflib import get_close_matches
 from typing import Final
 
-Value = int | float | str
-"""What a knob holds: a count, a duration in the knob's unit, or a lower-case word."""
-
-PRIMARY: Final = "primary"
-"""The name of the source's node."""
-
-
-class Group(StrEnum):
-    """The panel's headings, in their order."""
-
-    LINK = "link"
-    SEMI_SYNC = "semi-sync"
-    DURABILITY = "durability"
-    BINLOG = "binlog"
-    REPLICA = "replica"
-    LOAD = "load"
-
-
-class Kind(StrEnum):
-    """How a knob's value is written and checked."""
-
-    CHOICE = "choice"
-    INT = "int"
-    FLOAT = "float"
-
-
-class Place(StrEnum):
-    """Which nodes a bare key addresses."""
-
-    PRIMARY = "primary"
-    """The source: bare keys go to the primary, `key@replica` to a replica where it makes sense."""
-    REPLICAS = "replicas"
-    """Each replica has its own value: names are always `key@replica`."""
-    LOAD = "load"
-    """The background load: one value a stack."""
-
-
-class Backing(StrEnum):
-    """What carries the knob out."""
-
-    SERVER = "global"
-    """SET GLOBAL on a server."""
-    LINK = "link"
-    """The agents in the sidecars."""
-    LOAD = "load"
-    """The load's own process."""
-
-
-class Restart(StrEnum):
-    """What has to be restarted around the change, so that it takes effect."""
-
-    NONE = "none"
-    APPLIER = "applier"
-    """STOP/START REPLICA SQL_THREAD on that replica."""
-    SESSIONS = "sessions"
-    """New sessions of the load: the variable is copied into a session when it begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """One row of the catalogue."""
-
-    key: str
-    """The name that is typed: the server's own variable name where it has one."""
-    label: str
-    """At most 15 characters, for the panel."""
-    group: Group
-    kind: Kind
-    place: Place
-    backing: Backing
-    default: Value
-    help: str
-    """One sentence: what it does."""
-    unit: str = ""
-    """Unit of the value: `ms`, `us`, `s`, `commits`, `clients`; empty for words and plain counts."""
-    choices: tuple[str, ...] = ()
-    """The words of a CHOICE, in ladder order."""
-    minimum: float | None = None
-    maximum: float | None = None
-    ladder: tuple[Value, ...] = ()
-    """The values that the arrow keys walk through; a CHOICE walks its choices."""
-    restart: Restart = Restart.NONE
-    risk: str = ""
-    """What can be lost while the value is not the default; empty when nothing."""
-    variables: tuple[str, ...] = ()
-    """Server variables that carry it, newest name first; the server has one of them or lacks the knob."""
-    aliases: tuple[str, ...] = ()
-    """Other names that are accepted on input."""
-    extra_nodes: bool = False
-    """A PRIMARY knob that a replica has as well (`key@replica`)."""
-
-    @property
-    def steps(self) -> tuple[Value, ...]:
-        """The values that the arrow keys walk through, in order."""
-        return self.ladder or self.choices
-
-
-ON_OFF: Final = ("off", "on")
-
-
-def _semi_sync_names(suffix: str, *, maria: str = "") -> tuple[str, ...]:
-    """Both generations of a source-side semi-sync variable (DOMAIN.md section 1.1)."""
-    old = maria or suffix
-    return (f"rpl_semi_sync_source_{suffix}", f"rpl_semi_sync_master_{old}")
-
-
-CATALOGUE: Final[tuple[Knob, ...]] = (
-    Knob(
-        "rtt",
-        "rtt",
-        Group.LINK,
-        Kind.FLOAT,
-        Place.REPLICAS,
-        Backing.LINK,
-        0.0,
-        "Total round-trip time between the primary and this replica; clients are not slowed.",
-        unit="ms",
-        minimum=0,
-        maximum=5000,
-        ladder=(0, 1, 2, 5, 10, 25, 50, 85, 150, 300, 1000),
-    ),
-    Knob(
-        "semi_sync",
-        "semi-sync",
-        Group.SEMI_SYNC,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "off",
-        "A commit waits until a replica has acknowledged its events.",
-        choices=ON_OFF,
-        variables=_semi_sync_names("enabled"),
-        aliases=("semisync",),
-    ),
-    Knob(
-        "wait_point",
-        "wait point",
-        Group.SEMI_SYNC,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "after_sync",
-        "Wait before the engine commits (after_sync) or after it, when others already see the row.",
-        choices=("after_sync", "after_commit"),
-        variables=_semi_sync_names("wait_point"),
-        risk="after_commit: others can read a row that a failover loses",
-    ),
-    Knob(
-        "semi_sync_timeout",
-        "timeout",
-        Group.SEMI_SYNC,
-        Kind.INT,
-        Place.PRIMARY,
-        Backing.SERVER,
-        10000,
-        "How long a commit waits for its acknowledgement before the source falls back to async.",
-        unit="ms",
-        minimum=1,
-        maximum=2**32 - 1,
-        ladder=(100, 500, 1000, 3000, 10000, 30000, 60000, 3600000),
-        variables=_semi_sync_names("timeout"),
-    ),
-    Knob(
-        "semi_sync_replicas",
-        "acks needed",
-        Group.SEMI_SYNC,
-        Kind.INT,
-        Place.PRIMARY,
-        Backing.SERVER,
-        1,
-        "How many replicas must acknowledge a commit.",
-        unit="replicas",
-        minimum=1,
-        maximum=65535,
-        ladder=(1, 2, 3),
-        variables=_semi_sync_names("wait_for_replica_count", maria="wait_for_slave_count"),
-    ),
-    Knob(
-        "wait_no_replica",
-        "wait w/o replica",
-        Group.SEMI_SYNC,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "on",
-        "Wait the whole timeout even when too few replicas are connected; off: fall back at once.",
-        choices=ON_OFF,
-        variables=_semi_sync_names("wait_no_replica", maria="wait_no_slave"),
-    ),
-    Knob(
-        "sync_binlog",
-        "sync_binlog",
-        Group.DURABILITY,
-        Kind.INT,
-        Place.PRIMARY,
-        Backing.SERVER,
-        1,
-        "Commit groups per binlog fsync; 0 leaves it to the operating system.",
-        unit="commits",
-        minimum=0,
-        maximum=2**32 - 1,
-        ladder=(0, 1, 10, 100, 1000),
-        risk="not 1: a host crash may lose acknowledged commits",
-        variables=("sync_binlog",),
-        extra_nodes=True,
-    ),
-    Knob(
-        "innodb_flush_log_at_trx_commit",
-        "innodb_flush",
-        Group.DURABILITY,
-        Kind.INT,
-        Place.PRIMARY,
-        Backing.SERVER,
-        1,
-        "Redo log at commit: 1 write and fsync, 2 write only, 0 neither (once a second).",
-        minimum=0,
-        maximum=2,
-        ladder=(0, 1, 2),
-        variables=("innodb_flush_log_at_trx_commit",),
-        risk="not 1: a crash may lose the last second of commits",
-        extra_nodes=True,
-    ),
-    Knob(
-        "innodb_flush_log_at_timeout",
-        "flush timeout",
-        Group.DURABILITY,
-        Kind.INT,
-        Place.PRIMARY,
-        Backing.SERVER,
-        1,
-        "Seconds between redo fsyncs when commits do not fsync themselves.",
-        unit="s",
-        minimum=0,
-        maximum=2700,
-        ladder=(0, 1, 2, 5, 10),
-        variables=("innodb_flush_log_at_timeout",),
-        extra_nodes=True,
-    ),
-    Knob(
-        "innodb_doublewrite",
-        "doublewrite",
-        Group.DURABILITY,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "on",
-        "Write pages twice so that a torn page can be repaired; detect_only keeps no page contents.",
-        choices=("detect_only", "on", "detect_and_recover", "off"),
-        variables=("innodb_doublewrite",),
-        risk="detect_only: a torn page is found and not repaired",
-        extra_nodes=True,
-    ),
-    Knob(
-        "binlog_group_commit_sync_delay",
-        "group delay",
-        Group.BINLOG,
-        Kind.INT,
-        Place.PRIMARY,
-        Backing.SERVER,
-        0,
-        "Wait this long before a binlog fsync, so that more commits share it.",
-        unit="us",
-        minimum=0,
-        maximum=1_000_000,
-        ladder=(0, 100, 500, 1000, 5000, 20000),
-        variables=("binlog_group_commit_sync_delay", "binlog_commit_wait_usec"),
-    ),
-    Knob(
-        "binlog_group_commit_sync_no_delay_count",
-        "group count",
-        Group.BINLOG,
-        Kind.INT,
-        Place.PRIMARY,
-        Backing.SERVER,
-        0,
-        "End that wait early when so many commits are waiting; 0: never early.",
-        unit="commits",
-        minimum=0,
-        maximum=100_000,
-        ladder=(0, 2, 4, 8, 16, 32),
-        variables=("binlog_group_commit_sync_no_delay_count", "binlog_commit_wait_count"),
-    ),
-    Knob(
-        "binlog_order_commits",
-        "order commits",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "on",
-        "Commit in the engine in binlog order; off lets the threads of a group commit on their own.",
-        choices=ON_OFF,
-        variables=("binlog_order_commits",),
-    ),
-    Knob(
-        "binlog_row_image",
-        "row image",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "full",
-        "How much of a row is written to the binlog.",
-        choices=("minimal", "noblob", "full"),
-        restart=Restart.SESSIONS,
-        variables=("binlog_row_image",),
-    ),
-    Knob(
-        "binlog_format",
-        "binlog format",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "row",
-        "Rows, statements, or statements where they are safe; deprecated since 8.0.34.",
-        choices=("row", "mixed", "statement"),
-        restart=Restart.SESSIONS,
-        variables=("binlog_format",),
-        risk="statement: an unsafe statement may change other rows on the replica",
-    ),
-    Knob(
-        "binlog_transaction_compression",
-        "compression",
-        Group.BINLOG,
-        Kind.CHOICE,
-        Place.PRIMARY,
-        Backing.SERVER,
-        "off",
-        "Compress each transaction in the binlog and on the wire.",
-        choices=ON_OFF,
-        restart=Restart.SESSIONS,
-        variables=("binlog_transaction_compression",),
-    ),
-    Knob(
-        "sync_relay_log",
-        "sync_relay_log",
-        Group.REPLICA,
-        Kind.INT,
-        Place.REPLICAS,
-        Backing.SERVER,
-        10000,
-        "Events per relay-log fsync on this replica; 1 makes each acknowledgement durable.",
-        unit="events",
-        minimum=0,
-        maximum=2**32 - 1,
-        ladder=(0, 1, 10, 100, 1000, 10000),
-        variables=("sync_relay_log",),
-        risk="not 1: a host crash may lose acknowledged events",
-    ),
-    Knob(
-        "replica_parallel_workers",
-        "applier workers",
-        Group.REPLICA,
-        Kind.INT,
-        Place.REPLICAS,
-        Backing.SERVER,
-        4,
-        "Threads that apply events on this replica.",
-        unit="threads",
-        minimum=0,
-        maximum=1024,
-        ladder=(1, 2, 4, 8, 16),
-        restart=Restart.APPLIER,
-        variables=("replica_parallel_workers", "slave_parallel_workers", "slave_parallel_threads"),
-        aliases=("slave_parallel_workers", "slave_parallel_threads"),
-    ),
-    Knob(
-        "replica_preserve_commit_order",
-        "commit order",
-        Group.REPLICA,
-        Kind.CHOICE,
-        Place.REPLICAS,
-        Backing.SERVER,
-        "on",
-        "Apply workers commit in the source's order.",
-        choices=ON_OFF,
-        restart=Restart.APPLIER,
-        variables=("replica_preserve_commit_order", "slave_preserve_commit_order"),
-        aliases=("slave_preserve_commit_order",),
-    ),
-    Knob(
-        "clients",
-        "clients",
-        Group.LOAD,
-        Kind.INT,
-        Place.LOAD,
-        Backing.LOAD,
-        8,
-        "Connections of the background load, each with one commit under way.",
-        unit="clients",
-        minimum=0,
-        maximum=1024,
-        ladder=(0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
-    ),
-    Knob(
-        "workload",
-        "workload",
-        Group.LOAD,
-        Kind.CHOICE,
-        Place.LOAD,
-        Backing.LOAD,
-        "update_index",
-        "What a commit does: sysbench's update_index or insert, or the eight-letter insert foo.",
-        choices=("update_index", "insert", "foo"),
-    ),
+from replexplorer.core.catalogue import (
+    BY_KEY,
+    CATALOGUE,
+    ON_OFF,
+    PRIMARY,
+    Backing,
+    Group,
+    Kind,
+    Knob,
+    Place,
+    Restart,
+    Value,
 )
-"""Every knob, in the panel's order."""
+from replexplorer.core.errors import UsageError
 
-
-BY_KEY: Final[Mapping[str, Knob]] = {knob.key: knob for knob in CATALOGUE}
-"""Knobs by their own key."""
+__all__ = (
+    "BY_KEY",
+    "CATALOGUE",
+    "ON_OFF",
+    "PRIMARY",
+    "Assignment",
+    "Backing",
+    "Desired",
+    "Group",
+    "Kind",
+    "Knob",
+    "KnobName",
+    "Place",
+    "Restart",
+    "Value",
+    "addressed",
+    "defaults",
+    "describe_range",
+    "desired_of",
+    "expand",
+    "find",
+    "format_change",
+    "format_value",
+    "parse_assignment",
+    "parse_name",
+    "parse_value",
+    "same_value",
+    "step",
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -469,3 +102,234 @@ def expand(keys: Iterable[Knob], replicas: Sequence[str]) -> tuple[KnobName, ...
         if knob.place is Place.REPLICAS or knob.extra_nodes:
             names.extend(KnobName(knob.key, replica) for replica in replicas)
     return tuple(names)
+
+
+def defaults(replicas: Sequence[str]) -> dict[KnobName, Value]:
+    """Every knob of a stack with these replicas at its default."""
+    return {name: name.knob.default for name in expand(CATALOGUE, replicas)}
+
+
+_BY_INPUT_NAME: Final = {name: knob for knob in CATALOGUE for name in knob.input_names}
+
+
+def find(key: str) -> Knob:
+    """The knob of this name or alias; raise UsageError with the nearest name when there is none."""
+    wanted = key.strip().lower().replace("-", "_")
+    if wanted in _BY_INPUT_NAME:
+        return _BY_INPUT_NAME[wanted]
+    near = get_close_matches(wanted, _BY_INPUT_NAME, n=1)
+    hint = f"did you mean {near[0]}?" if near else "`replexplorer get` lists all knobs"
+    raise UsageError(f"unknown knob {_quoted(key)}", hint)
+
+
+def parse_name(text: str) -> KnobName:
+    """The inverse of `str(KnobName)`; whether the node exists is not asked. Raise UsageError."""
+    key, at, node = text.partition("@")
+    knob = find(key)
+    if not at:
+        if knob.place is Place.REPLICAS:
+            raise UsageError(f"{knob.key} is a knob of each replica", f"write {knob.key}@replica")
+        node = PRIMARY if knob.place is Place.PRIMARY else Place.LOAD
+    return KnobName(knob.key, str(node))
+
+
+def addressed(text: str, replicas: Sequence[str]) -> tuple[KnobName, ...]:
+    """The names that `KEY[@NODE]` addresses on a stack with these replicas; raise UsageError.
+
+    A bare key of a replica's knob addresses every replica, any other the primary or the load.
+    """
+    key, at, node = (part.strip() for part in text.partition("@"))
+    knob = find(key)
+    everywhere = expand((knob,), replicas)
+    if not at:
+        names = everywhere if knob.place is Place.REPLICAS else everywhere[:1]
+        if not names:
+            raise UsageError(f"{knob.key} is a knob of each replica", "this stack has none")
+        return names
+    here = tuple(name for name in everywhere if name.node == node)
+    if here:
+        return here
+    nodes = (PRIMARY, *replicas)
+    if node not in nodes:
+        near = get_close_matches(node, nodes, n=1)
+        raise UsageError(
+            f"no node {_quoted(node)} in this stack",
+            f"did you mean {key}@{near[0]}?" if near else f"its nodes are {', '.join(nodes)}",
+        )
+    if knob.place is Place.LOAD:
+        raise UsageError(f"{knob.key} is a knob of the load, not of {node}", f"write {knob.key}=VALUE")
+    where = ", ".join(str(name) for name in everywhere) or "replicas, and this stack has none"
+    raise UsageError(f"{node} has no knob {knob.key}", f"it is on {where}")
+
+
+def parse_assignment(text: str, replicas: Sequence[str]) -> Assignment:
+    """Read one `KEY[@NODE]=VALUE`; raise UsageError."""
+    left, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{_quoted(text)} is not KEY=VALUE", "for example sync_binlog=0 or rtt@replica=85ms")
+    names = addressed(left, replicas)
+    return Assignment(names, parse_value(names[0].knob, value))
+
+
+def desired_of(assignments: Iterable[Assignment]) -> dict[KnobName, Value]:
+    """The values by name; where two assignments meet, the later one holds."""
+    return {name: assignment.value for assignment in assignments for name in assignment.names}
+
+
+_TIME_UNITS_US: Final = {"us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000}  # both micro signs
+_NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([^\s0-9.+-]*)")
+_TRUE: Final = frozenset({"on", "1", "true", "yes", "enabled"})
+_FALSE: Final = frozenset({"off", "0", "false", "no", "disabled"})
+
+
+def parse_value(knob: Knob, text: str) -> Value:
+    """The value in the knob's own unit and type; raise UsageError."""
+    written = text.strip()
+    if not written:
+        raise UsageError(f"{knob.key} has no value", f"give {describe_range(knob)}")
+    return _parse_word(knob, written) if knob.kind is Kind.CHOICE else _parse_number(knob, written)
+
+
+def _parse_word(knob: Knob, text: str) -> str:
+    word = text.lower().replace("-", "_")
+    if set(ON_OFF) <= set(knob.choices):
+        word = "on" if word in _TRUE else "off" if word in _FALSE else word
+    if word not in knob.choices:
+        near = get_close_matches(word, knob.choices, n=1)
+        hint = f"did you mean {near[0]}? It is {describe_range(knob)}" if near else describe_range(knob)
+        raise UsageError(f"{knob.key}={_shortened(text)} is not known", hint)
+    return word
+
+
+def _parse_number(knob: Knob, text: str) -> int | float:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{knob.key}={_shortened(text)} is not a number", f"give {describe_range(knob)}")
+    unit = match[2].lower()
+    number = Decimal(match[1])
+    if unit and unit != knob.unit:
+        if unit not in _TIME_UNITS_US or knob.unit not in _TIME_UNITS_US:
+            raise UsageError(
+                f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)}"
+            )
+        number = number * _TIME_UNITS_US[unit] / _TIME_UNITS_US[knob.unit]
+    if knob.minimum is not None and number < knob.minimum:
+        hint = knob.below_minimum if number == 0 else ""
+        raise _out_of_range(knob, text, hint)
+    if knob.maximum is not None and number > knob.maximum:
+        raise _out_of_range(knob, text)
+    if knob.kind is Kind.FLOAT:
+        return float(number) + 0.0
+    if number != number.to_integral_value():
+        raise UsageError(
+            f"{knob.key}={_shortened(text)} is not a whole number", f"give {describe_range(knob)}"
+        )
+    return int(number)
+
+
+def _out_of_range(knob: Knob, text: str, reason: str = "") -> UsageError:
+    hint = reason or f"give {describe_range(knob)}"
+    return UsageError(f"{knob.key}={_shortened(text)} is out of range", hint)
+
+
+def describe_range(knob: Knob) -> str:
+    """What the knob takes: `0 to 5000 ms`, `after_sync or after_commit`."""
+    if knob.choices:
+        *rest, last = knob.choices
+        return f"{', '.join(rest)} or {last}" if rest else last
+    unit = f" {knob.unit}" if knob.unit else ""
+    low = "" if knob.minimum is None else f"{knob.minimum:g}"
+    if knob.maximum is None:
+        return f"{low}{unit} or more"
+    high = f"{int(knob.maximum)}" if knob.maximum == int(knob.maximum) else f"{knob.maximum:g}"
+    return f"{low} to {high}{unit}" if low else f"up to {high}{unit}"
+
+
+def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
+    """The short written form: `85 ms`, `10 s`, `after_sync`, `1`; without `unit` the bare number.
+
+    Only durations carry a unit; whole seconds are written as such. A server's own words are in
+    capitals, as the server writes them.
+    """
+    if isinstance(value, str):
+        server_word = knob.backing is Backing.SERVER and value not in ON_OFF
+        return value.upper() if server_word else value
+    if not unit or knob.unit not in _TIME_UNITS_US:
+        return _plain(value)
+    if knob.unit == "ms" and value >= 1000 and value % 1000 == 0:
+        return f"{_plain(value // 1000)} s"
+    return f"{_plain(value)} {knob.unit}"
+
+
+def format_change(name: KnobName, before: Value | None, after: Value) -> str:
+    """A change as a title: `rtt 20 → 85 ms`, `wait_point AFTER_SYNC → AFTER_COMMIT`."""
+    knob = name.knob
+    new = format_value(knob, after)
+    if before is None:
+        return f"{name} {new}"
+    old = format_value(knob, before)
+    new_unit, old_unit = new.partition(" ")[2], old.partition(" ")[2]
+    return f"{name} {old.partition(' ')[0] if old_unit == new_unit else old} → {new}"
+
+
+def same_value(knob: Knob, left: Value | None, right: Value | None) -> bool:
+    """Whether two values are the same to the one who carries it out; unknown is never the same."""
+    if left is None or right is None or isinstance(left, str) or isinstance(right, str):
+        return left is not None and left == right
+    resolution = 0.001 if knob.kind is Kind.FLOAT else 0
+    return abs(left - right) <= resolution
+
+
+def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
+    """The next value that an arrow key stages; a coarse step takes two rungs, the ends hold.
+
+    From a value between two rungs the step goes to the nearest rung in that direction.
+    """
+    rungs: list[Value] = [rung for rung in knob.steps if _in_range(knob, rung)]
+    if not rungs:
+        return value
+    index = _rung_index(rungs, value, up)
+    if index is None:
+        return value
+    index += (1 if up else -1) * int(coarse)
+    rung = rungs[min(max(index, 0), len(rungs) - 1)]
+    return float(rung) if knob.kind is Kind.FLOAT else rung
+
+
+def _rung_index(rungs: Sequence[Value], value: Value, up: bool) -> int | None:
+    """The index of the next rung in this direction; None when there is none further."""
+    if isinstance(value, str):
+        if value not in rungs:
+            return len(rungs) - 1 if up else 0
+        index = rungs.index(value) + (1 if up else -1)
+        return index if 0 <= index < len(rungs) else None
+    beyond = [
+        index
+        for index, rung in enumerate(rungs)
+        if not isinstance(rung, str) and (rung > value if up else rung < value)
+    ]
+    if not beyond:
+        return None
+    return beyond[0] if up else beyond[-1]
+
+
+def _in_range(knob: Knob, value: Value) -> bool:
+    if isinstance(value, str):
+        return True
+    low, high = knob.minimum, knob.maximum
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _plain(value: float) -> str:
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.15g}"
+
+
+def _shortened(text: str) -> str:
+    text = "".join(character if character.isprintable() else "?" for character in text)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _quoted(text: str) -> str:
+    return f"'{_shortened(text.strip())}'"
