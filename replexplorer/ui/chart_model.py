@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from replexplorer.ui import figures
+
 Points = Sequence[tuple[float, float | None]]
 """(at_s, value), in time order; None is a gap."""
 
@@ -39,7 +41,7 @@ class ChartSeries:
     """One series with the words that stand beside its end."""
 
     points: Points
-    token: str
+    ink: str
     """Theme token of its colour, e.g. `p50`."""
     label: str = ""
     """Gutter text, e.g. `528 now`; empty: no label."""
@@ -81,7 +83,7 @@ class ChartModel:
     """Unit and scale, after the title."""
     note: str = ""
     """Text at the right of the title's rule, e.g. the ceiling's formula."""
-    note_token: str = "muted"
+    note_ink: str = "muted"
     """Theme token of the note."""
     origin_s: float = 0.0
     """When elapsed time began: tick labels count from here."""
@@ -104,23 +106,6 @@ def zoomed(length_s: float, steps: int) -> float:
     """The page length `steps` further along `PAGE_LENGTHS_S` (negative: shorter), held at both ends."""
     nearest = min(range(len(PAGE_LENGTHS_S)), key=lambda at: abs(PAGE_LENGTHS_S[at] - length_s))
     return PAGE_LENGTHS_S[max(0, min(len(PAGE_LENGTHS_S) - 1, nearest + steps))]
-
-
-def figure_text(value: float | None) -> str:
-    """A figure in at most five characters: `0.0`, `8.7`, `529`, `16.1k`; `-` when unknown."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    for limit, divisor, suffix in (
-        (9.95, 1.0, ""),
-        (999.5, 1.0, ""),
-        (999_500.0, 1e3, "k"),
-        (math.inf, 1e6, "M"),
-    ):
-        if abs(value) < limit:
-            scaled = value / divisor
-            digits = 0 if (limit == 999.5 or abs(scaled) >= 99.95) else 1
-            return f"{scaled:.{digits}f}{suffix}"
-    return "-"
 
 
 def tps_model(
@@ -146,16 +131,16 @@ def tps_model(
         ChartSeries(
             shown_ceiling,
             "ceiling",
-            f"{figure_text(bound)} {ceiling_word}" if bound is not None else "",
+            f"{figures.rate(bound)} {ceiling_word}" if bound is not None else "",
             Stroke.DASHES,
         ),
-        ChartSeries(shown, "tps", f"{figure_text(now)} now" if shown else "", fill="tpsfill", strong=True),
+        ChartSeries(shown, "tps", f"{figures.rate(now)} now" if shown else "", fill="tpsfill", strong=True),
     ]
     return ChartModel(
         title="TPS",
         subtitle="commits/s, log" if chosen else "commits/s",
         note=formula,
-        note_token="ceiling",
+        note_ink="ceiling",
         start_s=page[0],
         end_s=page[1],
         origin_s=origin_s,
@@ -179,11 +164,11 @@ def latency_model(
 ) -> ChartModel:
     """The latency chart in milliseconds: three percentile lines and dots for the slowest commit."""
 
-    def one(points: Points, token: str, stroke: Stroke = Stroke.LINE) -> ChartSeries:
+    def one(points: Points, ink: str, stroke: Stroke = Stroke.LINE) -> ChartSeries:
         shown = in_page(points, page)
         last = _last(shown)
-        label = f"{token} {figure_text(last)}" if last is not None else ""
-        return ChartSeries(shown, token, label, stroke, strong=token == "p50")
+        label = f"{ink} {figures.millis(last)}" if last is not None else ""
+        return ChartSeries(shown, ink, label, stroke, strong=ink == "p50")
 
     return ChartModel(
         title="Latency",

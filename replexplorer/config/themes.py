@@ -1,0 +1,238 @@
+"""Themes: the built-in ones and the user's own, read from TOML files of one shape.
+
+Law: a broken theme never takes the app down; it is reported by file and key and left out. A
+theme names every token, so that no screen can meet a colour that is missing. Nothing is read
+at import.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from replexplorer.core.errors import UsageError
+
+BUILT_IN: Final = ("dark", "light", "safe")
+"""Names of the themes that ship, in the order of `theme.next`."""
+
+_HEX: Final = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
+
+
+def parse_color(text: str) -> tuple[int, int, int]:
+    """`#rrggbb` or `#rgb` as red, green and blue in 0..255; raise ValueError on anything else."""
+    if not _HEX.fullmatch(text):
+        raise ValueError(f"{text!r} is not a colour: write it as #rrggbb")
+    digits = text[1:] if len(text) == 7 else "".join(digit * 2 for digit in text[1:])
+    return int(digits[0:2], 16), int(digits[2:4], 16), int(digits[4:6], 16)
+
+
+def _checked(text: str) -> str:
+    """The colour as `#rrggbb`."""
+    return "#{:02x}{:02x}{:02x}".format(*parse_color(text))
+
+
+Color = Annotated[str, AfterValidator(_checked)]
+"""A colour that is always `#rrggbb` once it is read."""
+
+
+class _Strict(BaseModel):
+    """A table without room for unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class ScreenColors(_Strict):
+    """`[screen]`: grounds, letters and lines."""
+
+    bg: Color
+    panel: Color
+    rule: Color
+    text: Color
+    muted: Color
+    faint: Color
+    title: Color
+    accent: Color
+    select: Color
+    grid: Color
+    axis: Color
+
+
+class SeriesColors(_Strict):
+    """`[series]`: what the charts draw."""
+
+    tps: Color
+    tpsfill: Color
+    ceiling: Color
+    p50: Color
+    p95: Color
+    p99: Color
+    max: Color
+    mark: Color
+    fault: Color
+    faultbg: Color
+
+
+class AnatomyColors(_Strict):
+    """`[anatomy]`: the parts of one commit; `oncolor` is the text on them."""
+
+    execute: Color
+    redo: Color
+    binlog: Color
+    ack: Color
+    engine: Color
+    oncolor: Color
+
+
+class StatusColors(_Strict):
+    """`[status]`: the grounds of the protection states; `onstate` is the text on them."""
+
+    protected: Color
+    degraded: Color
+    async_: Annotated[Color, Field(alias="async")]
+    armed: Color
+    blocked: Color
+    partitioned: Color
+    onstate: Color
+
+
+class FigureColors(_Strict):
+    """`[figures]`: differences, warnings and keys."""
+
+    good: Color
+    bad: Color
+    warn: Color
+    key: Color
+    keybg: Color
+
+
+class Theme(_Strict):
+    """One theme file."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,30}$")]
+    dark: bool
+    description: str = ""
+    screen: ScreenColors
+    series: SeriesColors
+    anatomy: AnatomyColors
+    status: StatusColors
+    figures: FigureColors
+
+    def tokens(self) -> dict[str, str]:
+        """Token (as `p50`, `async`) to `#rrggbb`, all tables together."""
+        tables = (self.screen, self.series, self.anatomy, self.status, self.figures)
+        return {key: color for table in tables for key, color in table.model_dump(by_alias=True).items()}
+
+
+def _token_names() -> tuple[str, ...]:
+    """Every token's name, from the models."""
+    tables: tuple[type[BaseModel], ...] = (
+        ScreenColors,
+        SeriesColors,
+        AnatomyColors,
+        StatusColors,
+        FigureColors,
+    )
+    return tuple(field.alias or name for table in tables for name, field in table.model_fields.items())
+
+
+TOKENS: Final = _token_names()
+"""Every token that a theme gives a colour to."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTheme:
+    """A theme and the file that it came from."""
+
+    theme: Theme
+    file: Path
+    built_in: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTheme:
+    """A theme file that could not be used, and why, in one line without the file's name."""
+
+    file: Path
+    reason: str
+
+    def __str__(self) -> str:
+        """File and reason."""
+        return f"{self.file}: {self.reason}"
+
+
+def read_theme(file: Path) -> Theme:
+    """Read one theme file; raise UsageError naming the file and the first wrong key."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        return Theme.model_validate(tomllib.loads(text))
+    except ValidationError as error:
+        reason = _first(error)
+    except tomllib.TOMLDecodeError as error:
+        reason = f"not TOML: {error}"
+    except UnicodeDecodeError:
+        reason = "not UTF-8"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise UsageError(f"theme {file}: {reason}")
+
+
+def load_themes(
+    user_directory: Path | None = None,
+) -> tuple[tuple[LoadedTheme, ...], tuple[FailedTheme, ...]]:
+    """All themes: the built-in ones first, then the user's `*.toml` by file name; and those that failed.
+
+    A user's theme with a built-in name takes its place; of two user files with one name the
+    second fails.
+    """
+    loaded: dict[str, LoadedTheme] = {}
+    failed: list[FailedTheme] = []
+    shipped = themes_directory()
+    _collect((shipped / f"{name}.toml" for name in BUILT_IN), loaded, failed, built_in=True)
+    if user_directory is not None and user_directory.is_dir():
+        _collect(sorted(user_directory.glob("*.toml")), loaded, failed, built_in=False)
+    return tuple(loaded.values()), tuple(failed)
+
+
+def themes_directory() -> Path:
+    """Where the built-in themes are: inside the package when installed, else in the checkout."""
+    package = Path(str(resources.files("replexplorer")))
+    shipped = package / "_shipped" / "themes"
+    return shipped if shipped.is_dir() else package.parent / "themes"
+
+
+def _collect(
+    files: Iterable[Path], loaded: dict[str, LoadedTheme], failed: list[FailedTheme], *, built_in: bool
+) -> None:
+    """Read files into the two collections."""
+    for file in files:
+        try:
+            theme = read_theme(file)
+        except UsageError as error:
+            failed.append(FailedTheme(file, error.message.removeprefix(f"theme {file}: ")))
+            continue
+        before = loaded.get(theme.name)
+        if before is not None and not before.built_in:
+            failed.append(FailedTheme(file, f"name: {theme.name!r} is taken by {before.file.name}"))
+            continue
+        loaded[theme.name] = LoadedTheme(theme, file, built_in)
+
+
+def _first(error: ValidationError) -> str:
+    """The first problem as `series.p50: what is wrong`."""
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"]) or "theme"
+    kind = problem["type"]
+    if kind == "missing":
+        return f"{where}: missing"
+    if kind == "extra_forbidden":
+        return f"{where}: unknown key"
+    if kind == "string_pattern_mismatch":
+        return f"{where}: {problem['input']!r} is no theme name: use a-z, 0-9, - and _"
+    return f"{where}: {problem['msg'].removeprefix('Value error, ')}"

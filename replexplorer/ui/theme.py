@@ -1,0 +1,155 @@
+"""From a theme's tokens to what Textual and the line widgets draw with.
+
+Law: a token is a role, never a colour; where the terminal shall show no colour, roles become
+bold, dim and reverse, so that nothing is told by colour alone. Styles are built once a theme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rich.color import Color, ColorSystem
+from rich.style import Style
+from textual.app import App
+from textual.theme import Theme as TextualTheme
+
+from replexplorer.config.themes import TOKENS, Theme
+
+PREFIX: Final = "rx-"
+"""What every theme variable of ours begins with: `$rx-p50` in tcss."""
+NO_COLOR_THEME: Final = "no-color"
+"""Name of the theme without colours."""
+
+_BOLD: Final = frozenset({"title", "tps", "p50", "mark", "fault", "key", "warn", "good", "bad", "accent"})
+_DIM: Final = frozenset({"muted", "faint", "rule", "grid", "axis", "max"})
+_GROUNDS: Final = frozenset({"protected", "degraded", "async", "armed", "blocked", "partitioned", "select"})
+_TINTS: Final = frozenset({"bg", "panel", "keybg", "tpsfill", "faultbg"})
+
+
+def textual_theme(theme: Theme) -> TextualTheme:
+    """A theme for `App.register_theme`, with `rx-` variables for tcss."""
+    token = theme.tokens()
+    variables = {f"{PREFIX}{name}": color for name, color in token.items()}
+    variables |= {
+        "footer-key-foreground": token["key"],
+        "footer-background": token["keybg"],
+        "block-cursor-background": token["select"],
+        "block-cursor-foreground": token["title"],
+        "block-cursor-text-style": "bold",
+        "border": token["accent"],
+        "scrollbar": token["rule"],
+        "scrollbar-background": token["panel"],
+    }
+    return TextualTheme(
+        name=theme.name,
+        primary=token["accent"],
+        secondary=token["mark"],
+        warning=token["warn"],
+        error=token["bad"],
+        success=token["good"],
+        accent=token["accent"],
+        foreground=token["text"],
+        background=token["bg"],
+        surface=token["panel"],
+        panel=token["panel"],
+        boost=token["select"],
+        dark=theme.dark,
+        variables=variables,
+    )
+
+
+def no_color_theme() -> TextualTheme:
+    """The theme under NO_COLOR: the terminal's own two colours; roles come from `Inks` and `:nocolor`.
+
+    The app must have been made with `ansi_color=True`, or Textual turns everything grey instead.
+    """
+    plain = "ansi_default"
+    variables = {f"{PREFIX}{name}": plain for name in TOKENS}
+    return TextualTheme(
+        name=NO_COLOR_THEME,
+        ansi=True,
+        primary=plain,
+        secondary=plain,
+        warning=plain,
+        error=plain,
+        success=plain,
+        accent=plain,
+        foreground=plain,
+        background=plain,
+        surface=plain,
+        panel=plain,
+        boost=plain,
+        dark=True,
+        variables=variables,
+    )
+
+
+class Inks:
+    """The styles of one theme by token, each built once."""
+
+    def __init__(
+        self, colors: Mapping[str, str], *, mono: bool = False, system: ColorSystem = ColorSystem.TRUECOLOR
+    ) -> None:
+        self._colors = colors
+        self._styles: dict[tuple[str, str, bool], Style] = {}
+        self._system = system
+        self.mono = mono
+        """Roles are bold, dim and reverse instead of colours."""
+        self.shades = mono or self._flat("faultbg")
+        """A fault's tint cannot be told from the ground: draw it with a glyph."""
+
+    def style(self, token: str, ground: str = "bg", *, strong: bool = False) -> Style:
+        """The style of a role on a ground; `strong` adds bold."""
+        key = (token, ground, strong)
+        style = self._styles.get(key)
+        if style is None:
+            style = self._styles[key] = self._build(token, ground, strong)
+        return style
+
+    def _build(self, token: str, ground: str, strong: bool) -> Style:
+        """One style."""
+        if self.mono:
+            return mono_style(token, ground, strong=strong)
+        return Style(color=self._colors[token], bgcolor=self._colors[ground], bold=strong or None)
+
+    def _flat(self, tint: str) -> bool:
+        """Whether a tint becomes the ground's own colour in the terminal's palette."""
+        if self._system in (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT):
+            return False
+        ground, tinted = (Color.parse(self._colors[name]).downgrade(self._system) for name in ("bg", tint))
+        return ground.number == tinted.number
+
+
+def mono_style(token: str, ground: str = "bg", *, strong: bool = False) -> Style:
+    """A role without colours: grounds of states and the selection are reversed, quiet roles dim."""
+    reverse = ground in _GROUNDS or token in _GROUNDS
+    bold = strong or token in _BOLD or (reverse and ground != "select")
+    dim = token in _DIM and not reverse and not bold
+    return Style(bold=bold or None, dim=dim or None, reverse=reverse or None)
+
+
+_INKS: dict[tuple[object, ...], Inks] = {}
+
+
+def inks_of(app: App[object]) -> Inks:
+    """The styles of the app's theme in force; the same object until the theme or its colours change."""
+    variables = app.theme_variables
+    system = _system_of(app)
+    colors = tuple(variables.get(f"{PREFIX}{name}", "") for name in TOKENS)
+    mono = app.no_color or not all(color.startswith("#") for color in colors)
+    key = (colors, mono, system)
+    inks = _INKS.get(key)
+    if inks is None:
+        inks = _INKS[key] = Inks(dict(zip(TOKENS, colors, strict=True)), mono=mono, system=system)
+    return inks
+
+
+def _system_of(app: App[object]) -> ColorSystem:
+    """The colours that the terminal has."""
+    name = app.console.color_system
+    return {
+        "standard": ColorSystem.STANDARD,
+        "256": ColorSystem.EIGHT_BIT,
+        "windows": ColorSystem.WINDOWS,
+    }.get(name or "", ColorSystem.TRUECOLOR)
