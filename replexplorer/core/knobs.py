@@ -219,7 +219,7 @@ def _parse_number(knob: Knob, text: str) -> int | float:
     if knob.maximum is not None and number > knob.maximum:
         raise _out_of_range(knob, text)
     if knob.kind is Kind.FLOAT:
-        return float(number) + 0.0
+        return round(float(number), 3) + 0.0  # a microsecond is enough, and never minus zero
     if number != number.to_integral_value():
         raise UsageError(
             f"{knob.key}={_shortened(text)} is not a whole number", f"give {describe_range(knob)}"
