@@ -61,7 +61,8 @@ OLDEST_WAIT_STATEMENT: Final = (
     "SELECT MAX(s.timer_wait) / 1e12 AS oldest_wait_s FROM performance_schema.threads t"
     " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
     " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
-    " AND t.processlist_state LIKE 'Waiting for semi-sync ACK from %'"
+    " AND t.processlist_state IN ('Waiting for semi-sync ACK from replica',"
+    " 'Waiting for semi-sync ACK from slave')"
 )
 """Age of the oldest statement that waits for an acknowledgement, NULL when none waits; the name
 of the thread leaves the idle acknowledgement receiver out, which shows the same state."""

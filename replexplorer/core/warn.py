@@ -1,0 +1,79 @@
+"""What two knobs do to each other: told before Enter and by `set`, and never a refusal.
+
+Law: a rule speaks when it holds for the values as they will be and one of its knobs was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.knobs import PRIMARY, KnobName, Value, format_value
+
+Values = Mapping[KnobName, Value | None]
+"""The values as they will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One cross-knob warning."""
+
+    keys: frozenset[str]
+    """The knobs that it is about."""
+    text: Callable[[Values, Sequence[str]], str | None]
+    """The warning for these values on a stack with these replicas; None when all is well."""
+
+
+def _number(values: Values, name: KnobName) -> float | None:
+    value = values.get(name)
+    return None if isinstance(value, str) else value
+
+
+def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> str | None:
+    name = KnobName("semi_sync_timeout", PRIMARY)
+    timeout_ms = _number(values, name)
+    rtts = [_number(values, KnobName("rtt", replica)) or 0.0 for replica in replicas]
+    rtt_ms = max(rtts, default=0.0)
+    if timeout_ms is None or timeout_ms > 2 * rtt_ms:
+        return None
+    timeout = format_value(name.knob, timeout_ms)
+    return (
+        f"semi_sync_timeout {timeout} is not above 2 x rtt ({2 * rtt_ms:g} ms):"
+        " commits may fall back to async"
+    )
+
+
+def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str | None:
+    required = _number(values, KnobName("semi_sync_replicas", PRIMARY))
+    if required is None or required <= len(replicas):
+        return None
+    return (
+        f"semi_sync_replicas {required:g} is more than the {len(replicas)} there are:"
+        " under semi-sync each commit waits for the timeout, then falls back to async"
+    )
+
+
+def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
+    sync_binlog = _number(values, KnobName("sync_binlog", PRIMARY))
+    if values.get(KnobName("semi_sync", PRIMARY)) != "on" or sync_binlog in (None, 1):
+        return None
+    return (
+        f"sync_binlog {sync_binlog:g} under semi-sync: events go out before the binlog's fsync,"
+        " so after a power loss the replica can be ahead of the primary"
+    )
+
+
+RULES: Final = (
+    Rule(frozenset({"semi_sync_timeout", "rtt"}), _timeout_below_two_round_trips),
+    Rule(frozenset({"semi_sync_replicas"}), _more_required_than_replicas),
+    Rule(frozenset({"sync_binlog", "semi_sync"}), _replica_ahead),
+)
+"""All rules, in the order in which they are told."""
+
+
+def warnings_for(values: Values, asked: Collection[KnobName], replicas: Sequence[str]) -> tuple[str, ...]:
+    """The warnings that concern what was asked."""
+    keys = {name.key for name in asked}
+    told = (rule.text(values, replicas) for rule in RULES if rule.keys & keys)
+    return tuple(text for text in told if text is not None)
