@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName, Value
 
 
@@ -121,6 +122,8 @@ class LoadView:
     """Who drives the load when it is not us: `name (pid N)`."""
     fault: str | None = None
     """The last error in one line, while it lasts."""
+    service: Histogram | None = None
+    """Durations of the interval's commits, so that the charts can merge ticks; None in a viewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,8 @@ class Epoch:
     ci_percent: float | None = None
     """Half width of the 95 % confidence interval of the difference; None: still measuring."""
     verdict: str = "measuring"
-    """measuring, faster, slower, no difference shown."""
+    """baseline, measuring, faster, slower, no difference shown, too short (it or the epoch before
+    ended before there was enough to compare)."""
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None

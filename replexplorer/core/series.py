@@ -1,0 +1,122 @@
+"""The charts' memory: one point a tick, bounded, and the page of time that is shown.
+
+Law: a percentile is read from merged histograms. A point takes back earlier ticks until it has
+20 commits for p95 and 100 for p99, at most 10 s of them and never across a mark; where that does
+not suffice the line has a gap and only the slowest commit is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.tick import LoadView, Tick
+
+_LOOK_BACK_S: Final = 10.0
+_ENOUGH_P50: Final = 5
+_ENOUGH_P95: Final = 20
+_ENOUGH_P99: Final = 100
+_CAPACITY: Final = 7200
+"""An hour at two ticks a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One tick on the charts; None is a gap."""
+
+    at_s: float
+    tps: float | None = None
+    ceiling_tps: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+    """Of this tick alone."""
+    n: int = 0
+    """Commits behind the percentiles, ticks taken back included."""
+
+
+@dataclass(slots=True)
+class History:
+    """All points of a session, the oldest dropped."""
+
+    capacity: int = _CAPACITY
+    points: list[Point] = field(default_factory=list)
+    _recent: deque[tuple[float, Histogram]] = field(default_factory=deque)
+    """Start and histogram of the ticks that a percentile may still take back, oldest first."""
+    _mark_s: float = -math.inf
+
+    def feed(self, tick: Tick) -> None:
+        """Take a tick; one that is not newer than the last is ignored."""
+        last_s = self.points[-1].at_s if self.points else None
+        if last_s is not None and tick.at_s <= last_s:
+            return
+        for event in tick.events:
+            if event.mark is not None and event.at_s > self._mark_s:
+                self._mark_s = event.at_s
+                self._recent.clear()
+        ceiling = tick.ceiling.tps if tick.ceiling else None
+        self.points.append(self._point(tick.at_s, last_s, tick.load, ceiling))
+        if len(self.points) > self.capacity:
+            del self.points[: max(1, self.capacity // 8)]  # seldom, so that it costs nothing a tick
+
+    def page(self, from_s: float, to_s: float) -> list[Point]:
+        """The points with from_s <= at_s <= to_s, oldest first."""
+        low = bisect_left(self.points, from_s, key=lambda point: point.at_s)
+        high = bisect_right(self.points, to_s, key=lambda point: point.at_s)
+        return self.points[low:high]
+
+    def _point(
+        self, at_s: float, last_s: float | None, load: LoadView | None, ceiling: float | None
+    ) -> Point:
+        if load is None:
+            return Point(at_s, ceiling_tps=ceiling)
+        if load.service is None:
+            return Point(at_s, load.tps, ceiling, load.p50_ms, load.p95_ms, load.p99_ms, load.max_ms, load.n)
+        start_s = at_s if last_s is None else last_s
+        if start_s >= self._mark_s:
+            self._recent.append((start_s, load.service))
+            merged = self._merged_back(at_s)
+        else:
+            merged = {}  # a tick on both sides of a mark belongs to neither
+        p50, p95, p99 = (merged.get(enough) for enough in (_ENOUGH_P50, _ENOUGH_P95, _ENOUGH_P99))
+        return Point(
+            at_s,
+            tps=load.tps,
+            ceiling_tps=ceiling,
+            p50_ms=p50.percentile_ms(50) if p50 else None,
+            p95_ms=p95.percentile_ms(95) if p95 else None,
+            p99_ms=p99.percentile_ms(99) if p99 else None,
+            max_ms=load.service.max_ms,
+            n=max((each.count for each in merged.values()), default=load.service.count),
+        )
+
+    def _merged_back(self, at_s: float) -> dict[int, Histogram]:
+        """For each count that suffices, the fewest newest ticks that reach it; absent: out of reach."""
+        while self._recent and self._recent[0][0] < at_s - _LOOK_BACK_S:
+            self._recent.popleft()
+        found: dict[int, Histogram] = {}
+        total = Histogram()
+        for _, part in reversed(self._recent):
+            total.add(part)
+            for enough in (_ENOUGH_P50, _ENOUGH_P95, _ENOUGH_P99):
+                if enough not in found and total.count >= enough:
+                    found[enough] = Histogram.merged([total])
+            if _ENOUGH_P99 in found:
+                break
+        return found
+
+
+def page_of(now_s: float, origin_s: float, length_s: float) -> tuple[float, float]:
+    """The page of time that shows `now_s`: it fills from the origin, then jumps by quarters.
+
+    Answers its left and right edge in seconds; the left one never lies before the origin.
+    """
+    quarter_s = length_s / 4
+    jumps = max(0, math.ceil((now_s - origin_s - length_s) / quarter_s))
+    start_s = origin_s + jumps * quarter_s
+    return start_s, start_s + length_s
