@@ -35,6 +35,18 @@ With --json, stdout is exactly one JSON document; progress and errors go to stde
 """
 
 
+_FLAGS: Final = {
+    "--stack": True,
+    "--config": True,
+    "-v": False,
+    "--verbose": False,
+    "--version": False,
+    "-h": False,
+    "--help": False,
+}
+"""Flags that may stand before the verb, and whether a word follows."""
+
+
 class Verb(NamedTuple):
     """One verb: its line in --help, its arguments and where its function is."""
 
@@ -77,11 +89,30 @@ class Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; raise UsageError, or SystemExit(0) after --help and --version."""
+    _refuse_unknown_flag(argv)
     args = build_parser().parse_args(list(argv))
     for name, default in (("stack", None), ("config", None), ("verbose", False), ("json", False)):
         if not hasattr(args, name):
             setattr(args, name, default)
     return args
+
+
+def _refuse_unknown_flag(argv: Sequence[str]) -> None:
+    """Name a wrong flag before the verb: argparse would take the word after it for the verb."""
+    words = iter(argv)
+    for word in words:
+        if not word.startswith("-"):
+            return
+        flag, equals, _ = word.partition("=")
+        if flag not in _FLAGS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(flag, _FLAGS, n=1)
+            raise UsageError(
+                f"unknown flag {flag}", f"did you mean {near[0]}?" if near else f"see {PROGRAM} --help"
+            )
+        if _FLAGS[flag] and not equals:
+            next(words, None)
 
 
 def build_parser() -> Parser:

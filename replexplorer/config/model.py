@@ -31,6 +31,8 @@ ENV_PREFIX: Final = "REPLEXPLORER_"
 STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 """What a stack may be called: it becomes part of container names."""
 
+_TABLE: Final = "is a table: set its keys one by one"
+
 _OTHER_VARIABLES: Final = frozenset({"REPLEXPLORER_DEBUG", "REPLEXPLORER_CONFIG"})
 
 
@@ -170,6 +172,7 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
     words = {
         "extra_forbidden": "no such key",
         "missing": "is missing",
+        "model_type": _TABLE,
         "literal_error": f"must be {context.get('expected')}, not {given!r}",
         "string_pattern_mismatch": f"must match {context.get('pattern')}, not {given!r}",
         "value_error": str(context.get("error", "")),
@@ -201,7 +204,7 @@ def _read_environment() -> dict[str, Any]:
         tables = (
             name for name, field in Configuration.model_fields.items() if field.annotation is WorkloadSettings
         )
-        raise UsageError(_variable(next(tables)), "is a table: set its keys one by one") from None
+        raise UsageError(_variable(next(tables)), _TABLE) from None
 
 
 def _variable(key: str) -> str:

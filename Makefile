@@ -1,0 +1,134 @@
+# Two commands are enough on a fresh checkout: `make run` and `make test`.
+# Needed: git, GNU make, Python 3.11 or newer with pip, a Docker engine.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LABEL := dev.replexplorer.stack
+
+# Runs as root on a system with apt: only there may make install a host package by itself.
+define APT
+apt_install() {
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "make: installing the host package(s) $$* with apt-get" >&2
+		apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$$@" >&2
+	else
+		return 1
+	fi
+}
+endef
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: $(STAMP) prerequisites ## from nothing to the dashboard; without a terminal, the headless tour
+	@if [ -t 0 ] && [ -t 1 ]; then
+		exec $(BIN)/replexplorer
+	fi
+	echo "make: no terminal on stdin and stdout, so this runs the headless demonstration: replexplorer lab run tour" >&2
+	exec $(BIN)/replexplorer lab run tour
+
+.PHONY: test
+test: $(STAMP) prerequisites test-tools ## all tests, with real MySQL in Docker
+	@exec $(BIN)/pytest
+
+.PHONY: test-fast
+test-fast: $(STAMP) ## the tests that need no Docker
+	@exec $(BIN)/pytest -m "not docker"
+
+.PHONY: check
+check: $(STAMP) ## format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+# Docker must answer before anything is worth starting; a host package that the images need and
+# that is missing (a tool that makes the base image where no registry answers) is installed here.
+.PHONY: prerequisites
+prerequisites: $(STAMP)
+	@$(APT)
+	report="$$($(BIN)/replexplorer doctor --json 2>/dev/null)" || true
+	read -r -a packages <<< "$$($(BIN)/python -c '
+	import json, sys
+	checks = json.loads(sys.argv[1] or "{}").get("checks", [])
+	print(*sorted({p for c in checks if c["state"] == "missing" for p in c["packages"]}))
+	' "$$report")"
+	if [ "$${#packages[@]}" -gt 0 ] && ! apt_install "$${packages[@]}"; then
+		echo "make: missing on this machine: $${packages[*]}: run: sudo apt-get install $${packages[*]}" >&2
+		exit 1
+	fi
+	exec $(BIN)/python -c '
+	import json, sys
+	checks = json.loads(sys.argv[1] or "{}").get("checks", [])
+	lacking = [c for c in checks if c["state"] == "missing" and not c["packages"]]
+	for c in lacking:
+	    print("make:", c["detail"] + ":", c["remedy"] or "see replexplorer doctor", file=sys.stderr)
+	sys.exit(bool(lacking))
+	' "$$report"
+
+# Yardsticks of some tests, which skip with a reason where these are absent.
+.PHONY: test-tools
+test-tools:
+	@$(APT)
+	for tool in sysbench docker-compose; do
+		command -v "$$tool" >/dev/null && continue
+		[ "$$tool" = docker-compose ] && docker compose version >/dev/null 2>&1 && continue
+		apt_install "$$tool" || echo "make: no $$tool here: the tests that compare with it are skipped" >&2
+	done
+
+$(STAMP): pyproject.toml
+	@$(APT)
+	python=
+	for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+		if command -v "$$candidate" >/dev/null && "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+			python="$$candidate"
+			break
+		fi
+	done
+	if [ -z "$$python" ]; then
+		echo "make: no Python 3.11 or newer: install one and run make again" >&2
+		exit 1
+	fi
+	if [ ! -x $(BIN)/python ] || ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+		rm -rf $(VENV)
+		echo "make: creating $(VENV) with $$("$$python" --version)" >&2
+		"$$python" -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); "$$python" -m venv --without-pip $(VENV); }
+	fi
+	if $(BIN)/python -m pip --version >/dev/null 2>&1; then
+		pip=($(BIN)/python -m pip)
+	elif "$$python" -m pip --version >/dev/null 2>&1; then
+		pip=("$$python" -m pip --python $(BIN)/python)
+	elif apt_install python3-venv python3-pip; then
+		pip=("$$python" -m pip --python $(BIN)/python)
+	else
+		echo "make: this Python has neither venv nor pip: run: sudo apt-get install python3-venv python3-pip" >&2
+		exit 1
+	fi
+	echo "make: installing the dependencies into $(VENV)" >&2
+	"$${pip[@]}" install --quiet --disable-pip-version-check --editable '.[dev,speed]'
+	touch $@
+
+.PHONY: clean
+clean: ## remove stacks, images, the virtual environment and caches of ours
+	@if [ -x $(BIN)/replexplorer ]; then
+		$(BIN)/replexplorer down --all || true
+	fi
+	if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+		docker ps --all --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker rm --force --volumes >/dev/null
+		docker network ls --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker network rm >/dev/null
+		docker volume ls --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker volume rm >/dev/null
+		docker images --quiet --filter label=$(LABEL) | sort -u | xargs --no-run-if-empty docker rmi --force >/dev/null
+	else
+		echo "make: Docker does not answer: containers and images of ours, if there are any, stay" >&2
+	fi
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache snapshot_report.html
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

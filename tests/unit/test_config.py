@@ -1,0 +1,134 @@
+"""The configuration: precedence, origins, and errors that name the source and the key."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from replexplorer.config.model import Configuration, load_configuration
+from replexplorer.core.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("REPLEXPLORER_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def test_without_a_file_everything_is_default(file: Path) -> None:
+    loaded = load_configuration(file)
+    assert not loaded.file_found
+    assert set(loaded.origins.values()) == {"default"}
+    assert loaded.flat() == {
+        "stack": "default",
+        "theme": "dark",
+        "on_quit": "keep",
+        "reapply": "auto",
+        "subnet": None,
+        "replicas": 1,
+        "image": None,
+        "glyphs": "auto",
+        "workload.table_size": 10_000,
+    }
+
+
+def test_flag_beats_environment_beats_file_beats_default(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('theme = "light"\nreapply = "ask"\nstack = "of-file"\n[workload]\ntable_size = 7\n')
+    monkeypatch.setenv("REPLEXPLORER_REAPPLY", "off")
+    monkeypatch.setenv("REPLEXPLORER_STACK", "of-environment")
+    loaded = load_configuration(file, flags={"stack": "of-flag", "image": None})
+    assert loaded.values == Configuration(
+        theme="light", reapply="off", stack="of-flag", workload={"table_size": 7}
+    )
+    assert loaded.origins["theme"] == f"file: {file}"
+    assert loaded.origins["workload.table_size"] == f"file: {file}"
+    assert loaded.origins["reapply"] == "environment: REPLEXPLORER_REAPPLY"
+    assert loaded.origins["stack"] == "flag"
+    assert loaded.origins["image"] == "default"
+
+
+def test_a_nested_key_has_a_variable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPLEXPLORER_WORKLOAD_TABLE_SIZE", "250000")
+    loaded = load_configuration(file)
+    assert loaded.values.workload.table_size == 250_000
+    assert loaded.origins["workload.table_size"] == "environment: REPLEXPLORER_WORKLOAD_TABLE_SIZE"
+
+
+def test_an_empty_variable_is_as_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPLEXPLORER_IMAGE", "")
+    assert load_configuration(file).values.image is None
+
+
+def test_an_unknown_variable_is_told_not_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPLEXPLORER_THEEM", "light")
+    monkeypatch.setenv("REPLEXPLORER_DEBUG", "1")
+    assert load_configuration(file).unknown_variables == ("REPLEXPLORER_THEEM",)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('theem = "light"', ["theem", "no such key", "did you mean theme?"]),
+        ('reapply = "sometimes"', ["reapply", "'auto', 'ask' or 'off'", "'sometimes'"]),
+        ("replicas = 0", ["replicas", "greater than or equal to 1", "0"]),
+        ('subnet = "10.0.0.0/30"', ["subnet", "/28 or wider"]),
+        ('subnet = "nonsense"', ["subnet", "nonsense"]),
+        ('stack = "No Such"', ["stack", "No Such"]),
+        ("[workload]\ntable_size = 0", ["workload.table_size"]),
+        ("[workload]\nsize = 5", ["workload.size", "no such key"]),
+        ("workload = 5", ["workload"]),
+        ("theme = ", ["is not TOML"]),
+    ],
+)
+def test_a_wrong_file_is_one_line_with_file_and_key(file: Path, text: str, expected: list[str]) -> None:
+    file.write_text(text)
+    with pytest.raises(UsageError) as raised:
+        load_configuration(file)
+    line = str(raised.value)
+    assert "\n" not in line
+    for part in [str(file), *expected]:
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("REPLEXPLORER_GLYPHS", "hieroglyphs", "hieroglyphs"),
+        ("REPLEXPLORER_REPLICAS", "many", "many"),
+        ("REPLEXPLORER_WORKLOAD", "5", "table"),
+        ("REPLEXPLORER_WORKLOAD_ROWS", "5", "no such key"),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as raised:
+        load_configuration(file)
+    assert str(raised.value).startswith(name)
+    assert expected in str(raised.value)
+
+
+def test_a_wrong_flag_is_named(file: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--stack: "):
+        load_configuration(file, flags={"stack": "../etc"})
+
+
+def test_a_named_file_that_is_missing_is_an_error(file: Path) -> None:
+    with pytest.raises(UsageError, match="no such configuration file"):
+        load_configuration(file, named_by_user=True)
+
+
+def test_a_directory_or_binary_as_file_is_one_line(tmp_path: Path, file: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        load_configuration(tmp_path, named_by_user=True)
+    file.write_bytes(b'theme = "\xff\xfe"')
+    with pytest.raises(UsageError, match="not UTF-8"):
+        load_configuration(file)

@@ -1,0 +1,121 @@
+"""Scenes: the shipped modes, saving and reading back, and errors that name file and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.config.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import CATALOGUE, Kind, KnobName, Value, defaults, parse_name, same_value
+
+MODES = {
+    "none": ("off", 0, 0),
+    "local": ("off", 1, 1),
+    "network": ("on", 0, 0),
+    "both": ("on", 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_mode_is_the_published_one(name: str, tmp_path: Path) -> None:
+    scene = find_scene(name, tmp_path)
+    assert scene.shipped
+    assert scene.title
+    assert tuple(scene.knobs.values()) == MODES[name]
+    assert list(scene.knobs) == ["semi_sync", "sync_binlog", "innodb_flush_log_at_trx_commit"]
+
+
+def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
+    save_scene("zoo", "", {KnobName("rtt", "replica"): 85.0}, tmp_path)
+    (tmp_path / "broken.toml").write_text("[knobs]\nrtt = 'abc'\n")
+    loaded, failed = load_scenes(tmp_path)
+    assert [scene.name for scene in loaded] == [*SHIPPED, "zoo"]
+    assert [(scene.name, str(tmp_path / "broken.toml") in scene.reason) for scene in failed] == [
+        ("broken", True)
+    ]
+
+
+def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
+    requested = defaults(["replica", "replica2"]) | {
+        KnobName("rtt", "replica"): 85.5,
+        KnobName("semi_sync", "primary"): "on",
+    }
+    file, replaced = save_scene("mine", 'with "quotes" and \\', requested, tmp_path)
+    assert not replaced
+    scene = find_scene("mine", tmp_path)
+    assert scene.title == 'with "quotes" and \\'
+    assert {parse_name(key): value for key, value in scene.knobs.items()} == requested
+    assert save_scene("mine", "", requested, tmp_path) == (file, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+@given(data=st.data())
+def test_any_value_of_any_knob_survives(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    knob = data.draw(st.sampled_from(CATALOGUE))
+    value: Value
+    if knob.kind is Kind.CHOICE:
+        value = data.draw(st.sampled_from(knob.choices))
+    elif knob.kind is Kind.INT:
+        value = data.draw(st.integers(int(knob.minimum or 0), int(knob.maximum or 10**6)))
+    else:
+        value = data.draw(st.floats(knob.minimum, knob.maximum))
+    name = next(name for name in defaults(["replica"]) if name.key == knob.key)
+    file, _ = save_scene("any", "", {name: value}, tmp_path_factory.mktemp("scenes"))
+    assert same_value(knob, read_scene(file).knobs[str(name)], value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[knobs]\nsync_binlgo = 1\n", ["knobs.sync_binlgo", "unknown knob", "did you mean sync_binlog?"]),
+        ("[knobs]\nsemi_sync_timeout = 0\n", ["knobs.semi_sync_timeout", "out of range"]),
+        ('[knobs]\nrtt = "85%"\n', ["knobs.rtt", "wrong unit"]),
+        ("[knobs]\nrtt = [1]\n", ["knobs.rtt"]),
+        ("[knobs]\n", ["knobs"]),
+        ("title = 5\n[knobs]\nrtt = 1\n", ["title"]),
+        ("[knob]\nrtt = 1\n", ["knob"]),
+        ("rtt =", ["is not TOML"]),
+    ],
+)
+def test_a_wrong_scene_is_one_line_with_file_and_key(tmp_path: Path, text: str, expected: list[str]) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as raised:
+        find_scene("wrong", tmp_path)
+    line = str(raised.value)
+    assert "\n" not in line
+    for part in [str(file), *expected]:
+        assert part in line
+
+
+def test_words_and_units_are_accepted_as_on_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "words.toml"
+    file.write_text(
+        '[knobs]\nsemi_sync = true\nrtt = "85ms"\n"rtt@replica2" = 10\nsemi_sync_timeout = "10s"\n'
+    )
+    assert read_scene(file).assignments() == (
+        "semi_sync=on",
+        "rtt=85.0",
+        "rtt@replica2=10.0",
+        "semi_sync_timeout=10000",
+    )
+
+
+def test_an_unknown_scene_gets_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean network"):
+        find_scene("netwrok", tmp_path)
+    with pytest.raises(UsageError, match="unknown scene"):
+        find_scene("../../etc/passwd", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["none", "Bad Name", "", "../up", "a" * 41])
+def test_an_unusable_name_writes_nothing(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        save_scene(name, "", {KnobName("rtt", "replica"): 1.0}, tmp_path / "scenes")
+    assert list(tmp_path.iterdir()) == []
