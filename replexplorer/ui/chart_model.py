@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -43,8 +43,8 @@ class ChartSeries:
     points: Points
     ink: str
     """Theme token of its colour, e.g. `p50`."""
-    label: str = ""
-    """Gutter text, e.g. `528 now`; empty: no label."""
+    labels: tuple[str, ...] = ()
+    """What may stand beside its end, longest first (`543 ceiling`, `543`); the first that fits is taken."""
     stroke: Stroke = Stroke.LINE
     fill: str = ""
     """Theme token of the tint under the line; empty: none."""
@@ -101,6 +101,11 @@ class ChartModel:
         """Whether any series has anything to draw."""
         return any(value is not None for one in self.series for _, value in one.points)
 
+    @property
+    def newest_s(self) -> float:
+        """When the newest point of any series was taken; the left edge when there is none."""
+        return max((one.points[-1][0] for one in self.series if one.points), default=self.start_s)
+
 
 def zoomed(length_s: float, steps: int) -> float:
     """The page length `steps` further along `PAGE_LENGTHS_S` (negative: shorter), held at both ends."""
@@ -117,7 +122,6 @@ def tps_model(
     marks: Iterable[ChartMark] = (),
     windows: Iterable[FaultWindow] = (),
     formula: str = "",
-    ceiling_word: str = "ceil",
     log: bool | None = None,
 ) -> ChartModel:
     """The TPS chart: the line with its tint, the dashed ceiling, both labelled.
@@ -131,10 +135,16 @@ def tps_model(
         ChartSeries(
             shown_ceiling,
             "ceiling",
-            f"{figures.rate(bound)} {ceiling_word}" if bound is not None else "",
+            _with_words(figures.rate(bound), ("ceiling", "ceil")) if bound is not None else (),
             Stroke.DASHES,
         ),
-        ChartSeries(shown, "tps", f"{figures.rate(now)} now" if shown else "", fill="tpsfill", strong=True),
+        ChartSeries(
+            shown,
+            "tps",
+            _with_words(figures.rate(now), ("now",)) if shown else (),
+            fill="tpsfill",
+            strong=True,
+        ),
     ]
     return ChartModel(
         title="TPS",
@@ -162,13 +172,16 @@ def latency_model(
     marks: Iterable[ChartMark] = (),
     windows: Iterable[FaultWindow] = (),
 ) -> ChartModel:
-    """The latency chart in milliseconds: three percentile lines and dots for the slowest commit."""
+    """The latency chart in milliseconds: three percentile lines and dots for the slowest commit.
+
+    Ended windows are tinted without their word: it stands in the TPS chart above.
+    """
 
     def one(points: Points, ink: str, stroke: Stroke = Stroke.LINE) -> ChartSeries:
         shown = in_page(points, page)
         last = _last(shown)
-        label = f"{ink} {figures.millis(last)}" if last is not None else ""
-        return ChartSeries(shown, ink, label, stroke, strong=ink == "p50")
+        labels = (f"{ink} {figures.millis(last)}",) if last is not None else ()
+        return ChartSeries(shown, ink, labels, stroke, strong=ink == "p50")
 
     return ChartModel(
         title="Latency",
@@ -179,7 +192,7 @@ def latency_model(
         origin_s=origin_s,
         series=(one(maximum, "max", Stroke.DOTS), one(p99, "p99"), one(p95, "p95"), one(p50, "p50")),
         marks=tuple(marks),
-        windows=tuple(windows),
+        windows=tuple(span if span.end_s is None else replace(span, word="") for span in windows),
         log=True,
     )
 
@@ -201,6 +214,11 @@ def value_range(model: ChartModel) -> tuple[float, float] | None:
     top = max(values)
     near = [bound for bound in bounds if top <= 0 or bound <= top * _CEILING_IN_VIEW]
     return min(values), max([top, *near])
+
+
+def _with_words(figure: str, words: Sequence[str]) -> tuple[str, ...]:
+    """A figure with each word, and alone."""
+    return (*(f"{figure} {word}" for word in words), figure)
 
 
 def _finite(points: Points) -> list[float]:

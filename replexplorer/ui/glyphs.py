@@ -19,7 +19,7 @@ _TO_ASCII: Final = str.maketrans(
         "╌": "-", "┊": ":", "└": "+", "┤": "+", "┘": "+", "┌": "+", "┐": "+", "├": "+", "┼": "+", "░": ":",
         "▒": "%", "▓": "#", "█": "#", "▌": "|", "▐": "|", "▄": "_", "▀": "-", "⏎": "^", "≤": "<", "≥": ">",
         "≠": "!", "µ": "u", "–": "-", "—": "-", "’": "'", "“": '"', "”": '"', "\u00a0": " ",
-        "⓪": "0", **{chr(0x2460 + at): str((at + 1) % 10) for at in range(20)},
+        "⓪": "0", **{chr(0x2460 + at): str(at + 1)[-1] for at in range(20)},
     }
 )  # fmt: skip
 
@@ -44,7 +44,9 @@ class Glyphs:
     shade: str = "░"
     """A fault window's tint where there is no colour."""
     before: str = "◂"
-    """Points from a word back to its window."""
+    """Points from a word back to its window on the left."""
+    after: str = "▸"
+    """Points from a word on to its window on the right."""
     ellipsis: str = "…"
     strokes: Mapping[str, str] = field(default_factory=dict)
     """Token to character, where a cell is one dot and series differ by character."""
@@ -59,9 +61,9 @@ class Glyphs:
         return text.translate(_TO_ASCII) if self.ascii else text
 
     def number(self, number: int) -> str:
-        """A mark's number in one cell: circled up to 20, then its last digit."""
+        """A mark's number: circled in one cell up to 20, plain digits above and in ASCII."""
         if self.ascii or not 0 <= number <= 20:
-            return str(number % 10)
+            return str(number)
         return "⓪" if number == 0 else chr(0x2460 + number - 1)
 
 
@@ -70,7 +72,7 @@ BRAILLE: Final = Glyphs("braille", 2, 4)
 BLOCK: Final = Glyphs("block", 2, 2)
 """Charts of quadrants, for fonts without braille."""
 ASCII: Final = Glyphs(
-    "ascii", 1, 1, "|", "+", "+", "-", ".", "-", ":", ":", "<", "~", {"p95": "+", "p99": "x", "max": "'"}
+    "ascii", 1, 1, "|", "+", "+", "-", ".", "-", ":", ":", "<", ">", "~", {"p95": "+", "p99": "x", "max": "'"}
 )
 """For terminals that are not UTF-8."""
 GLYPHS: Final[Mapping[str, Glyphs]] = {one.name: one for one in (BRAILLE, BLOCK, ASCII)}

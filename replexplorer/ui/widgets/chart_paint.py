@@ -1,0 +1,262 @@
+"""Paints one chart into cells: title rule, axes, tints, series, marks, words and gutter labels.
+
+Law: every painter reads the model and writes the grid; what is drawn later lies above. Columns
+of marks depend on the page and the width only, so that two charts of one width agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from replexplorer.ui.chart_model import ChartModel, ChartSeries, FaultWindow, Stroke, value_range
+from replexplorer.ui.glyphs import Glyphs
+from replexplorer.ui.widgets.chart_axes import (
+    Scale,
+    column,
+    linear_scale,
+    log_scale,
+    spread_rows,
+    time_ticks,
+)
+from replexplorer.ui.widgets.chart_cells import Grid
+from replexplorer.ui.widgets.chart_raster import Raster, Trace, traces_of
+
+Rasterizer = Callable[[Sequence[Trace], int, int, Glyphs], Raster]
+"""Draws traces on a canvas of so many cells."""
+
+LEFT_CELLS: Final = 7
+"""Tick labels and the axis."""
+GUTTER_CELLS: Final = 11
+WIDE_GUTTER_CELLS: Final = 14
+_WIDE_FROM: Final = 90
+_BELOW_LEAST: Final = 3.0
+"""On a logarithmic axis zero stands this factor below the least value, so that it is told apart."""
+_LEAST_WIDTH: Final = 30
+_LEAST_HEIGHT: Final = 4
+
+
+class Plot(NamedTuple):
+    """Where the plot lies in the widget."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    gutter: int
+
+
+def plot_area(width: int, height: int) -> Plot:
+    """The plot's place in a widget of this size: a rule above, the time axis below, gutters beside."""
+    gutter = WIDE_GUTTER_CELLS if width >= _WIDE_FROM else GUTTER_CELLS
+    return Plot(LEFT_CELLS, 1, width - LEFT_CELLS - gutter, height - 2, gutter)
+
+
+def paint_chart(
+    model: ChartModel, width: int, height: int, glyphs: Glyphs, rasterize: Rasterizer, *, shades: bool = False
+) -> Grid:
+    """The whole chart; `shades` draws tints with a glyph, for terminals without the colours."""
+    grid = Grid(width, height)
+    _title(grid, model, glyphs)
+    if width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
+        return grid
+    plot = plot_area(width, height)
+    limits = value_range(model)
+    scale = _scale(model, limits, plot.height)
+    _axes(grid, plot, model, scale if limits else None, glyphs)
+    _windows(grid, plot, model, glyphs, shades=shades or glyphs.ascii)
+    raster: Raster = []
+    if limits:
+        traces = traces_of(model, scale, plot.width, glyphs)
+        raster = rasterize(traces, plot.width, plot.height, glyphs)
+        _fills(grid, plot, model, traces, raster)
+        _levels(grid, plot, model, scale, glyphs)
+        _series(grid, plot, traces, raster)
+    _marks(grid, plot, model, raster, glyphs)
+    _words(grid, plot, model, raster, glyphs)
+    if limits:
+        _labels(grid, plot, model, scale, glyphs)
+    else:
+        grid.text(
+            plot.x + max(0, (plot.width - len(model.empty)) // 2),
+            plot.y + plot.height // 2,
+            model.empty,
+            "muted",
+        )
+    return grid
+
+
+def _scale(model: ChartModel, limits: tuple[float, float] | None, rows: int) -> Scale:
+    """The value axis that the model's values need."""
+    if limits is None:
+        return linear_scale(1.0, rows)
+    least, greatest = limits
+    if not model.log:
+        return linear_scale(greatest, rows)
+    drawn = [
+        value
+        for one in model.series
+        if one.stroke is not Stroke.DASHES
+        for _, value in one.points
+        if value is not None and math.isfinite(value)
+    ]
+    positive = [value for value in drawn if value > 0]
+    least = min(positive, default=max(greatest, 1.0))
+    if len(positive) < len(drawn):
+        least /= _BELOW_LEAST
+    return log_scale(least, max(greatest, least), rows)
+
+
+def _title(grid: Grid, model: ChartModel, glyphs: Glyphs) -> None:
+    """`- TPS commits/s ------- note -`."""
+    for x in range(grid.width):
+        grid.put(x, 0, glyphs.rule, "rule")
+    grid.text(1, 0, f" {model.title} ", "title", strong=True)
+    at = 3 + len(model.title)
+    if model.subtitle:
+        grid.text(at, 0, glyphs.text(model.subtitle) + " ", "muted")
+        at += len(model.subtitle) + 1
+    room = grid.width - at - 4
+    note = glyphs.text(model.note)
+    if note and room > len(glyphs.ellipsis) + 8:
+        note = note if len(note) <= room else note[: room - 1] + glyphs.ellipsis
+        grid.text(grid.width - len(note) - 3, 0, f" {note} ", model.note_ink)
+
+
+def _axes(grid: Grid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs: Glyphs) -> None:
+    """Both axes with their labels, and the grid lines at the ticks."""
+    for y in range(plot.height):
+        grid.put(plot.x - 1, plot.y + y, glyphs.axis, "axis")
+    for row, label in scale.ticks if scale else ():
+        grid.text(plot.x - 1 - len(label), plot.y + row, label, "muted")
+        grid.put(plot.x - 1, plot.y + row, glyphs.tick, "axis")
+        for x in range(plot.width):
+            if not glyphs.ascii or x % 3 == 0:
+                grid.put(plot.x + x, plot.y + row, glyphs.grid, "grid")
+    bottom = plot.y + plot.height
+    grid.put(plot.x - 1, bottom, glyphs.corner, "axis")
+    for x in range(plot.width):
+        grid.put(plot.x + x, bottom, glyphs.rule, "axis")
+    for middle, label in time_ticks(model.start_s, model.end_s, model.origin_s, plot.width):
+        start = middle - len(label) // 2 - 1
+        if start >= 0 and start + len(label) + 2 <= plot.width:
+            grid.text(plot.x + start, bottom, f" {label} ", "muted")
+
+
+def _windows(grid: Grid, plot: Plot, model: ChartModel, glyphs: Glyphs, *, shades: bool) -> None:
+    """Tint the columns under a fault."""
+    for window in model.windows:
+        start, end = _columns(window, model, plot.width)
+        for x in range(plot.x + start, plot.x + end):
+            for y in range(plot.y, plot.y + plot.height):
+                grid.put(x, y, glyphs.shade if shades else " ", "fault")
+                if shades:
+                    grid.put(x, y, glyphs.shade, "faint")
+                else:
+                    grid.tint(x, y, "faultbg")
+
+
+def _columns(window: FaultWindow, model: ChartModel, width: int) -> tuple[int, int]:
+    """First column of a window and the one after its last; equal when it is off the page."""
+    until = model.newest_s if window.end_s is None else window.end_s
+    if until < model.start_s or window.start_s > model.end_s:
+        return 0, 0
+    start = max(0, min(width - 1, column(window.start_s, model.start_s, model.end_s, width)))
+    end = column(until, model.start_s, model.end_s, width)
+    return start, max(start + 1, min(width, end))
+
+
+def _fills(grid: Grid, plot: Plot, model: ChartModel, traces: Sequence[Trace], raster: Raster) -> None:
+    """Tint what lies under a series."""
+    fills = {one.ink: one.fill for one in model.series if one.fill}
+    for index, trace in enumerate(traces):
+        tint = fills.get(trace.ink)
+        if not tint:
+            continue
+        for x in range(plot.width):
+            inked = [y for y in range(plot.height) if (cell := raster[y][x]) is not None and cell[1] == index]
+            for y in range(inked[-1] + 1 if inked else plot.height, plot.height):
+                if grid.inks[plot.y + y][plot.x + x].ground == "bg":
+                    grid.tint(plot.x + x, plot.y + y, tint)
+
+
+def _levels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
+    """Dashed levels: each value holds until the next one, the last one runs on to its label."""
+    for one in model.series:
+        if one.stroke is not Stroke.DASHES:
+            continue
+        followers = [at_s for at_s, _ in one.points[1:]]
+        ends = [column(at_s, model.start_s, model.end_s, plot.width) for at_s in followers] + [plot.width]
+        for (at_s, value), end in zip(one.points, ends, strict=True):
+            if value is None or not math.isfinite(value) or (row := round(scale.row(value))) < 0:
+                continue
+            start = max(0, column(at_s, model.start_s, model.end_s, plot.width))
+            for x in range(start, min(end, plot.width)):
+                grid.put(plot.x + x, plot.y + min(row, plot.height - 1), glyphs.dash, one.ink)
+
+
+def _series(grid: Grid, plot: Plot, traces: Sequence[Trace], raster: Raster) -> None:
+    """What the raster drew."""
+    for y, cells in enumerate(raster):
+        for x, cell in enumerate(cells):
+            if cell is not None:
+                grid.put(plot.x + x, plot.y + y, cell[0], traces[cell[1]].ink)
+
+
+def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
+    """Dashed verticals behind the series, with their numbers in the top row."""
+    for mark in model.marks:
+        x = column(mark.at_s, model.start_s, model.end_s, plot.width)
+        if not 0 <= x < plot.width:
+            continue
+        for y in range(1, plot.height):
+            if not raster or raster[y][x] is None:
+                grid.put(plot.x + x, plot.y + y, glyphs.mark, "mark")
+        number = glyphs.number(mark.number)
+        start = min(x, plot.width - len(number))
+        grid.text(plot.x + start, plot.y, number, "mark")
+
+
+def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
+    """The word of each window, inside when it fits, else beside it."""
+    for window in model.windows:
+        start, end = _columns(window, model, plot.width)
+        word = glyphs.text(window.word)
+        if not word or start == end or plot.height < 2:
+            continue
+        beside = f"{glyphs.before}{word}"
+        if len(word) + 2 <= end - start:
+            x, text = start + 1, word
+        elif end + len(beside) <= plot.width:
+            x, text = end, beside
+        else:
+            text = f"{word}{glyphs.after}"
+            x = max(0, start - len(text))
+        free = [y for y in range(1, plot.height) if not _inked(raster, y, x, x + len(text))]
+        grid.text(plot.x + x, plot.y + (free[0] if free else 1), text, "fault", strong=True)
+
+
+def _inked(raster: Raster, y: int, start: int, end: int) -> bool:
+    """Whether a series is drawn anywhere in a stretch of a row."""
+    return bool(raster) and any(cell is not None for cell in raster[y][start:end])
+
+
+def _labels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
+    """Labels at the ends of the series, moved apart where they would collide."""
+    labelled = [one for one in model.series if one.labels]
+    wanted = [max(0.0, min(plot.height - 1.0, _end_row(one, scale))) for one in labelled]
+    room = plot.gutter - 1
+    for one, row in zip(labelled, spread_rows(wanted, plot.height), strict=True):
+        label = next((text for text in one.labels if len(text) <= room), one.labels[-1])
+        if 0 <= row < plot.height:
+            grid.text(
+                plot.x + plot.width + 1, plot.y + row, glyphs.text(label)[:room], one.ink, strong=one.strong
+            )
+
+
+def _end_row(series: ChartSeries, scale: Scale) -> float:
+    """The row where a series ends: its last known value's."""
+    known = (value for _, value in reversed(series.points) if value is not None and math.isfinite(value))
+    last = next(known, None)
+    return scale.rows - 1.0 if last is None else scale.row(last)
