@@ -1,0 +1,73 @@
+"""Where files are: the user's own under XDG, and what ships with the program.
+
+Nothing here makes a directory; whoever writes a file does.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+APPLICATION: Final = "replexplorer"
+"""The directory's name below each XDG directory."""
+
+
+def config_directory() -> Path:
+    """`$XDG_CONFIG_HOME/replexplorer`: config.toml, keys.toml, themes/, scenes/."""
+    return platformdirs.user_config_path(APPLICATION, appauthor=False)
+
+
+def config_file() -> Path:
+    """The configuration file that is read when no other is named."""
+    return config_directory() / "config.toml"
+
+
+def keys_file() -> Path:
+    """The user's key bindings."""
+    return config_directory() / "keys.toml"
+
+
+def themes_directory() -> Path:
+    """The user's own themes."""
+    return config_directory() / "themes"
+
+
+def scenes_directory() -> Path:
+    """The user's own scenes."""
+    return config_directory() / "scenes"
+
+
+def state_directory() -> Path:
+    """`$XDG_STATE_HOME/replexplorer`: accounts of the stacks, the log."""
+    return platformdirs.user_state_path(APPLICATION, appauthor=False)
+
+
+def stack_directory(stack: str) -> Path:
+    """What this host keeps of one stack: its accounts."""
+    return state_directory() / "stacks" / stack
+
+
+def log_file() -> Path:
+    """The program's own log."""
+    return state_directory() / "log"
+
+
+def cache_directory() -> Path:
+    """`$XDG_CACHE_HOME/replexplorer`: what can be lost at any time."""
+    return platformdirs.user_cache_path(APPLICATION, appauthor=False)
+
+
+def shipped(name: str) -> Path:
+    """A directory that ships with the program, `compose` or `themes`.
+
+    It lies inside the package of an installed wheel, and beside the package in a checkout.
+    Raises FileNotFoundError when neither is there.
+    """
+    package = Path(str(files("replexplorer")))
+    for candidate in (package / "_shipped" / name, package.parent / name):
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(f"{name}/ is neither in the package {package} nor beside it")
