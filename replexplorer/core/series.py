@@ -79,7 +79,8 @@ class History:
             return Point(at_s, load.tps, ceiling, load.p50_ms, load.p95_ms, load.p99_ms, load.max_ms, load.n)
         start_s = at_s if last_s is None else last_s
         if start_s >= self._mark_s:
-            self._recent.append((start_s, load.service))
+            if not self._recent or self._recent[-1][1] is not load.service:  # else no newer interval
+                self._recent.append((start_s, load.service))
             merged = self._merged_back(at_s)
         else:
             merged = {}  # a tick on both sides of a mark belongs to neither
