@@ -51,29 +51,18 @@ check: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Docker must answer before anything is worth starting; a host package that the images need and
-# that is missing (a tool that makes the base image where no registry answers) is installed here.
+# Docker must answer before anything is worth starting. A host package that the images need and
+# that is missing (what makes the base image where no registry answers) is installed here.
 .PHONY: prerequisites
 prerequisites: $(STAMP)
 	@$(APT)
-	report="$$($(BIN)/replexplorer doctor --json 2>/dev/null)" || true
-	read -r -a packages <<< "$$($(BIN)/python -c '
-	import json, sys
-	checks = json.loads(sys.argv[1] or "{}").get("checks", [])
-	print(*sorted({p for c in checks if c["state"] == "missing" for p in c["packages"]}))
-	' "$$report")"
-	if [ "$${#packages[@]}" -gt 0 ] && ! apt_install "$${packages[@]}"; then
-		echo "make: missing on this machine: $${packages[*]}: run: sudo apt-get install $${packages[*]}" >&2
+	report="$$($(BIN)/replexplorer doctor --json 2>/dev/null || true)"
+	packages="$$(echo "$$report" | $(BIN)/python -c 'import json, sys; print(*(p for c in json.load(sys.stdin)["checks"] if c["state"] == "missing" for p in c["packages"]))')"
+	if [ -n "$$packages" ] && ! apt_install $$packages; then
+		echo "make: $$packages is missing and needed here: run: sudo apt-get install $$packages" >&2
 		exit 1
 	fi
-	exec $(BIN)/python -c '
-	import json, sys
-	checks = json.loads(sys.argv[1] or "{}").get("checks", [])
-	lacking = [c for c in checks if c["state"] == "missing" and not c["packages"]]
-	for c in lacking:
-	    print("make:", c["detail"] + ":", c["remedy"] or "see replexplorer doctor", file=sys.stderr)
-	sys.exit(bool(lacking))
-	' "$$report"
+	echo "$$report" | $(BIN)/python -c 'import json, sys; sys.exit("\n".join("make: " + c["detail"] + ": " + (c["remedy"] or "see replexplorer doctor") for c in json.load(sys.stdin)["checks"] if c["state"] == "missing" and not c["packages"]) or 0)'
 
 # Yardsticks of some tests, which skip with a reason where these are absent.
 .PHONY: test-tools

@@ -285,7 +285,7 @@ def _add_lab(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("document", nargs="?", metavar="VERB", help="only this verb's document")
+    parser.add_argument("document", nargs="*", metavar="VERB", help="only this verb's document")
 
 
 VERBS: Final[tuple[Verb, ...]] = (

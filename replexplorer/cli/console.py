@@ -72,11 +72,14 @@ class Console:
             self._to_err(text + "\n")
         self._progress = text
 
-    def fail(self, error: ReplexplorerError) -> None:
-        """The one line of an error, and the error document where JSON was promised."""
+    def fail(self, error: ReplexplorerError, **beside: Any) -> None:
+        """The one line of an error, and where JSON was promised its document with fields `beside` it."""
         self.narrate(f"replexplorer: {' '.join(str(error).split())}")
         if self.json:
-            self.print(_error_document(error))
+            import json
+
+            detail = {"code": error.code, "message": error.message, "hint": error.hint}
+            self.print(json.dumps({"error": detail, **beside}, indent=2, ensure_ascii=False))
 
     def traceback(self) -> None:
         """The traceback of the exception being handled; only when the user asked for it."""
@@ -124,16 +127,6 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Se
 def number(value: float | None, digits: int = 1) -> str:
     """A figure with its digits; an unknown one is a dash, never zero."""
     return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def _error_document(error: ReplexplorerError) -> str:
-    import json
-
-    detail = {"code": error.code, "message": error.message, "hint": error.hint}
-    document: dict[str, Any] = {"error": detail}
-    if getattr(error, "rolled_back", False):
-        document |= {"changed": [], "warnings": [], "rolled_back": True}
-    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def _clip(text: str, columns: int) -> str:

@@ -345,6 +345,7 @@ class ThemeEntry(Shape):
     dark: bool | None
     origin: Literal["built-in", "user"]
     file: str | None
+    description: str = ""
     error: str | None = None
 
 
@@ -410,12 +411,40 @@ def schema() -> dict[str, Any]:
     }
 
 
+def document_schema(verb: str) -> dict[str, Any]:
+    """One verb's document alone; raise KeyError for an unknown verb."""
+    whole = schema()
+    return {
+        "$schema": whole["$schema"],
+        "title": f"replexplorer {verb} --json",
+        **whole["properties"][verb],
+        "$defs": _reachable(whole["properties"][verb], whole["$defs"]),
+    }
+
+
+def _reachable(start: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The definitions that a schema leads to."""
+    found: dict[str, Any] = {}
+    waiting = [start]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            name = str(part.get("$ref", "")).rpartition("/")[2]
+            if name in definitions and name not in found:
+                found[name] = definitions[name]
+                waiting.append(definitions[name])
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    return {name: found[name] for name in definitions if name in found}
+
+
 def to_json(document: BaseModel | dict[str, Any] | list[Any]) -> str:
     """One JSON document with two spaces of indentation, in the models' order."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, BaseModel):
-            return value.model_dump(mode="json")
+            return json.loads(value.model_dump_json())
         if isinstance(value, dict):
             return {key: plain(inner) for key, inner in value.items()}
         if isinstance(value, list):

@@ -1,0 +1,209 @@
+"""What this machine has and lacks, each with its remedy; looks only, changes nothing.
+
+Law: what was not probed is `unknown`, never assumed. A missing piece names one command.
+"""
+
+from __future__ import annotations
+
+import locale
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from replexplorer import __version__
+from replexplorer.config.model import Configuration
+from replexplorer.config.shapes import Check, Doctor
+from replexplorer.core.errors import MissingPiece
+
+if TYPE_CHECKING:
+    from docker.api.client import APIClient
+
+REGISTRY_TIMEOUT_S: Final = 10
+"""How long a registry may take to answer."""
+DISK_WANTED_BYTES: Final = 5 * 1024**3
+"""Below this the load stops by itself."""
+DISK_NEEDED_BYTES: Final = 2 * 1024**3
+"""What images and a stack take at the least."""
+
+_BASE_IMAGE: Final = "debian:sid-slim"
+_IMAGES: Final = ("replexplorer/mysql", "replexplorer/sidecar")
+_MAKER: Final = "mmdebstrap"
+
+State = Literal["ok", "warning", "missing", "unknown"]
+
+
+def examine(
+    configuration: Configuration,
+    paths: Mapping[str, Path],
+    *,
+    link_backend: str | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Doctor:
+    """Look at everything; `link_backend` is what a running stack's agent chose, with its reason."""
+    checks = [_python()]
+    try:
+        progress("asking Docker")
+        client = _connect()
+    except MissingPiece as error:
+        checks.append(_check("docker", "missing", error.message, error.hint))
+    else:
+        with client:
+            checks += _docker(client, configuration, progress)
+    checks.append(_link(link_backend))
+    checks += [_terminal(), _colour(), _glyphs(), *_paths(paths)]
+    return Doctor(
+        version=__version__,
+        ready=not any(check.state == "missing" for check in checks),
+        checks=checks,
+    )
+
+
+def _connect() -> APIClient:
+    from replexplorer.adapters.docker_client import connect
+
+    return connect(timeout_s=REGISTRY_TIMEOUT_S)
+
+
+def _check(name: str, state: State, detail: str, remedy: str | None = None, *packages: str) -> Check:
+    return Check(name=name, state=state, detail=detail, remedy=remedy, packages=list(packages))
+
+
+def _python() -> Check:
+    return _check("python", "ok", f"Python {sys.version.split()[0]}, replexplorer {__version__}")
+
+
+def _docker(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> list[Check]:
+    from replexplorer.adapters.docker_client import spoken
+
+    try:
+        with spoken():
+            version: dict[str, Any] = client.version()
+            info: dict[str, Any] = client.info()
+    except MissingPiece as error:
+        return [_check("docker", "missing", error.message, error.hint)]
+    detail = (
+        f"Docker {version.get('Version')}, API {version.get('ApiVersion')}, {info.get('OperatingSystem')}"
+    )
+    rootless = any("rootless" in option for option in info.get("SecurityOptions") or [])
+    if info.get("OSType") != "linux":
+        docker = _check(
+            "docker", "missing", f"{detail}: not Linux containers", "switch Docker to Linux containers"
+        )
+    elif rootless:
+        docker = _check(
+            "docker", "warning", f"{detail}, rootless", "the link may need a Docker that runs as root"
+        )
+    else:
+        docker = _check("docker", "ok", detail)
+    return [docker, _image(client, configuration, progress), _disk(info)]
+
+
+def _image(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> Check:
+    """Our images, or a way to make them."""
+    from replexplorer.adapters.docker_client import spoken
+
+    with spoken():
+        tags = {tag.partition(":")[0] for image in client.images() for tag in image.get("RepoTags") or []}
+    wanted = _IMAGES if configuration.image is None else _IMAGES[1:]
+    if tags.issuperset(wanted):
+        return _check("images", "ok", f"built: {', '.join(wanted)}")
+    progress("asking whether an image registry answers")
+    if _registry_answers(client):
+        return _check("images", "ok", f"not built yet; a registry answers for {_BASE_IMAGE}")
+    if shutil.which(_MAKER):
+        return _check("images", "ok", f"not built yet; no registry answers, so {_MAKER} makes the base image")
+    return _check(
+        "images",
+        "missing",
+        f"no image registry answers, and {_MAKER}, which makes the base image then, is not installed",
+        f"sudo apt-get install {_MAKER}",
+        _MAKER,
+    )
+
+
+def _registry_answers(client: APIClient) -> bool:
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    try:
+        client.inspect_distribution(_BASE_IMAGE)  # type: ignore[no-untyped-call]
+    except (DockerException, RequestException, OSError):
+        return False
+    return True
+
+
+def _disk(info: Mapping[str, Any]) -> Check:
+    """Room where Docker keeps its data, when that is a path of this host."""
+    root = Path(str(info.get("DockerRootDir") or ""))
+    try:
+        usage = shutil.disk_usage(root if root.is_dir() else Path.home())
+    except OSError as error:
+        return _check("disk", "unknown", f"cannot tell the free space: {error.strerror}")
+    detail = f"{usage.free / 1024**3:.1f} GB free of {usage.total / 1024**3:.0f} GB"
+    remedy = "free some space: `docker system df` tells what Docker uses"
+    if usage.free < DISK_NEEDED_BYTES:
+        return _check("disk", "missing", f"{detail}: too little for images and a stack", remedy)
+    if usage.free < max(DISK_WANTED_BYTES, usage.total // 10):
+        return _check("disk", "warning", f"{detail}: the load stops below 5 GB or 10 %", remedy)
+    return _check("disk", "ok", detail)
+
+
+def _link(backend: str | None) -> Check:
+    """What delays packets; only a sidecar can tell, because it tries."""
+    if backend is None:
+        return _check("link", "unknown", "kernel netem or NFQUEUE: unknown until a stack runs and tries them")
+    return _check("link", "ok", backend)
+
+
+def _terminal() -> Check:
+    columns, rows = shutil.get_terminal_size()
+    name = os.environ.get("TERM", "")
+    detail = f"{columns}x{rows}, TERM={name or 'not set'}"
+    if not sys.stderr.isatty() and not sys.stdout.isatty():
+        return _check("terminal", "unknown", "no terminal here: `replexplorer lab run tour` needs none")
+    if name in ("", "dumb"):
+        return _check("terminal", "warning", detail, "the dashboard needs a terminal with cursor control")
+    if columns < 80 or rows < 24:
+        return _check("terminal", "warning", detail, "the dashboard needs 80x24: make the window larger")
+    return _check("terminal", "ok", detail)
+
+
+def _colour() -> Check:
+    if "NO_COLOR" in os.environ:
+        return _check("colour", "ok", "NO_COLOR is set: bold, reverse and dim instead of colours")
+    name, depth = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
+    if depth in ("truecolor", "24bit"):
+        return _check("colour", "ok", "24 bit")
+    if "256color" in name:
+        return _check("colour", "ok", "256 colours")
+    return _check(
+        "colour", "warning", "16 colours or fewer", "where the terminal has more: TERM=xterm-256color"
+    )
+
+
+def _glyphs() -> Check:
+    """Whether the charts can be drawn with braille: the encoding tells, the font cannot be asked."""
+    encoding = (sys.stdout.encoding or locale.getpreferredencoding(do_setlocale=False)).lower()
+    if "utf" not in encoding:
+        remedy = "use a UTF-8 locale, as LC_ALL=C.UTF-8; until then charts are ASCII"
+        return _check("glyphs", "warning", f"encoding {encoding}", remedy)
+    if os.environ.get("TERM") == "linux":
+        remedy = 'glyphs = "block" in config.toml'
+        return _check("glyphs", "warning", "UTF-8, but the console's font has no braille", remedy)
+    return _check("glyphs", "ok", 'UTF-8; do these look like dots? ⠁⠃⠇⡇⣇⣧⣷⣿ if not, set glyphs = "block"')
+
+
+def _paths(paths: Mapping[str, Path]) -> Iterator[Check]:
+    for name in ("state", "cache"):
+        path = paths[name]
+        nearest = next(parent for parent in (path, *path.parents) if parent.exists())
+        if os.access(nearest, os.W_OK):
+            yield _check(f"{name} path", "ok", str(path))
+        else:
+            variable = f"XDG_{name.upper()}_HOME"
+            yield _check(
+                f"{name} path", "missing", f"cannot write to {path}", f"make it writable, or set {variable}"
+            )
