@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from replexplorer.core.series import Point
 from replexplorer.ui import figures
 
 Points = Sequence[tuple[float, float | None]]
@@ -195,6 +196,41 @@ def latency_model(
         windows=tuple(span if span.end_s is None else replace(span, word="") for span in windows),
         log=True,
     )
+
+
+def chart_models(
+    points: Sequence[Point],
+    *,
+    page: tuple[float, float],
+    origin_s: float = 0.0,
+    marks: Iterable[ChartMark] = (),
+    windows: Iterable[FaultWindow] = (),
+    formula: str = "",
+    log: bool | None = None,
+) -> tuple[ChartModel, ChartModel]:
+    """TPS and latency of a page of the session's history, with the same marks and windows on both."""
+    marks, windows = tuple(marks), tuple(windows)
+    tps = tps_model(
+        [(point.at_s, point.tps) for point in points],
+        [(point.at_s, point.ceiling_tps) for point in points],
+        page=page,
+        origin_s=origin_s,
+        marks=marks,
+        windows=windows,
+        formula=formula,
+        log=log,
+    )
+    latency = latency_model(
+        [(point.at_s, point.p50_ms) for point in points],
+        [(point.at_s, point.p95_ms) for point in points],
+        [(point.at_s, point.p99_ms) for point in points],
+        [(point.at_s, point.max_ms) for point in points],
+        page=page,
+        origin_s=origin_s,
+        marks=marks,
+        windows=windows,
+    )
+    return tps, latency
 
 
 def in_page(points: Points, page: tuple[float, float]) -> tuple[tuple[float, float | None], ...]:
