@@ -2,104 +2,65 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
 from typing import Literal
 
 from replexplorer.cli.console import number, table
 from replexplorer.config.shapes import Generator, Latency, LoadInterval, LoadReport
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.engine.measure import Measurement
 
 
-@dataclass(frozen=True, slots=True)
-class LoadPlan:
-    """How long to count, cut into intervals of about a second that end exactly where it ends."""
-
-    duration_s: float
-    warmup_s: float = 0.0
-
-    @property
-    def counted(self) -> int:
-        """Intervals that count."""
-        return math.ceil(self.duration_s)
-
-    @property
-    def interval_s(self) -> float:
-        """Length of one interval, at most a second."""
-        return self.duration_s / self.counted
-
-    @property
-    def warmup(self) -> int:
-        """Intervals before those that count; the warm-up is rounded up to whole intervals."""
-        return math.ceil(round(self.warmup_s / self.interval_s, 6))
-
-
-@dataclass(slots=True)
-class LoadRun:
-    """The intervals of one load, added as they come."""
-
-    plan: LoadPlan
-    workload: str
-    clients: int
-    path: Literal["direct", "published"] | None = None
-    intervals: list[Interval] = field(default_factory=list)
-    """Those that count."""
-    seen: int = 0
-    """All, with the warm-up's."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every interval that counts is here."""
-        return len(self.intervals) >= self.plan.counted
-
-    def add(self, interval: Interval) -> str | None:
-        """Count an interval; answers its line, or None while warming up."""
-        self.seen += 1
-        if self.seen <= self.plan.warmup or self.is_complete:
-            return None
-        self.intervals.append(interval)
-        return interval_line(interval, self.elapsed_s)
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds counted so far."""
-        return sum(interval.duration_s for interval in self.intervals)
-
-    def report(self) -> LoadReport:
-        """The whole run: percentiles from the merged histogram, counts summed."""
-        total = Histogram.merged(interval.service for interval in self.intervals)
-        seconds = self.elapsed_s
-        elapsed = 0.0
-        rows = []
-        for interval in self.intervals:
-            elapsed += interval.duration_s
-            rows.append(_interval_shape(interval, elapsed))
-        return LoadReport(
-            workload=self.workload,
-            mode="closed",
-            clients=self.clients,
-            rate_asked_tps=None,
-            duration_s=round(seconds, 3),
-            commits=total.count,
-            errors=sum(interval.errors for interval in self.intervals),
-            unknown=sum(interval.unknown for interval in self.intervals),
-            reconnects=sum(interval.reconnects for interval in self.intervals),
-            tps=round(total.count / seconds, 2) if seconds > 0 else 0.0,
-            latency_ms=latency(total),
-            response_ms=None,
-            generator=self._generator(seconds),
-            intervals=rows,
-        )
-
-    def _generator(self, seconds: float) -> Generator:
-        busy = sum(interval.cpu_percent * interval.duration_s for interval in self.intervals)
-        return Generator(
+def load_report(
+    measured: Measurement, *, workload: str, clients: int, path: Literal["direct", "published"] | None
+) -> LoadReport:
+    """The whole run: percentiles from the merged histogram, counts summed."""
+    elapsed_s = 0.0
+    rows = []
+    for interval in measured.intervals:
+        elapsed_s += interval.duration_s
+        rows.append(_interval_shape(interval, elapsed_s))
+    return LoadReport(
+        workload=workload,
+        mode="closed",
+        clients=clients,
+        rate_asked_tps=None,
+        duration_s=round(measured.duration_s, 3),
+        commits=measured.commits,
+        errors=measured.errors,
+        unknown=measured.unknown,
+        reconnects=measured.reconnects,
+        tps=round(measured.tps, 2),
+        latency_ms=latency(measured.service),
+        response_ms=None,
+        generator=Generator(
             processes=1,
-            cpu_percent=round(busy / seconds, 1) if seconds > 0 else None,
-            lateness_p99_ms=max((round(i.lateness_p99_ms, 3) for i in self.intervals), default=None),
-            path=self.path,
-        )
+            cpu_percent=None if measured.cpu_percent is None else round(measured.cpu_percent, 1),
+            lateness_p99_ms=_rounded(measured.lateness_p99_ms),
+            path=path,
+        ),
+        intervals=rows,
+    )
+
+
+class IntervalLines:
+    """The lines of a running load, numbered from the first interval that counts."""
+
+    def __init__(self, warmup_s: float = 0.0) -> None:
+        self._warmup_s = warmup_s
+        self._counts_from_s: float | None = None
+        self._elapsed_s = 0.0
+
+    def line(self, interval: Interval) -> str | None:
+        """The interval's line; None while the table is prepared and while the load warms up."""
+        if interval.state == "preparing":
+            return None
+        if self._counts_from_s is None:
+            self._counts_from_s = interval.start_s + self._warmup_s
+        if interval.start_s < self._counts_from_s - 1e-3:
+            return None
+        self._elapsed_s += interval.duration_s
+        return interval_line(interval, self._elapsed_s)
 
 
 def latency(histogram: Histogram) -> Latency:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli.load_report import LoadPlan, LoadRun, interval_line, render
+from replexplorer.cli.load_report import IntervalLines, interval_line, load_report, render
 from replexplorer.config.shapes import LoadReport
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.engine.measure import Measurement
 
 SYSBENCH_LINE = re.compile(
     r"\[ (\d+)s \] thds: (\d+) tps: ([\d.]+) qps: ([\d.]+) \(r/w/o: ([\d.]+)/([\d.]+)/([\d.]+)\) "
@@ -53,24 +55,24 @@ def test_an_idle_interval_with_errors_is_still_a_line() -> None:
     assert [match[group] for group in (1, 3, 8, 9, 10)] == ["7", "0.00", "0.00", "8.00", "4.00"]
 
 
-def test_the_warm_up_is_not_counted() -> None:
-    run = LoadRun(LoadPlan(duration_s=2.0, warmup_s=1.0), "update_index", 1, "direct")
-    lines = [run.add(interval(second, [1_000 * (second + 1)] * 10)) for second in range(4)]
-    assert lines[0] is None
-    assert lines[1] is not None
-    assert lines[1].startswith("[ 1s ]")
-    assert lines[3] is None
-    report = run.report()
-    assert (report.commits, report.duration_s, report.tps) == (20, 2.0, 10.0)
-    assert report.latency_ms.min == 2.0
-    assert report.latency_ms.max == 3.0
-    assert [row.t_s for row in report.intervals] == [1.0, 2.0]
+def measured(*intervals: Interval) -> Measurement:
+    total = Measurement()
+    for each in intervals:
+        total.add(each)
+    return total
+
+
+def test_lines_begin_after_preparing_and_warming_up() -> None:
+    lines = IntervalLines(warmup_s=1.5)
+    preparing = replace(interval(0.0, []), state="preparing")
+    shown = [lines.line(each) for each in (preparing, *(interval(second, [1_000]) for second in range(1, 6)))]
+    assert shown[:3] == [None, None, None]
+    assert [line[:7] for line in shown[3:] if line] == ["[ 1s ] ", "[ 2s ] ", "[ 3s ] "]
 
 
 def test_the_report_has_every_field_of_the_contract() -> None:
-    run = LoadRun(LoadPlan(duration_s=1.0), "foo", 3)
-    run.add(interval(0.0, [500, 700, 90_000], errors=1, unknown=2, reconnects=3))
-    document = run.report().model_dump(mode="json")
+    run = measured(interval(0.0, [500, 700, 90_000], errors=1, unknown=2, reconnects=3))
+    document = load_report(run, workload="foo", clients=3, path="direct").model_dump(mode="json")
     assert list(document) == [
         "workload",
         "mode",
@@ -88,9 +90,14 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "intervals",
     ]
     assert list(document["latency_ms"]) == ["mean", "min", "p50", "p95", "p99", "max"]
-    assert list(document["generator"]) == (
-        ["processes", "cpu_percent", "lateness_p99_ms", "backlog_max", "dropped", "path"]
-    )
+    assert document["generator"] == {
+        "processes": 1,
+        "cpu_percent": 12.0,
+        "lateness_p99_ms": 0.25,
+        "backlog_max": None,
+        "dropped": None,
+        "path": "direct",
+    }
     assert list(document["intervals"][0]) == ["t_s", "tps", "p50_ms", "p95_ms", "p99_ms", "errors"]
     assert (document["errors"], document["unknown"], document["reconnects"]) == (1, 2, 3)
     assert document["response_ms"] is None
@@ -99,35 +106,19 @@ def test_the_report_has_every_field_of_the_contract() -> None:
 
 
 def test_a_load_without_a_commit_has_no_latency() -> None:
-    run = LoadRun(LoadPlan(duration_s=1.0), "insert", 1)
-    run.add(interval(0.0, []))
-    report = run.report()
+    report = load_report(measured(interval(0.0, [])), workload="insert", clients=1, path=None)
     assert report.tps == 0.0
     assert set(report.latency_ms.model_dump().values()) == {None}
-    assert "-" in render(report)
-
-
-@given(
-    duration_s=st.floats(min_value=0.05, max_value=600),
-    warmup_s=st.floats(min_value=0, max_value=60),
-)
-def test_the_plan_ends_on_an_interval(duration_s: float, warmup_s: float) -> None:
-    plan = LoadPlan(duration_s, warmup_s)
-    assert 0 < plan.interval_s <= 1.0
-    assert plan.counted * plan.interval_s == pytest.approx(duration_s)
-    assert plan.warmup * plan.interval_s >= warmup_s - 1e-6 * max(1.0, warmup_s)
-    assert (plan.warmup - 1) * plan.interval_s < warmup_s + 1e-6
+    assert "mean -" in render(report)
 
 
 @given(st.lists(st.lists(st.integers(50, 5_000_000), max_size=30), min_size=1, max_size=8))
 def test_the_report_merges_and_never_averages(seconds: list[list[int]]) -> None:
-    run = LoadRun(LoadPlan(duration_s=float(len(seconds))), "insert", 4)
-    for start_s, durations_us in enumerate(seconds):
-        run.add(interval(float(start_s), durations_us))
-    assert run.is_complete
+    run = measured(*(interval(float(start_s), durations_us) for start_s, durations_us in enumerate(seconds)))
     everything = [duration for second in seconds for duration in second]
-    report = run.report()
+    report = load_report(run, workload="insert", clients=4, path="direct")
     assert report.commits == len(everything)
+    assert [row.t_s for row in report.intervals] == [float(second + 1) for second in range(len(seconds))]
     if everything:
         assert report.latency_ms.max == pytest.approx(max(everything) / 1000, abs=0.001)
         assert report.latency_ms.mean == pytest.approx(sum(everything) / len(everything) / 1000, abs=0.001)

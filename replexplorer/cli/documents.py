@@ -1,0 +1,152 @@
+"""From the engine's values to the documents of the contract; nothing here waits or reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from replexplorer.config.shapes import (
+    ChangedKnob,
+    DiskShape,
+    FsyncCounts,
+    GetKnob,
+    LinkShape,
+    NodeShape,
+    ProtectionShape,
+    SetReport,
+    Status,
+    StatusKnob,
+    StatusLoad,
+)
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection
+from replexplorer.engine.facade import Changed, SetResult
+
+
+def status_document(
+    *,
+    stack: str,
+    state: Any,
+    nodes: Iterable[NodeView],
+    protection: Protection,
+    links: Iterable[LinkView],
+    knobs: Mapping[KnobName, KnobView],
+    driver: str | None = None,
+    clients: int | None = None,
+    footprint_bytes: int | None = None,
+) -> Status:
+    """The whole `status` document; what is not known is null, whatever is down."""
+    nodes = tuple(nodes)
+    return Status(
+        stack=stack,
+        state=state,
+        nodes=[_node(node) for node in nodes],
+        protection=_protection(protection),
+        links=[_link(link) for link in links],
+        disks=[_unmeasured_disk(node.name) for node in nodes],
+        load=StatusLoad(driver=driver, clients=clients),
+        footprint_bytes=footprint_bytes,
+        knobs={
+            str(name): StatusKnob(requested=view.requested, effective=view.effective, node=name.node)
+            for name, view in knobs.items()
+        },
+    )
+
+
+def knob_document(view: KnobView) -> GetKnob:
+    """One knob as `get` prints it: the catalogue's row with its two values."""
+    knob = view.name.knob
+    return GetKnob(
+        requested=view.requested,
+        effective=view.effective,
+        default=knob.default,
+        min=_whole(knob.minimum),
+        max=_whole(knob.maximum),
+        unit=knob.unit or None,
+        node=view.name.node,
+        scope=knob.backing.value,
+        restart=knob.restart.value,
+        note=view.note,
+        choices=list(knob.choices) or None,
+        help=knob.help,
+    )
+
+
+def set_report(result: SetResult) -> SetReport:
+    """What a `set`, `reset` or scene did."""
+    return SetReport(
+        changed=[_changed(change) for change in result.changed],
+        warnings=list(result.warnings),
+        rolled_back=result.rolled_back,
+        dry_run=result.dry_run,
+    )
+
+
+def _node(node: NodeView) -> NodeShape:
+    return NodeShape(
+        name=node.name,
+        role="primary" if node.role == "primary" else "replica",
+        host=node.host,
+        port=node.port,
+        published_port=node.published_port,
+        path="direct" if node.path == "direct" else "published" if node.path == "published" else None,
+        flavor=node.flavor,
+        version=node.version,
+        server_uuid=node.server_uuid,
+        reachable=node.reachable,
+        gtid_executed=node.gtid_executed,
+        io_thread=node.io_thread,
+        sql_thread=node.sql_thread,
+        lag_s=node.lag_s,
+    )
+
+
+def _protection(protection: Protection) -> ProtectionShape:
+    return ProtectionShape(
+        state=protection.state.value,
+        requested=protection.requested,
+        operational=protection.operational,
+        replicas_acking=protection.replicas_acking,
+        replicas_required=protection.replicas_required,
+        wait_point=protection.wait_point,
+        timeout_ms=protection.timeout_ms,
+        fallbacks=protection.fallbacks,
+    )
+
+
+def _link(link: LinkView) -> LinkShape:
+    return LinkShape(
+        replica=link.replica,
+        backend=link.backend,
+        rtt_asked_ms=link.rtt_asked_ms,
+        rtt_measured_ms=_rounded(link.rtt_measured_ms),
+        rtt_base_ms=_rounded(link.rtt_base_ms),
+        dropped=link.dropped,
+    )
+
+
+def _unmeasured_disk(node: str) -> DiskShape:
+    return DiskShape(
+        node=node, fsync_delay_ms=None, fsync_measured_ms=None, disk_probe_ms=None, fsyncs=FsyncCounts()
+    )
+
+
+def _changed(change: Changed) -> ChangedKnob:
+    return ChangedKnob(
+        key=change.name.key,
+        node=change.name.node,
+        before=change.before,
+        requested=change.requested,
+        effective=change.effective,
+        took_ms=round(change.took_ms, 1),
+        statements=list(change.statements),
+        note=change.note,
+    )
+
+
+def _whole(bound: float | None) -> float | int | None:
+    return int(bound) if bound is not None and bound == int(bound) else bound
+
+
+def _rounded(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms, 3)

@@ -1,0 +1,135 @@
+"""The same documents for people: tables on stdout, built from the JSON shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replexplorer.cli.console import number, table
+from replexplorer.config.shapes import GetKnob, LinkShape, NodeShape, Scalar, SetReport, Status
+from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value
+
+_STATE_WORDS = {
+    "protected": "a commit is on a replica before it is acknowledged",
+    "armed": "semi-sync is on; no commit has been acknowledged by a replica since",
+    "off": "commits are asynchronous",
+    "blocked": "commits wait for an acknowledgement that does not come",
+    "degraded": "semi-sync was asked for and commits are asynchronous now",
+    "down": "no login to the primary",
+}
+
+
+def render_status(status: Status) -> str:
+    """Nodes, protection, links and the knobs that are not at rest."""
+    protection = status.protection
+    parts = [
+        f"stack {status.stack}: {status.state}",
+        "",
+        table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
+        "",
+        f"protection  {protection.state.upper()}: {_STATE_WORDS[protection.state]}",
+    ]
+    if protection.replicas_required is not None:
+        parts.append(
+            f"            acknowledging {_shown(protection.replicas_acking)} of "
+            f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
+            f"timeout {_shown(protection.timeout_ms)} ms, fell back {_shown(protection.fallbacks)} times"
+        )
+    parts += [_link_line(link) for link in status.links]
+    load = status.load
+    parts.append(f"load        {load.driver or 'nobody drives it'}, {_shown(load.clients)} clients")
+    if status.footprint_bytes is not None:
+        parts.append(f"footprint   {status.footprint_bytes / 1024**2:,.0f} MB")
+    changed = {key: knob for key, knob in status.knobs.items() if knob.requested != _default_of(key)}
+    if changed:
+        rows = [
+            (key, _value(key, knob.requested), _value(key, knob.effective)) for key, knob in changed.items()
+        ]
+        parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
+    return "\n".join(parts)
+
+
+def render_knobs(knobs: Mapping[str, GetKnob]) -> str:
+    """One line a knob: requested, effective, default, range, and what it does."""
+    rows = [
+        (
+            key,
+            _value(key, knob.requested),
+            _value(key, knob.effective) + (f" ({knob.note})" if knob.note else ""),
+            _value(key, knob.default),
+            describe_range(_knob(key)),
+            knob.node,
+            knob.scope,
+            knob.help,
+        )
+        for key, knob in knobs.items()
+    ]
+    return table(rows, ("KNOB", "REQUESTED", "IN EFFECT", "DEFAULT", "RANGE", "NODE", "SCOPE", "DOES"))
+
+
+def render_set(report: SetReport) -> str:
+    """One line a knob with the statements that ran, or would run, below it."""
+    if not report.changed:
+        return "nothing to change: every knob is as asked"
+    lines = []
+    for change in report.changed:
+        key = change.key if change.node in ("primary", "load") else f"{change.key}@{change.node}"
+        took = "not run" if report.dry_run else f"{change.took_ms:.0f} ms"
+        effective = "" if report.dry_run else f", in effect {_value(key, change.effective)}"
+        note = f" ({change.note})" if change.note else ""
+        before, asked = _value(key, change.before), _value(key, change.requested)
+        lines.append(f"{key}: {before} -> {asked}{effective}, {took}{note}")
+        lines += [f"    {statement};" for statement in change.statements]
+    return "\n".join(lines)
+
+
+def knob_catalogue_markdown() -> str:
+    """The README's table of knobs, drawn from the catalogue."""
+    rows = ["| knob | values | default | what it does |", "|---|---|---|---|"]
+    for knob in BY_KEY.values():
+        values = describe_range(knob).replace("|", "\\|")
+        rows.append(f"| `{knob.key}` | {values} | {format_value(knob, knob.default)} | {knob.help} |")
+    return "\n".join(rows)
+
+
+_NODE_HEADINGS = ("NODE", "SERVER", "ADDRESS", "PATH", "STATE", "IO", "SQL", "LAG")
+
+
+def _node_row(node: NodeShape) -> tuple[str, ...]:
+    server = " ".join(part for part in (node.flavor, node.version) if part) or "-"
+    address = f"{node.host}:{node.port}" if node.host else "-"
+    lag = "-" if node.lag_s is None else f"{node.lag_s:.1f} s"
+    state = "up" if node.reachable else "DOWN"
+    return (
+        node.name,
+        server,
+        address,
+        node.path or "-",
+        state,
+        node.io_thread or "-",
+        node.sql_thread or "-",
+        lag,
+    )
+
+
+def _link_line(link: LinkShape) -> str:
+    return (
+        f"link        primary <-> {link.replica}: asked {number(link.rtt_asked_ms)} ms, measured "
+        f"{number(link.rtt_measured_ms)} ms (bare path {number(link.rtt_base_ms, 2)} ms), "
+        f"{link.backend or 'backend unknown'}, dropped {_shown(link.dropped)}"
+    )
+
+
+def _knob(key: str) -> Knob:
+    return BY_KEY[key.partition("@")[0]]
+
+
+def _default_of(key: str) -> Scalar:
+    return _knob(key).default
+
+
+def _value(key: str, value: Scalar | None) -> str:
+    return "-" if value is None else format_value(_knob(key), value)
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else str(value)
