@@ -47,6 +47,8 @@ class SetResult:
     warnings: tuple[str, ...] = ()
     rolled_back: bool = False
     dry_run: bool = False
+    unchanged: tuple[KnobName, ...] = ()
+    """Asked, and already so."""
 
 
 @dataclass(frozen=True, slots=True)

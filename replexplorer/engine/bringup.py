@@ -1,0 +1,142 @@
+"""From nothing, or from something half dead, to servers that answer and replicate."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
+from replexplorer.core.tick import NodeView
+from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observer import probe, sample_node
+from replexplorer.ports import Report, UpOptions
+
+_READY_WITHIN_S: Final = 90.0
+_LOOK_EVERY_S: Final = 0.05
+KICK_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS replexplorer.kick (id TINYINT PRIMARY KEY, kicked_at DATETIME(6) NOT NULL)"
+    " ENGINE=InnoDB"
+)
+
+
+async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> bool:
+    """Create or repair the stack and wait until it answers; whether this call created it.
+
+    Raises ReplexplorerError; a stack that this call created and that does not come up is removed.
+    """
+    created = await fleet.outside.stack.up(options, report)
+    try:
+        await fleet.discover()
+        await wait_until_ready(fleet, report)
+    except (ReplexplorerError, asyncio.CancelledError):
+        if created:
+            await asyncio.shield(fleet.outside.stack.down())
+        raise
+    return created
+
+
+async def connect(fleet: Fleet, report: Report) -> None:
+    """Reach the nodes of a running stack: probe the servers, watch the links."""
+    await fleet.discover()
+    report("connecting", None)
+    await asyncio.gather(*(_learn(member) for member in fleet.members.values()), watch_links(fleet))
+
+
+async def _learn(member: Member) -> None:
+    """Probe a server; one that is down is learned of later."""
+    try:
+        member.capabilities = await probe(member.control)
+    except ReplexplorerError:
+        return
+
+
+async def wait_until_ready(fleet: Fleet, report: Report) -> None:
+    """Wait for a login on every node and for running replication, then watch the links."""
+    ends_s = fleet.outside.clock.monotonic() + _READY_WITHIN_S
+    report("waiting for the servers", None)
+    await asyncio.gather(*(_until_login(fleet, member, ends_s) for member in fleet.members.values()))
+    await _make_kick_table(fleet)
+    report("waiting for the replica", None)
+    await asyncio.gather(
+        watch_links(fleet), *(_until_replicating(fleet, member, ends_s) for member in fleet.replicas)
+    )
+
+
+async def _make_kick_table(fleet: Fleet) -> None:
+    """Make the table of our test commits where it is missing; asking first costs no commit."""
+    rows = await fleet.primary.control.query(
+        "SELECT 1 AS there FROM information_schema.tables"
+        " WHERE table_schema = 'replexplorer' AND table_name = 'kick'"
+    )
+    if not rows:
+        await fleet.primary.control.query(KICK_TABLE)
+
+
+async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
+    """Try to log in until it works."""
+    clock = fleet.outside.clock
+    while True:
+        try:
+            member.capabilities = await probe(member.control)
+            return
+        except ServerUnreachable as error:
+            if clock.monotonic() >= ends_s:
+                raise StackUnavailable(
+                    f"{member.name} does not accept logins: {error.message}",
+                    f"its log: docker logs (label dev.replexplorer.node={member.name})",
+                ) from None
+        await clock.sleep(_LOOK_EVERY_S)
+
+
+async def _until_replicating(fleet: Fleet, member: Member, ends_s: float) -> None:
+    """Wait until both replication threads run; threads that were stopped are started."""
+    clock = fleet.outside.clock
+    started = False
+    while True:
+        view = (await sample_node(member, clock.monotonic(), None)).view
+        if view.io_thread == "on" and view.sql_thread == "on":
+            return
+        if not started and "off" in (view.io_thread, view.sql_thread) and member.capabilities is not None:
+            started = True
+            await _start_threads(member, member.capabilities.replica_word)
+        if view.sql_thread == "error" or clock.monotonic() >= ends_s:
+            raise StackUnavailable(
+                await _why_not(member, view), "replexplorer down, then up, makes a fresh one"
+            )
+        await clock.sleep(_LOOK_EVERY_S)
+
+
+async def _start_threads(member: Member, word: str) -> None:
+    """START REPLICA; a refusal shows as the thread's state."""
+    try:
+        await member.control.query(f"START {word}")
+    except ServerRefused:
+        return
+
+
+async def _why_not(member: Member, view: NodeView) -> str:
+    """Why a replica does not replicate, in the server's words."""
+    word = member.capabilities.replica_word if member.capabilities else "REPLICA"
+    state = f"{member.name} does not replicate (io {view.io_thread}, sql {view.sql_thread})"
+    try:
+        rows = await member.poll.query(f"SHOW {word} STATUS")
+    except ReplexplorerError:
+        return state
+    row = rows[0] if rows else {}
+    reason = row.get("Last_SQL_Error") or row.get("Last_IO_Error") or "replication is not configured"
+    return f"{state}: {' '.join(str(reason).split())}"
+
+
+async def watch_links(fleet: Fleet) -> None:
+    """Let both ends of every link probe the other; an agent that is away shows as the link's fault."""
+    primary = fleet.primary
+    for replica in fleet.replicas:
+        if primary.address.address is None or replica.address.address is None:
+            continue
+        try:
+            await asyncio.gather(
+                primary.agent.watch(replica.name, replica.address.address),
+                replica.agent.watch(primary.name, primary.address.address),
+            )
+        except ReplexplorerError:
+            continue

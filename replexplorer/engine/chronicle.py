@@ -1,0 +1,64 @@
+"""What happened: events, the numbered marks on the charts and the ledger of epochs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replexplorer.core.epochs import Epochs
+from replexplorer.core.interval import Interval
+from replexplorer.core.tick import Epoch, Event, Severity
+from replexplorer.ports import Clock
+
+
+class Chronicle:
+    """Events and epochs of one session; times go out as seconds since the session began."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.began_s = clock.monotonic()
+        """Monotonic clock when the session began."""
+        self._epochs = Epochs(self.began_s)
+        self._untold: list[Event] = []
+        self._last_mark = 0
+
+    @property
+    def at_s(self) -> float:
+        """Seconds since the session began."""
+        return self._clock.monotonic() - self.began_s
+
+    def tell(
+        self, severity: Severity, text: str, *, mark: int | None = None, at_s: float | None = None
+    ) -> None:
+        """Put a fact into the log."""
+        at = self.at_s if at_s is None else at_s
+        self._untold.append(Event(at, self._clock.wall() - (self.at_s - at), severity, text, mark))
+
+    def begin_change(self, title: str) -> int:
+        """A change begins: the epoch before ends here; answers the change's number."""
+        self._last_mark += 1
+        self._epochs.begin(self._last_mark, self._clock.monotonic(), title)
+        return self._last_mark
+
+    def change_effective(self, number: int, title: str, text: str) -> None:
+        """The change has taken effect: draw its mark and begin to measure its epoch."""
+        self._epochs.effective(number, self._clock.monotonic(), title)
+        self.tell(Severity.MARK, text, mark=number)
+
+    def change_failed(self, number: int, text: str) -> None:
+        """The change was taken back: the figures from here on count as before it."""
+        self._epochs.effective(number, self._clock.monotonic(), "taken back")
+        self.tell(Severity.BAD, text, mark=number)
+
+    def add(self, interval: Interval) -> None:
+        """Take an interval of the load."""
+        self._epochs.add(interval)
+
+    def take_events(self) -> tuple[Event, ...]:
+        """The events since the last take, oldest first."""
+        taken = tuple(self._untold)
+        self._untold.clear()
+        return taken
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The ledger's rows, newest last."""
+        return tuple(replace(row, at_s=row.at_s - self.began_s) for row in self._epochs.rows())

@@ -1,0 +1,123 @@
+"""The stack's nodes with what reaches them: three connections a server and one agent a sidecar.
+
+Law: statements that can block (a SET GLOBAL that waits in the server, the kick under semi-sync)
+never run on the connection that the poller waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.knobs import PRIMARY
+from replexplorer.core.server import Capabilities
+from replexplorer.ports import Agent, Clock, Credentials, LoadProcess, NodeAddress, Sql, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The adapters, chosen by the composition root."""
+
+    stack: Stack
+    sql: Callable[[NodeAddress, Credentials], Sql]
+    """A new connection to that node's server; it logs in at its first call."""
+    agent: Callable[[str], Agent]
+    """The agent of that node's sidecar; it opens its bridge at its first call."""
+    load: Callable[[], LoadProcess]
+    clock: Clock
+
+
+@dataclass(slots=True)
+class Member:
+    """One node and the ways to it."""
+
+    address: NodeAddress
+    control: Sql
+    """For statements that change something."""
+    poll: Sql
+    """For the poller alone."""
+    kick: Sql
+    """For the kick write, which waits under semi-sync."""
+    agent: Agent
+    capabilities: Capabilities | None = None
+    """None until the server was probed."""
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.address.name
+
+    async def close(self) -> None:
+        """Close connections and bridge."""
+        await asyncio.gather(
+            self.control.close(),
+            self.poll.close(),
+            self.kick.close(),
+            self.agent.close(),
+            return_exceptions=True,
+        )
+
+
+@dataclass(slots=True)
+class Fleet:
+    """All members, primary first."""
+
+    outside: Outside
+    members: dict[str, Member] = field(default_factory=dict)
+    credentials: Credentials | None = None
+
+    @property
+    def primary(self) -> Member:
+        """The source."""
+        return self.members[PRIMARY]
+
+    @property
+    def replicas(self) -> tuple[Member, ...]:
+        """The others, in their order."""
+        return tuple(member for name, member in self.members.items() if name != PRIMARY)
+
+    @property
+    def replica_names(self) -> tuple[str, ...]:
+        """Names of the replicas."""
+        return tuple(member.name for member in self.replicas)
+
+    async def discover(self) -> None:
+        """Ask Docker which nodes there are; members that stay keep their connections.
+
+        Raises StackUnavailable when there is no stack of this name.
+        """
+        nodes = await self.outside.stack.nodes()
+        if not nodes:
+            raise StackUnavailable(f"no stack '{self.outside.stack.name}' runs here", "replexplorer up")
+        if self.credentials is None:
+            self.credentials = await self.outside.stack.credentials()
+        await self._match(nodes, self.credentials)
+
+    async def _match(self, nodes: Sequence[NodeAddress], credentials: Credentials) -> None:
+        """Make the members those that Docker named; an address that moved means new connections."""
+        kept: dict[str, Member] = {}
+        for node in nodes:
+            member = self.members.pop(node.name, None)
+            if member is not None and _same_place(member.address, node):
+                member.address = node
+                kept[node.name] = member
+                continue
+            if member is not None:
+                await member.close()
+            control, poll, kick = (self.outside.sql(node, credentials) for _ in range(3))
+            kept[node.name] = Member(node, control, poll, kick, self.outside.agent(node.name))
+        for gone in self.members.values():
+            await gone.close()
+        self.members = kept
+
+    async def close(self) -> None:
+        """Close everything."""
+        await asyncio.gather(*(member.close() for member in self.members.values()))
+        self.members = {}
+
+
+def _same_place(known: NodeAddress, seen: NodeAddress) -> bool:
+    """Whether connections to the node as known still lead to the node as seen."""
+    return known.address == seen.address and known.published_port == seen.published_port

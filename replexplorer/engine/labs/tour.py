@@ -1,0 +1,117 @@
+"""The tour: what a commit costs, in two minutes, on the live servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.labs.lab import Lab, Phase, PhaseResult, Relation
+
+_ONE_CLIENT_WITHIN = 0.05
+_MANY_CLIENTS_TIMES = 8.0
+_RTT = "rtt=85ms"
+
+
+def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
+    """LABS.md, "tour"."""
+    async_, one, many = phases["async"], phases["semi-sync, 1 client"], phases["32 clients"]
+    home = phases["link at 0 ms"]
+    return (
+        *(_state_as_asked(phase) for phase in phases.values()),
+        _one_commit_a_round_trip(async_, one),
+        Relation(
+            f"32 clients make at least {_MANY_CLIENTS_TIMES:g} times the commits of 1",
+            many.tps >= _MANY_CLIENTS_TIMES * one.tps,
+            f"{many.tps:.1f} / {one.tps:.1f} = {many.tps / one.tps if one.tps else 0:.1f}",
+        ),
+        Relation(
+            "without the delay the wait is gone",
+            home.mean_ms < (one.rtt_measured_ms or 0.0),
+            f"{home.mean_ms:.2f} ms < {one.rtt_measured_ms or 0.0:.1f} ms",
+        ),
+    )
+
+
+def _state_as_asked(result: PhaseResult) -> Relation:
+    asked, found = result.phase.state, result.protection.state
+    return Relation(f"{result.phase.name}: {asked}", found is asked, f"the stack is {found}")
+
+
+def _one_commit_a_round_trip(async_: PhaseResult, one: PhaseResult) -> Relation:
+    """One client commits once in RTT + what a commit costs without the wait."""
+    name = "1 client commits within 5 % of 1 / (RTT + async mean)"
+    if one.rtt_measured_ms is None:
+        return Relation(name, False, "no round trip was measured")
+    bound_tps = 1000 / (one.rtt_measured_ms + async_.mean_ms)
+    share = one.tps / bound_tps
+    evidence = (
+        f"{one.tps:.2f} / (1000 / ({one.rtt_measured_ms:.2f} + {async_.mean_ms:.2f})) = {one.tps:.2f} / "
+        f"{bound_tps:.2f} = {share:.3f}"
+    )
+    return Relation(name, abs(share - 1) <= _ONE_CLIENT_WITHIN, evidence)
+
+
+TOUR = Lab(
+    name="tour",
+    title="The tour: what a commit costs",
+    teaches="What semi-sync, the round trip, the clients, the wait point and fsync do to TPS and latency.",
+    phases=(
+        Phase(
+            "async",
+            (
+                "semi_sync=off",
+                "wait_point=after_sync",
+                "sync_binlog=1",
+                "innodb_flush_log_at_trx_commit=1",
+                "workload=update_index",
+                "clients=1",
+                _RTT,
+            ),
+            duration_s=8,
+            quick_s=4,
+            state=ProtectionState.OFF,
+            shows="commits do not wait for the replica, however far it is",
+        ),
+        Phase(
+            "semi-sync, 1 client",
+            ("semi_sync=on",),
+            duration_s=20,
+            quick_s=8,
+            state=ProtectionState.PROTECTED,
+            shows="each commit waits one round trip",
+        ),
+        Phase(
+            "32 clients",
+            ("clients=32",),
+            duration_s=12,
+            quick_s=6,
+            state=ProtectionState.PROTECTED,
+            shows="commits wait together, so the round trip is shared",
+        ),
+        Phase(
+            "after_commit",
+            ("wait_point=after_commit",),
+            duration_s=12,
+            quick_s=6,
+            state=ProtectionState.PROTECTED,
+            shows="the same wait, after others can see the row",
+        ),
+        Phase(
+            "relaxed fsync",
+            ("wait_point=after_sync", "sync_binlog=0", "innodb_flush_log_at_trx_commit=2"),
+            duration_s=12,
+            quick_s=6,
+            state=ProtectionState.PROTECTED,
+            shows="the network is durable, the disk is not: little is gained while the link is slow",
+        ),
+        Phase(
+            "link at 0 ms",
+            ("rtt=0", "sync_binlog=1", "innodb_flush_log_at_trx_commit=1", "clients=1"),
+            duration_s=8,
+            quick_s=4,
+            state=ProtectionState.PROTECTED,
+            shows="the replica is next door: one client again",
+        ),
+    ),
+    judge=_judge,
+)

@@ -1,0 +1,130 @@
+"""Our background load: started, changed and stopped, its intervals kept until they are taken."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.interval import Interval
+from replexplorer.core.knobs import Value
+from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget
+
+_KEPT_INTERVALS = 240
+
+
+@dataclass(slots=True)
+class _Running:
+    """A started process with the task that reads it."""
+
+    process: LoadProcess
+    reader: asyncio.Task[None]
+
+
+class LoadDriver:
+    """One load process at most, and what it reported since somebody last asked."""
+
+    def __init__(self, make: Callable[[], LoadProcess], *, interval_s: float) -> None:
+        self._make = make
+        self._interval_s = interval_s
+        self._running: _Running | None = None
+        self._intervals: deque[Interval] = deque(maxlen=_KEPT_INTERVALS)
+        self._listeners: set[Callable[[Interval], None]] = set()
+        self.settings: LoadSettings | None = None
+        """What the running load was last told."""
+        self.fault: str | None = None
+        """Why the process ended by itself; None while it runs or was stopped."""
+        self.arrived = asyncio.Event()
+        """Set at each interval; whoever waits clears it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is up."""
+        return self._running is not None and not self._running.reader.done()
+
+    async def start(self, target: LoadTarget, settings: LoadSettings) -> None:
+        """Start the process, or change it when it runs already."""
+        if self.is_running:
+            await self._adopt(settings)
+            return
+        await self.stop()
+        process = self._make()
+        self.fault = None
+        try:
+            await process.start(target, settings, interval_s=self._interval_s)
+        except BaseException:
+            await asyncio.shield(process.stop())
+            raise
+        self.settings = settings
+        self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
+
+    async def _read(self, process: LoadProcess) -> None:
+        """Take intervals until the process ends."""
+        try:
+            async for interval in process.intervals():
+                self._intervals.append(interval)
+                for listen in tuple(self._listeners):
+                    listen(interval)
+                self.arrived.set()
+        except ReplexplorerError as error:
+            self.fault = str(error)
+        self.arrived.set()
+
+    def effective(self) -> Mapping[str, Value]:
+        """Load knobs as they are now; empty when no load runs."""
+        if not self.is_running or self.settings is None:
+            return {}
+        return {"clients": self.settings.clients, "workload": self.settings.workload}
+
+    async def change(self, changes: Mapping[str, Value]) -> None:
+        """Apply these load knobs to the running load; nothing when none runs."""
+        if self.settings is not None:
+            clients, workload = changes.get("clients"), changes.get("workload")
+            await self._adopt(
+                replace(
+                    self.settings,
+                    clients=self.settings.clients if clients is None else int(clients),
+                    workload=self.settings.workload if workload is None else str(workload),
+                )
+            )
+
+    async def fresh_sessions(self) -> None:
+        """Let every client reconnect, because a variable is copied when a session begins."""
+        if self.settings is not None:
+            await self._adopt(replace(self.settings, fresh_sessions=self.settings.fresh_sessions + 1))
+
+    async def _adopt(self, settings: LoadSettings) -> None:
+        """Make the running process follow these settings."""
+        if self._running is not None:
+            await self._running.process.change(settings)
+            self.settings = settings
+
+    def take(self) -> tuple[Interval, ...]:
+        """The intervals since the last take, oldest first."""
+        taken = tuple(self._intervals)
+        self._intervals.clear()
+        return taken
+
+    @contextlib.contextmanager
+    def listening(self, listen: Callable[[Interval], None]) -> Iterator[None]:
+        """Call `listen` with each interval while the block runs."""
+        self._listeners.add(listen)
+        try:
+            yield
+        finally:
+            self._listeners.discard(listen)
+
+    async def stop(self) -> None:
+        """End the process; nothing when none runs."""
+        running, self._running = self._running, None
+        if running is None:
+            return
+        try:
+            await running.process.stop()
+        finally:
+            running.reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running.reader

@@ -1,0 +1,255 @@
+"""Looking at the nodes: one sample of a server, of a link, of everything.
+
+Law: looking never changes anything and never raises; what could not be learned is None. A node
+is down only when no login to it succeeds, not when one answer was slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.link import contradiction, installed_rtt_ms
+from replexplorer.core.protection import Evidence, acks_between, blocked_after_s, judge
+from replexplorer.core.server import (
+    METADATA_PROBES,
+    OLDEST_WAIT_STATEMENT,
+    TIMEOUTS_STATEMENT,
+    VARIABLES_PROBE,
+    Capabilities,
+    ServerStatus,
+)
+from replexplorer.core.tick import LinkView, NodeView, Protection
+from replexplorer.engine.fleet import Member
+from replexplorer.ports import LinkState, Row, Sql
+
+_POLL_DEADLINE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSample:
+    """One server at one moment."""
+
+    at_s: float
+    view: NodeView
+    status: ServerStatus = field(default_factory=ServerStatus)
+    values: Mapping[str, Value] = field(default_factory=dict)
+    """Knob key to effective value; empty while unknown."""
+    oldest_wait_s: float | None = None
+    logged_timeouts: int | None = None
+
+
+async def probe(sql: Sql) -> Capabilities:
+    """Ask a server what it has; raises ServerUnreachable."""
+    variables = await sql.query(VARIABLES_PROBE)
+    metadata: Sequence[Row] = ()
+    for statement in METADATA_PROBES:
+        try:
+            metadata = await sql.query(statement)
+            break
+        except ServerRefused:
+            continue
+    return Capabilities.probe(variables, metadata)
+
+
+async def sample_node(
+    member: Member, at_s: float, before: NodeSample | None, *, with_gtids: bool = False
+) -> NodeSample:
+    """Sample one server through its poll connection."""
+    try:
+        if member.capabilities is None:
+            member.capabilities = await probe(member.poll)
+        return await _sample_reachable(member, member.capabilities, at_s, before, with_gtids)
+    except ReplexplorerError:
+        reachable = await answers(member.poll)
+        return NodeSample(at_s, _view(member, reachable=reachable))
+
+
+async def answers(sql: Sql) -> bool:
+    """Whether a login succeeds and a trivial statement answers."""
+    try:
+        await sql.query("SELECT 1", deadline_s=_POLL_DEADLINE_S)
+    except ServerUnreachable:
+        return False
+    except ServerRefused:
+        return True
+    return True
+
+
+async def _sample_reachable(
+    member: Member, capabilities: Capabilities, at_s: float, before: NodeSample | None, with_gtids: bool
+) -> NodeSample:
+    """Ask for counters and values; on a replica for its threads as well."""
+    sql = member.poll
+    status = capabilities.read_status(
+        await sql.query(capabilities.status_statement(), deadline_s=_POLL_DEADLINE_S)
+    )
+    values = capabilities.read_values(
+        await sql.query(capabilities.values_statement(), deadline_s=_POLL_DEADLINE_S)
+    )
+    view = _view(member, reachable=True)
+    if with_gtids:
+        view = replace(view, gtid_executed=await _gtid_executed(sql))
+    if member.address.role != "primary":
+        return NodeSample(at_s, await _with_threads(sql, view, capabilities), status, values)
+    timeouts = before.logged_timeouts if before else None
+    if before is None or before.status.no_times != status.no_times:
+        timeouts = _number(await _optional(sql, TIMEOUTS_STATEMENT, "timeouts"))
+    oldest = None
+    if values.get("semi_sync") == "on":
+        oldest = await _optional(sql, OLDEST_WAIT_STATEMENT, "oldest_wait_s")
+    return NodeSample(
+        at_s,
+        view,
+        status,
+        values,
+        oldest_wait_s=None if oldest is None else float(str(oldest)),
+        logged_timeouts=timeouts,
+    )
+
+
+def _view(member: Member, *, reachable: bool) -> NodeView:
+    """What is known of the node without asking its server."""
+    address, capabilities = member.address, member.capabilities
+    located = getattr(member.poll, "address", None)
+    return NodeView(
+        name=address.name,
+        role=address.role,
+        reachable=reachable,
+        host=located.host if located else address.address,
+        port=located.port if located else 3306,
+        published_port=address.published_port,
+        path=located.path if located else None,
+        flavor=capabilities.flavor if capabilities else None,
+        version=capabilities.version_text if capabilities else None,
+        server_uuid=capabilities.server_uuid if capabilities else None,
+    )
+
+
+async def _gtid_executed(sql: Sql) -> str | None:
+    """The executed GTID set in one line; None where the server has none."""
+    value = await _optional(sql, "SELECT @@GLOBAL.gtid_executed AS gtids", "gtids")
+    return None if value is None else str(value).replace("\n", "")
+
+
+async def _optional(sql: Sql, statement: str, column: str) -> object | None:
+    """One figure that a server may not have."""
+    try:
+        rows = await sql.query(statement, deadline_s=_POLL_DEADLINE_S)
+    except ServerRefused:
+        return None
+    return rows[0][column] if rows else None
+
+
+def _number(value: object | None) -> int | None:
+    return None if value is None else int(str(value))
+
+
+async def _with_threads(sql: Sql, view: NodeView, capabilities: Capabilities) -> NodeView:
+    """The view with the state of the replication threads and the lag that the server tells."""
+    rows = await sql.query(f"SHOW {capabilities.replica_word} STATUS", deadline_s=_POLL_DEADLINE_S)
+    if not rows:
+        return replace(view, io_thread="off", sql_thread="off")
+    row = {
+        name.lower().replace("slave", "replica").replace("master", "source"): v for name, v in rows[0].items()
+    }
+    lag = row.get("seconds_behind_source")
+    return replace(
+        view,
+        io_thread=_thread_state(str(row["replica_io_running"]), _number(row["last_io_errno"])),
+        sql_thread=_thread_state(str(row["replica_sql_running"]), _number(row["last_sql_errno"])),
+        lag_s=None if lag is None else float(lag),
+    )
+
+
+def _thread_state(running: str, error_number: int | None) -> str:
+    """on, connecting, error (stopped by one) or off (stopped by somebody)."""
+    match running.lower():
+        case "yes":
+            return "on"
+        case "connecting" | "preparing":
+            return "connecting"
+        case _:
+            return "error" if error_number else "off"
+
+
+async def sample_link(primary: Member, replica: Member, asked_ms: float) -> LinkView:
+    """One link as both agents see it; a dead agent leaves unknowns and says so."""
+    answers_ = await asyncio.gather(
+        primary.agent.link(replica.name), replica.agent.link(primary.name), return_exceptions=True
+    )
+    fault = next((str(error) for error in answers_ if isinstance(error, ReplexplorerError)), None)
+    for error in answers_:
+        if isinstance(error, BaseException) and not isinstance(error, ReplexplorerError):
+            raise error
+    towards, back = (answer if isinstance(answer, LinkState) else None for answer in answers_)
+    return link_view(replica.name, asked_ms, towards, back, fault)
+
+
+def link_view(
+    replica: str, asked_ms: float, towards: LinkState | None, back: LinkState | None, fault: str | None = None
+) -> LinkView:
+    """A link's figures from the primary's side (`towards` the replica) and the replica's."""
+    if towards is None or back is None:
+        return LinkView(replica, rtt_asked_ms=asked_ms, fault=fault or "an agent does not answer")
+    return LinkView(
+        replica=replica,
+        backend=towards.backend if towards.backend == back.backend else f"{towards.backend}/{back.backend}",
+        rtt_asked_ms=asked_ms,
+        rtt_installed_ms=installed_rtt_ms(asked_ms, towards, back),
+        rtt_measured_ms=towards.measured_ms,
+        rtt_base_ms=towards.base_ms,
+        dropped=towards.dropped + back.dropped,
+        fault=fault or contradiction(asked_ms, towards.measured_ms, towards.base_ms),
+    )
+
+
+def judge_protection(
+    sample: NodeSample | None,
+    before: NodeSample | None,
+    *,
+    requested: bool,
+    yes_tx_at_enabling: int | None,
+    asked_rtts_ms: Sequence[float],
+    own_offs: int = 0,
+) -> Protection:
+    """The protection state from the primary's last two samples."""
+    if sample is None or not sample.view.reachable:
+        return judge(Evidence(reachable=False, requested=requested))
+    values = sample.values
+    enabled = values.get("semi_sync")
+    return judge(
+        Evidence(
+            reachable=True,
+            requested=requested,
+            enabled=None if enabled is None else enabled == "on",
+            wait_point=_word(values.get("wait_point")),
+            timeout_ms=_number(values.get("semi_sync_timeout")),
+            required=_number(values.get("semi_sync_replicas")),
+            status=sample.status,
+            yes_tx_at_enabling=yes_tx_at_enabling,
+            asked_rtts_ms=tuple(asked_rtts_ms),
+            oldest_wait_s=sample.oldest_wait_s,
+            acks_since_last=acks_between(before.status, sample.status) if before else None,
+            logged_timeouts=sample.logged_timeouts,
+            own_offs=own_offs,
+        )
+    )
+
+
+def _word(value: Value | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def waits_too_long(sample: NodeSample, asked_rtts_ms: Sequence[float]) -> bool:
+    """Whether a commit waits so long that a second sample must tell `blocked` from `armed`."""
+    return sample.oldest_wait_s is not None and sample.oldest_wait_s > blocked_after_s(tuple(asked_rtts_ms))
+
+
+def effective_of(name: KnobName, samples: Mapping[str, NodeSample | None]) -> Value | None:
+    """A server knob's value on its node; None when unknown."""
+    sample = samples.get(name.node)
+    return None if sample is None else sample.values.get(name.key)

@@ -1,0 +1,161 @@
+"""Folding what is known into one tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.interval import Interval
+from replexplorer.core.knobs import PRIMARY, Group, KnobName, Value
+from replexplorer.core.tick import Ceiling, LoadView, NodeView, Protection, ProtectionState, Tick
+from replexplorer.engine.chronicle import Chronicle
+from replexplorer.engine.controls import Controls
+from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.watch import Watcher
+from replexplorer.ports import Lease
+
+_CPU_LIMIT_PERCENT = 80.0
+"""A generator busier than this, not the server, may be the limit (TOOLING.md section 1.4)."""
+_LATE_SHARE = 0.1
+
+
+def state_word(nodes: Sequence[NodeView]) -> str:
+    """up, partial (some nodes down) or down (all)."""
+    reachable = [node.reachable for node in nodes]
+    if all(reachable):
+        return "up"
+    return "partial" if any(reachable) else "down"
+
+
+@dataclass(slots=True)
+class LocalCost:
+    """Execute and fsync time of one commit: the smallest mean seen while commits were asynchronous.
+
+    It holds for the durability settings and the workload that it was measured under.
+    """
+
+    settings: tuple[tuple[KnobName, Value | None], ...] = ()
+    local_ms: float | None = None
+
+    def learn(self, settings: Iterable[tuple[KnobName, Value | None]], mean_ms: float | None) -> None:
+        """Take the mean of an asynchronous interval; other settings than before begin anew."""
+        self.keep_for(settings)
+        if mean_ms is not None and (self.local_ms is None or mean_ms < self.local_ms):
+            self.local_ms = mean_ms
+
+    def keep_for(self, settings: Iterable[tuple[KnobName, Value | None]]) -> None:
+        """Forget what was measured under other settings."""
+        now = tuple(settings)
+        if now != self.settings:
+            self.settings, self.local_ms = now, None
+
+
+@dataclass(slots=True)
+class Picture:
+    """Makes ticks; it keeps only what the ceiling needs to remember."""
+
+    controls: Controls
+    load: LoadDriver
+    chronicle: Chronicle
+    watcher: Watcher
+    viewer_of: Lease | None = None
+    """Who drives the load when it is not us."""
+    _local: LocalCost = field(default_factory=LocalCost)
+    _last: Interval | None = None
+
+    def tick(self) -> Tick:
+        """What is known now."""
+        intervals = self.load.take()
+        for interval in intervals:
+            self.chronicle.add(interval)
+        if intervals:
+            self._last = reduce(Interval.followed_by, intervals)
+        protection = self.controls.protection()
+        links = tuple(self.controls.links.values())
+        nodes = tuple(sample.view for sample in self.controls.samples.values())
+        load = self._load_view()
+        self._learn_local(protection, load)
+        return Tick(
+            at_s=self.chronicle.at_s,
+            wall_s=self.controls.fleet.outside.clock.wall(),
+            stack=self.controls.fleet.outside.stack.name,
+            state=state_word(nodes) if nodes else "starting",
+            nodes=nodes,
+            protection=protection,
+            links=links,
+            load=load,
+            knobs=self.controls.views(),
+            ceiling=self._ceiling(protection, load),
+            epochs=self.chronicle.epochs(),
+            events=self.chronicle.take_events(),
+            viewer=self.viewer_of is not None,
+        )
+
+    def _load_view(self) -> LoadView:
+        """The load from its last intervals, or from the server's counters for a viewer."""
+        wanted = self.controls.wanted_load()
+        clients, workload = int(wanted["clients"]), str(wanted["workload"])
+        if self.viewer_of is not None:
+            rates = self.watcher.server_rates()
+            driver = f"{self.viewer_of.holder} (pid {self.viewer_of.pid})"
+            tps = rates.tps if rates else None
+            return LoadView(clients, 0, workload, tps, state="viewer", driver=driver)
+        last = self._last
+        if not self.load.is_running or last is None:
+            self._last = None
+            state = "stopped" if not self.load.is_running else "preparing"
+            return LoadView(clients, 0, workload, None, state=state, fault=self.load.fault)
+        service = last.service
+        return LoadView(
+            clients=last.clients,
+            connected=last.connected,
+            workload=last.workload,
+            tps=last.tps,
+            n=last.commits,
+            mean_ms=service.mean_ms,
+            p50_ms=service.percentile_ms(50),
+            p95_ms=service.percentile_ms(95),
+            p99_ms=service.percentile_ms(99),
+            max_ms=service.max_ms,
+            errors=last.errors,
+            unknown=last.unknown,
+            reconnects=last.reconnects,
+            cpu_percent=last.cpu_percent,
+            limited=_limit_of(last),
+            state=last.state,
+            fault=last.fault,
+            service=service,
+        )
+
+    def _learn_local(self, protection: Protection, load: LoadView) -> None:
+        """Remember what a commit costs while nothing waits for the link."""
+        settings = [
+            (name, self.controls.effective_value(name))
+            for name in self.controls.names()
+            if name.node == PRIMARY and name.knob.group in (Group.DURABILITY, Group.BINLOG)
+        ]
+        settings.append((KnobName("workload", "load"), load.workload))
+        if protection.state is ProtectionState.OFF and load.state == "running":
+            self._local.learn(settings, load.mean_ms)
+        else:
+            self._local.keep_for(settings)
+
+    def _ceiling(self, protection: Protection, load: LoadView) -> Ceiling | None:
+        """The k=1 bound; none while commits do not wait for a replica."""
+        if protection.state in (ProtectionState.OFF, ProtectionState.DEGRADED, ProtectionState.DOWN):
+            return None
+        rtts = [link.rtt_measured_ms for link in self.controls.links.values()]
+        rtt_ms = acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
+        return bound(load.clients, rtt_ms, self._local.local_ms)
+
+
+def _limit_of(interval: Interval) -> str | None:
+    """In words, when the generator rather than the server may be the limit."""
+    if interval.cpu_percent > _CPU_LIMIT_PERCENT:
+        return f"generator at {interval.cpu_percent:.0f} % of a core"
+    p50_ms = interval.service.percentile_ms(50)
+    if p50_ms is not None and interval.lateness_p99_ms > max(1.0, _LATE_SHARE * p50_ms):
+        return f"generator {interval.lateness_p99_ms:.1f} ms late"
+    return None

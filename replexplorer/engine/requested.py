@@ -1,0 +1,86 @@
+"""The requested values: what somebody asked for, kept by the primary's agent for everybody.
+
+The document is versioned and written compare-and-set (INTERFACE.md, "One driver, many viewers"),
+so two apps never lose each other's knobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.knobs import BY_KEY, KnobName, Value, defaults, parse_name
+from replexplorer.ports import Agent, Document
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The document's content, read."""
+
+    version: int = 0
+    values: Mapping[KnobName, Value] = field(default_factory=dict)
+    """Only what was ever asked; the rest stands at its default."""
+    yes_tx_at_enabling: int | None = None
+    """The source's acknowledgement counter when semi-sync was last switched on by us."""
+    writer: str = ""
+    """Who wrote this version: `name (pid N)`."""
+
+    @classmethod
+    def read(cls, document: Document) -> Self:
+        """Read a document; knobs that this version does not know are left out, not lost."""
+        values: dict[KnobName, Value] = {}
+        for written, value in document.content.get("knobs", {}).items():
+            try:
+                name = parse_name(written)
+            except UsageError:
+                continue
+            values[name] = value
+        return cls(
+            document.version,
+            values,
+            document.content.get("yes_tx_at_enabling"),
+            document.content.get("writer", ""),
+        )
+
+    def over_defaults(self, replicas: tuple[str, ...]) -> dict[KnobName, Value]:
+        """Every knob of this stack with what is requested of it."""
+        wanted = defaults(replicas)
+        wanted.update({name: value for name, value in self.values.items() if name in wanted})
+        return wanted
+
+
+async def read_requested(agent: Agent) -> Requested:
+    """The document as it stands."""
+    return Requested.read(await agent.document())
+
+
+async def write_requested(
+    agent: Agent,
+    values: Mapping[KnobName, Value],
+    *,
+    writer: str,
+    yes_tx_at_enabling: int | None = None,
+) -> Requested:
+    """Merge these values into the document, whoever writes meanwhile.
+
+    `yes_tx_at_enabling` replaces the kept counter when given. Raises StackUnavailable when the
+    document changes faster than it can be written.
+    """
+    for _ in range(_ATTEMPTS):
+        document = await agent.document()
+        content: dict[str, Any] = dict(document.content)
+        content["knobs"] = {
+            **content.get("knobs", {}),
+            **{str(name): value for name, value in values.items() if name.key in BY_KEY},
+        }
+        content["writer"] = writer
+        if yes_tx_at_enabling is not None:
+            content["yes_tx_at_enabling"] = yes_tx_at_enabling
+        written = await agent.write_document(document.version, content)
+        if written is not None:
+            return Requested.read(written)
+    raise StackUnavailable("the requested values are being written by another app", "try again")

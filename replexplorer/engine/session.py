@@ -1,0 +1,358 @@
+"""The session: one stack, watched and turned. The one surface for dashboard, verbs and labs.
+
+`attach` is enough for a single verb; `start` brings the stack up, drives the load and keeps
+looking until `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.knobs import Assignment, Backing, Desired, KnobName, desired_of, format_change
+from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection, Severity, Tick
+from replexplorer.engine.apply import RolledBack
+from replexplorer.engine.bringup import bring_up, connect
+from replexplorer.engine.chronicle import Chronicle
+from replexplorer.engine.controls import Controls
+from replexplorer.engine.facade import Changed, Preview, Progress, ProgressCallback, SetResult
+from replexplorer.engine.fleet import Fleet, Outside
+from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.picture import Picture, state_word
+from replexplorer.engine.requested import Requested
+from replexplorer.engine.watch import Watcher
+from replexplorer.ports import Lease, LoadSettings, LoadTarget, UpOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What the composition root decides for a session."""
+
+    holder: str
+    """Who we are, for the lease and for the document: `tui`, `load`, `lab tour`, `set`."""
+    up: UpOptions = field(default_factory=UpOptions)
+    reapply: str = "auto"
+    """auto, ask or off: whether a restarted server gets the requested values back."""
+    on_quit: str = "keep"
+    """keep, or remove: what `close` does with a stack that this session brought up."""
+    beside: bool = False
+    """Drive a second load although somebody holds the lease."""
+    table_size: int = 10_000
+    tick_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole stack at one moment; what is not known is None."""
+
+    stack: str
+    state: str
+    nodes: tuple[NodeView, ...]
+    protection: Protection
+    links: tuple[LinkView, ...]
+    driver: Lease | None
+    clients: int | None
+    """Clients requested of the load; 0 when nobody drives one."""
+    footprint_bytes: int | None
+    knobs: Mapping[KnobName, KnobView]
+
+
+class Session:
+    """One stack (`facade.Facade` on live servers)."""
+
+    def __init__(self, outside: Outside, options: SessionOptions) -> None:
+        self.options = options
+        self.outside = outside
+        self.fleet = Fleet(outside)
+        self.load = LoadDriver(outside.load, interval_s=options.tick_s)
+        self.writer = f"{options.holder} (pid {os.getpid()})"
+        self.controls = Controls(self.fleet, self.load, writer=self.writer)
+        self.chronicle = Chronicle(outside.clock)
+        self.watcher = Watcher(self.controls, on_restart=self._restarted, on_document=self._written_elsewhere)
+        self._picture = Picture(self.controls, self.load, self.chronicle, self.watcher)
+        self._undo: list[Desired] = []
+        self._created = False
+        self._closed = asyncio.Event()
+
+    # -- beginning and ending
+
+    async def attach(self) -> None:
+        """Reach a running stack and look at it once; raises StackUnavailable when there is none."""
+        await connect(self.fleet, lambda *_: None)
+        await self.controls.refresh()
+
+    async def up(self, progress: ProgressCallback) -> bool:
+        """Create or repair the stack, wait until it answers, re-apply what was requested.
+
+        Answers whether this call created it.
+        """
+        self._created = await bring_up(
+            self.fleet, self.options.up, lambda text, done: progress(Progress(text, done))
+        )
+        await self.controls.refresh()
+        lost = self.controls.lost_values(self.fleet.members)
+        if lost:
+            progress(Progress("re-applying what was requested"))
+            await self._change(lost, "re-applied: ")
+        return self._created
+
+    async def start(self, progress: ProgressCallback) -> None:
+        """Attach to a live stack or bring one up, start the load, begin to look."""
+        nodes = await self.outside.stack.nodes()
+        alive = nodes and nodes[0].server_running and all(node.sidecar_running for node in nodes)
+        if alive:
+            progress(Progress("attaching to the running stack"))
+            await self.attach()
+            if self.fleet.primary.capabilities is None:
+                await self.up(progress)
+        else:
+            await self.up(progress)
+        progress(Progress("starting the load"))
+        await self._begin_load()
+        self.watcher.start()
+
+    async def close(self) -> str:
+        """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made."""
+        self._closed.set()
+        await self.watcher.stop()
+        await self.load.stop()
+        nodes = len(self.fleet.members)
+        await self.fleet.close()
+        name = self.outside.stack.name
+        if self._created and self.options.on_quit == "remove":
+            await self.outside.stack.down()
+            return f"stack '{name}' is removed"
+        if not nodes:
+            return f"no stack '{name}' was reached"
+        return f"stack '{name}' keeps running ({nodes} servers, no load); `replexplorer down` removes it"
+
+    async def disconnect(self) -> None:
+        """End a single verb's session."""
+        await self.load.stop()
+        await self.fleet.close()
+
+    # -- the load
+
+    async def take_the_wheel(self) -> Lease | None:
+        """Take the driver's lease; answers who holds it when it is not ours."""
+        return await self.fleet.primary.agent.take_lease(self.options.holder, beside=self.options.beside)
+
+    async def drive(self, settings: LoadSettings) -> None:
+        """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""
+        holder = await self.take_the_wheel()
+        if holder is not None:
+            raise StackUnavailable(
+                f"{holder.holder} (pid {holder.pid} on {holder.host}) drives the load of this stack",
+                "end it, or add a load with --beside",
+            )
+        await self.load.start(await self.load_target(), settings)
+
+    async def load_target(self) -> LoadTarget:
+        """Where a load connects: the primary, by the path that the control connection found."""
+        if self.fleet.credentials is None:
+            raise StackUnavailable("no stack is attached", "replexplorer up")
+        view = (await self.controls.look("primary")).view
+        if not view.reachable or view.host is None or view.port is None:
+            raise StackUnavailable("the primary is down", "`replexplorer up` brings it back")
+        credentials = self.fleet.credentials
+        return LoadTarget(
+            view.host, view.port, credentials.dsn_user, credentials.dsn_password, view.path or "direct"
+        )
+
+    def load_settings(self) -> LoadSettings:
+        """The load as requested."""
+        wanted = self.controls.wanted_load()
+        return LoadSettings(int(wanted["clients"]), str(wanted["workload"]), self.options.table_size)
+
+    async def _begin_load(self) -> None:
+        """Drive the load, or watch another driver's."""
+        holder = await self.take_the_wheel()
+        if holder is not None:
+            self._picture.viewer_of = holder
+            self.chronicle.tell(
+                Severity.WARN, f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view"
+            )
+            return
+        try:
+            await self.load.start(await self.load_target(), self.load_settings())
+        except ReplexplorerError as error:
+            self.chronicle.tell(Severity.BAD, f"no load: {error}")
+
+    async def toggle_load(self) -> bool:
+        """Stop or start our load; raises StackUnavailable when another app drives it."""
+        if self._picture.viewer_of is not None:
+            raise StackUnavailable(f"{self._picture.viewer_of.holder} drives the load", "stop it there")
+        if self.load.is_running:
+            await self.load.stop()
+            self.chronicle.tell(Severity.INFO, "load stopped")
+            return False
+        await self.drive(self.load_settings())
+        self.chronicle.tell(Severity.INFO, "load started")
+        return True
+
+    # -- knobs
+
+    def parse(self, text: str) -> Assignment:
+        """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
+        return self.controls.parse(text)
+
+    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+        """What these would run and warn of."""
+        return self.controls.preview(assignments)
+
+    async def set(self, assignments: Sequence[Assignment], *, dry_run: bool = False) -> SetResult:
+        """Turn knobs; can be undone. Raises UsageError, StackUnavailable, RolledBack."""
+        desired = desired_of(assignments)
+        if dry_run:
+            return await self.controls.set(desired, dry_run=True)
+        return await self.turn(desired)
+
+    async def turn(self, desired: Desired) -> SetResult:
+        """Turn knobs given by name; can be undone."""
+        before = {name: self.controls.requested_value(name) for name in desired}
+        result = await self._change(desired)
+        if result.changed:
+            self._undo.append(before)
+        return result
+
+    async def reset(self) -> SetResult:
+        """All knobs to their defaults; one undo takes all of it back."""
+        return await self.turn(self.controls.reset_values())
+
+    async def undo(self) -> SetResult:
+        """Take the last change of this session back."""
+        if not self._undo:
+            raise UsageError("nothing to undo", "no knob was turned in this session")
+        before = self._undo.pop()
+        try:
+            return await self._change(before, "undo: ")
+        except BaseException:
+            self._undo.append(before)
+            raise
+
+    async def _change(self, desired: Desired, prefix: str = "") -> SetResult:
+        """Apply, with an epoch and a mark of its own."""
+        title = prefix + _title_of(desired)
+        number = self.chronicle.begin_change(title)
+        try:
+            result = await self.controls.set(desired)
+        except RolledBack as error:
+            self.chronicle.change_failed(number, f"{title} failed: {error}")
+            raise
+        except ReplexplorerError as error:
+            self.chronicle.change_failed(number, f"{title} refused: {error}")
+            raise
+        told = prefix + (_told(result.changed) or "nothing to change")
+        self.chronicle.change_effective(number, prefix + (_changes(result.changed) or title), told)
+        for warning in result.warnings:
+            self.chronicle.tell(Severity.WARN, warning)
+        return result
+
+    async def mark(self, text: str) -> None:
+        """A mark of the operator's own; it begins an epoch as a change does."""
+        number = self.chronicle.begin_change(text)
+        self.chronicle.change_effective(number, text, text)
+
+    async def repair(self, progress: ProgressCallback) -> None:
+        """Bring dead nodes back and re-apply what was requested."""
+        await self.up(progress)
+        self.chronicle.tell(Severity.GOOD, "the stack is repaired")
+
+    # -- what happens by itself
+
+    async def _restarted(self, node: str) -> None:
+        """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
+        self.controls.own_offs = 0
+        await self.controls.look_at_links()
+        lost = self.controls.lost_values((node,))
+        if not lost:
+            self.chronicle.tell(Severity.WARN, f"{node} restarted")
+            return
+        what = ", ".join(str(name) for name in lost)
+        if self.options.reapply != "auto":
+            self.chronicle.tell(
+                Severity.WARN, f"{node} restarted and lost {what} (reapply = {self.options.reapply})"
+            )
+            return
+        self.chronicle.tell(Severity.WARN, f"{node} restarted and lost {what}")
+        try:
+            await self._change(lost, "re-applied: ")
+        except ReplexplorerError as error:
+            self.chronicle.tell(Severity.BAD, f"re-applying after the restart of {node} failed: {error}")
+
+    async def _written_elsewhere(self, before: Requested, now: Requested) -> None:
+        """Another app turned knobs: mark it, and let our load follow."""
+        changed = {
+            name: value
+            for name, value in now.values.items()
+            if before.values.get(name, name.knob.default) != value
+        }
+        if not changed:
+            return
+        title = ", ".join(
+            format_change(name, before.values.get(name, name.knob.default), value)
+            for name, value in changed.items()
+        )
+        number = self.chronicle.begin_change(title)
+        load = {name.key: value for name, value in changed.items() if name.knob.backing is Backing.LOAD}
+        if load and self.load.is_running:
+            await self.load.change(load)
+        self.chronicle.change_effective(number, title, f"{title}, by {now.writer}")
+
+    # -- the picture
+
+    async def ticks(self) -> AsyncIterator[Tick]:
+        """The picture: with each interval of the load, else every `tick_s`."""
+        while not self._closed.is_set():
+            self.load.arrived.clear()
+            yield self._picture.tick()
+            try:
+                async with asyncio.timeout(self.options.tick_s * 1.5):
+                    await self.load.arrived.wait()
+            except TimeoutError:
+                continue
+
+    async def status(self) -> Status:
+        """Everything at one moment, looked at now; raises StackUnavailable when there is no stack."""
+        controls = self.controls
+        await controls.refresh(with_gtids=True)
+        await controls.look_twice_if_waiting()
+        try:
+            driver = await self.fleet.primary.agent.lease()
+        except ReplexplorerError:
+            driver = None
+        nodes = tuple(sample.view for sample in controls.samples.values())
+        return Status(
+            stack=self.outside.stack.name,
+            state=state_word(nodes),
+            nodes=nodes,
+            protection=controls.protection(),
+            links=tuple(controls.links.values()),
+            driver=driver,
+            clients=int(controls.wanted_load()["clients"]) if driver else 0,
+            footprint_bytes=await self.outside.stack.footprint_bytes(),
+            knobs=controls.views(),
+        )
+
+
+def _title_of(desired: Desired) -> str:
+    """What is asked, in a few words."""
+    if len(desired) > 4:
+        return f"{len(desired)} knobs"
+    return ", ".join(f"{name} {value}" for name, value in desired.items())
+
+
+def _changes(changed: Sequence[Changed]) -> str:
+    """What changed, in a few words: `rtt 20 -> 85 ms`."""
+    if len(changed) > 3:
+        return f"{len(changed)} knobs"
+    return ", ".join(format_change(change.name, change.before, change.requested) for change in changed)
+
+
+def _told(changed: Sequence[Changed]) -> str:
+    """The log's line of a change: its statements where it has some."""
+    statements = dict.fromkeys(statement for change in changed for statement in change.statements)
+    return "; ".join(statements) if 0 < len(statements) <= 2 else _changes(changed)
