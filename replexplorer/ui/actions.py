@@ -1,0 +1,145 @@
+"""The one registry of what a key can do: bindings, footer, help, palette and keymap come from it.
+
+Law: an action's method is `action_` plus its id with `_` for `.`; nothing else names a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that a key does."""
+
+    id: str
+    """`area.verb`: the binding id, and the name in keys.toml."""
+    keys: str
+    """Default keys, comma-separated, by their Textual names."""
+    title: str
+    """`Verb thing`, for the palette and the help."""
+    listed: bool = True
+    """Offered by the command palette (moving the selection is not)."""
+
+    @property
+    def area(self) -> str:
+        """The first part of the id, as the palette and the help group it."""
+        return self.id.partition(".")[0].replace("_", " ").replace("semisync", "semi-sync")
+
+    @property
+    def method(self) -> str:
+        """Name of the action without `action_`."""
+        return self.id.replace(".", "_")
+
+
+DASHBOARD: Final[tuple[Action, ...]] = (
+    Action("knob.prev", "up,k", "Select the knob above", listed=False),
+    Action("knob.next", "down,j", "Select the knob below", listed=False),
+    Action("knob.less", "left,h", "Stage one step less", listed=False),
+    Action("knob.more", "right,l", "Stage one step more", listed=False),
+    Action("knob.coarse_less", "shift+left,H", "Stage a coarse step less", listed=False),
+    Action("knob.coarse_more", "shift+right,shift+l", "Stage a coarse step more", listed=False),
+    Action("knob.apply", "enter", "Apply the staged value now; open all knobs on a small screen"),
+    Action("knob.revert", "escape", "Drop the staged value, the filter or the drawer"),
+    Action("knob.filter", "slash", "Filter the knobs by name or help"),
+    Action("knob.undo", "u", "Undo the last change"),
+    Action("semisync.toggle", "s", "Turn semi-sync on or off"),
+    Action("wait_point.toggle", "w", "Switch AFTER_SYNC and AFTER_COMMIT"),
+    Action("load.toggle", "x", "Stop or start the background load"),
+    Action("mark.add", "m", "Put a numbered mark on the charts"),
+    Action("chart.freeze", "space", "Freeze or release the picture (the load runs on)"),
+    Action("chart.zoom_in", "plus,equals_sign", "Show less time"),
+    Action("chart.zoom_out", "minus", "Show more time"),
+    Action("chart.yscale", "y", "Switch the TPS axis: automatic, linear, log"),
+    Action("view.next", "v", "Switch the chart on a small screen"),
+    Action("stack.reset", "R", "Reset all knobs to their defaults (one undo)"),
+    Action("stack.repair", "f", "Repair: bring dead nodes back"),
+    Action("statement.copy", "Y", "Copy the statement and its undo"),
+    Action("ledger.open", "g", "Open the epoch ledger"),
+    Action("log.open", "L", "Open the event log"),
+)
+"""Actions of the dashboard itself."""
+
+EVERYWHERE: Final[tuple[Action, ...]] = (
+    Action("theme.next", "t", "Switch to the next theme"),
+    Action("palette", "ctrl+p", "Open the command palette", listed=False),
+    Action("help", "question_mark", "Show keys and states"),
+    Action("app.quit", "q,ctrl+c", "Quit; stops the load"),
+)
+"""Actions of every screen."""
+
+ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + EVERYWHERE
+"""All of them, in the order of the help."""
+
+DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}
+"""Keys by binding id as they are without keys.toml."""
+
+
+@dataclass(frozen=True, slots=True)
+class FooterItem:
+    """One hint of the footer: the first keys of some actions and a word."""
+
+    actions: tuple[str, ...]
+    word: str
+    rank: int
+    """When the width is short, the highest rank goes first."""
+    layouts: str = "wnc"
+    """Layouts that show it: wide, normal, compact."""
+    when: str = ""
+    """Shown only in this condition: `down` (a node is down)."""
+
+
+FOOTER: Final[tuple[FooterItem, ...]] = (
+    FooterItem(("stack.repair",), "repair", 0, when="down"),
+    FooterItem(("knob.prev", "knob.next"), "knob", 1),
+    FooterItem(("knob.less", "knob.more"), "change", 1),
+    FooterItem((), "0-9 type", 11, "wn"),
+    FooterItem(("semisync.toggle",), "semi-sync", 2),
+    FooterItem(("wait_point.toggle",), "wait point", 12),
+    FooterItem(("load.toggle",), "load", 10),
+    FooterItem(("knob.undo",), "undo", 4),
+    FooterItem(("mark.add",), "mark", 7),
+    FooterItem(("chart.freeze",), "freeze", 5),
+    FooterItem(("view.next",), "view", 3, "c"),
+    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 8, "wn"),
+    FooterItem(("chart.yscale",), "lin/log", 13, "w"),
+    FooterItem(("ledger.open",), "ledger", 9),
+    FooterItem(("log.open",), "log", 14),
+    FooterItem(("stack.reset",), "reset", 15),
+    FooterItem(("theme.next",), "theme", 6),
+    FooterItem(("palette",), "all", 16),
+    FooterItem(("help",), "help", 0),
+    FooterItem(("app.quit",), "quit", 0),
+)
+"""The footer, in the order of the line."""
+
+SHORT_KEYS: Final[Mapping[str, str]] = {
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "plus": "+",
+    "equals_sign": "=",
+    "minus": "-",
+    "slash": "/",
+    "question_mark": "?",
+    "enter": "⏎",
+    "escape": "esc",
+}
+"""How keys with long names are written."""
+
+
+def key_label(key: str) -> str:
+    """One key as the screens write it: `^p`, `shift+←`, `?`."""
+    *modifiers, last = key.split("+") if key != "+" else ["+"]
+    label = SHORT_KEYS.get(last, last)
+    if modifiers == ["ctrl"]:
+        return f"^{label}"
+    return "+".join([*modifiers, label])
+
+
+def keys_of(action: str, keymap: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys of an action under this keymap."""
+    return tuple(key.strip() for key in keymap.get(action, DEFAULT_KEYS[action]).split(","))

@@ -1,0 +1,121 @@
+"""The application: registers screens, themes, keymap and commands, and ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import App
+from textual.binding import BindingType
+
+from replexplorer.config.themes import load_themes
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.engine.facade import Facade
+from replexplorer.ui.actions import EVERYWHERE
+from replexplorer.ui.commands import ExplorerCommands
+from replexplorer.ui.hangup import TerminalWatch
+from replexplorer.ui.messages import Started
+from replexplorer.ui.screens.dashboard import DashboardScreen, bindings_of
+from replexplorer.ui.screens.help import HelpScreen
+from replexplorer.ui.screens.startup import StartupScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.theme import NO_COLOR_THEME, no_color_theme, textual_theme
+
+
+class ExplorerApp(App[str]):
+    """The dashboard of one stack; `run` answers the line that tells what was left behind."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "replexplorer"
+    COMMANDS = {ExplorerCommands}  # noqa: RUF012  (Textual declares it as an instance's)
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "f20"
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of(EVERYWHERE, priority=False)
+
+    def __init__(self, facade: Facade, settings: Settings) -> None:
+        super().__init__(ansi_color=settings.no_color)
+        self.animation_level = "none"
+        self.settings = settings
+        """How it was started."""
+        self._facade = facade
+        self._closing = False
+        self._watch = TerminalWatch(self._lost, deadline_s=settings.close_deadline_s)
+        themes = settings.themes or tuple(one.theme for one in load_themes()[0])
+        self.theme_names = [theme.name for theme in themes]
+        """Themes that `theme.next` walks through."""
+        for theme in themes:
+            self.register_theme(textual_theme(theme))
+        self.register_theme(no_color_theme())
+        known = settings.theme if settings.theme in self.theme_names else self.theme_names[0]
+        self.theme = NO_COLOR_THEME if self.no_color else known
+        self.set_keymap(dict(settings.keymap))
+
+    def on_mount(self) -> None:
+        """Begin behind the start-up screen."""
+        loop = asyncio.get_running_loop()
+        if not self.is_headless:
+            self._watch.start(sys.__stdin__.fileno() if sys.__stdin__ else 0)
+            loop.add_signal_handler(signal.SIGTERM, self.action_app_quit)
+        with self.batch_update():
+            self.push_screen(StartupScreen(self._facade, self.settings))
+        for notice in self.settings.notices:
+            self.notify(notice, severity="warning", timeout=10, markup=False)
+
+    @on(Started)
+    def _show_dashboard(self) -> None:
+        with self.batch_update():
+            self.switch_screen(DashboardScreen(self._facade, self.settings))
+
+    def use_theme(self, name: str) -> None:
+        """Draw in another theme; NO_COLOR keeps its own."""
+        if not self.no_color:
+            self.theme = name
+
+    def action_theme_next(self) -> None:
+        """The next theme."""
+        if self.theme in self.theme_names:
+            at = self.theme_names.index(self.theme)
+            self.use_theme(self.theme_names[(at + 1) % len(self.theme_names)])
+
+    def action_palette(self) -> None:
+        """Open the command palette."""
+        self.action_command_palette()
+
+    def action_help(self) -> None:
+        """Open the help."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.settings))
+
+    def action_app_quit(self) -> None:
+        """Stop the load, disconnect, leave; a second time leaves at once."""
+        if self._closing:
+            self.exit("left at once; the load ends with the app")
+            return
+        self._closing = True
+        self.notify("stopping the load…", timeout=10)
+        self._quit()
+
+    @work(exclusive=True, group="quit", exit_on_error=False)
+    async def _quit(self) -> None:
+        try:
+            line = await self._facade.close()
+        except ReplexplorerError as error:
+            line = str(error)
+        except Exception as error:  # whatever it is, the terminal must come back
+            line = f"closing failed: {type(error).__name__}: {error}"
+        self.exit(line)
+
+    def _lost(self) -> None:
+        """The terminal is gone: close without drawing, then end the process."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._abandon(), loop=loop))
+
+    async def _abandon(self) -> None:
+        with contextlib.suppress(Exception):
+            await self._facade.close()
+        self._watch.finished()

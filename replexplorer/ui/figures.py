@@ -1,0 +1,60 @@
+"""Numbers and times as the screens write them.
+
+Law: three significant digits at most, so that a column does not jump; an unknown figure is `-`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+UNKNOWN: Final = "-"
+"""How a figure that nobody knows is written."""
+
+
+def rate(value: float | None) -> str:
+    """Commits per second: `0.8`, `11.4`, `528`, `15.7k`."""
+    if value is None:
+        return UNKNOWN
+    if value < 99.95:
+        return f"{value:.1f}"
+    if value < 9_999.5:
+        return f"{value:.0f}"
+    return f"{value / 1000:.1f}k" if value < 99_950 else f"{value / 1000:.0f}k"
+
+
+def millis(value: float | None) -> str:
+    """Milliseconds without their unit: `0.25`, `3.2`, `89`, `1240`."""
+    if value is None:
+        return UNKNOWN
+    if value < 0.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def round_trip(value: float | None) -> str:
+    """A round-trip time in ms with the tenth that asked against measured needs: `85.4`, `0.1`."""
+    return UNKNOWN if value is None else f"{value:.1f}"
+
+
+def count(value: int) -> str:
+    """A number of commits: `3339`, `28.5k`, `1.2M`."""
+    if value < 10_000:
+        return str(value)
+    return f"{value / 1000:.1f}k" if value < 999_950 else f"{value / 1_000_000:.1f}M"
+
+
+def elapsed(seconds: float) -> str:
+    """Seconds since the start as `00:12:35`."""
+    whole = max(0, int(seconds))
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def local_time(wall_s: float) -> str:
+    """Seconds since 1970 as the user's own clock shows them: `14:03:22`."""
+    return time.strftime("%H:%M:%S", time.localtime(wall_s))
+
+
+def apart(asked_ms: float, measured_ms: float) -> bool:
+    """A measured round trip is not the one asked: more than 1 ms and more than 5 % away."""
+    return abs(measured_ms - asked_ms) > max(1.0, 0.05 * asked_ms)

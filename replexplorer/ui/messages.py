@@ -1,0 +1,36 @@
+"""Facts that the workers tell the screens."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from replexplorer.engine.facade import Progress
+
+
+class Ticked(Message):
+    """The picture has moved on; a newer one takes the place of one that still waits."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Whether the other one tells nothing that this one does not."""
+        return isinstance(message, Ticked)
+
+
+class StartAdvanced(Message):
+    """The start-up does something new."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self.progress = progress
+
+
+class StartFailed(Message):
+    """The start-up ended with an error: what happened, and what to do."""
+
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__()
+        self.text = text
+        self.hint = hint
+
+
+class Started(Message):
+    """The stack answers and the load runs."""

@@ -1,0 +1,62 @@
+"""Keys, states and knobs, drawn from the registries."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from replexplorer.core.knobs import CATALOGUE, describe_range
+from replexplorer.ui.actions import ACTIONS, key_label, keys_of
+from replexplorer.ui.screens.listing import ListingScreen
+from replexplorer.ui.widgets.lines import Line, wrapped
+from replexplorer.ui.words import STATES
+
+_COLUMN = 34
+
+
+class HelpScreen(ListingScreen):
+    """The help over the whole terminal."""
+
+    def fill(self) -> None:
+        """Keys by area, then the states, then the knobs."""
+        width = self.app.size.width
+        body = [*self._keys(width), [], *_states(), [], *_knobs(width)]
+        self.listing.show([("Help ", "title b"), (f"stack {self.settings.stack}", "muted")], [], body)
+
+    def _keys(self, width: int) -> list[Line]:
+        rows: list[Line] = [
+            [(" KEYS", "accent b"), ("   digits type a value, with a unit where it has one", "muted")]
+        ]
+        for area, actions in groupby(ACTIONS, key=lambda action: action.area):
+            for at, action in enumerate(actions):
+                keys = " ".join(key_label(key) for key in keys_of(action.id, self.settings.keymap))
+                title = action.title
+                if action.id == "app.quit":
+                    what = "keeps" if self.settings.on_quit == "keep" else "removes"
+                    title = f"{title}; {what} the stack (on_quit = {self.settings.on_quit})"
+                rows.append(
+                    [(f"  {area if at == 0 else '':<12}", "muted"), (f"{keys:<20}", "key b"), (title, "text")]
+                )
+        return rows
+
+
+def _states() -> list[Line]:
+    rows: list[Line] = [[(" STATES", "accent b")]]
+    for symbol, word, token, meaning in STATES.values():
+        block = (f" {symbol} {word} ", f"onstate on {token} b")
+        rows.append([("  ", "text"), block, (" " * max(1, 16 - len(block[0])), "text"), (meaning, "text")])
+    return rows
+
+
+def _knobs(width: int) -> list[Line]:
+    rows: list[Line] = [[(" KNOBS", "accent b"), ("   ←→ stages, a rest of 0.6 s or ⏎ applies", "muted")]]
+    for knob in CATALOGUE:
+        text = f"{knob.help} {describe_range(knob)}; default {knob.default}."
+        if knob.risk:
+            text += f" ▲ {knob.risk}."
+        for at, part in enumerate(wrapped(text, max(20, width - _COLUMN - 2))):
+            label = knob.key if at == 0 else ""
+            gap = " " * max(1, _COLUMN - 2 - len(label))
+            rows.append([("  ", "text"), (label, "title b"), (gap, "text"), (part, "text")])
+            if len(label) > _COLUMN - 3:
+                rows[-1:] = [[("  ", "text"), (label, "title b")], [(" " * _COLUMN, "text"), (part, "text")]]
+    return rows

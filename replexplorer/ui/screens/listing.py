@@ -1,0 +1,127 @@
+"""A screen of rows that can be scrolled: the ledger, the log and the help are such lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.lines import Line, Lines, rule
+
+
+class Listing(Lines):
+    """A titled rule, fixed head rows, and as many body rows from the top one on as fit."""
+
+    DEFAULT_CSS = "Listing { height: 1fr; }"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(glyphs=settings.glyphs, id="listing")
+        self._title: Line = []
+        self._head: Sequence[Line] = ()
+        self._body: Sequence[Line] = ()
+        self.top = 0
+        """The first body row that is shown."""
+
+    def show(self, title: Line, head: Sequence[Line], body: Sequence[Line]) -> None:
+        """Show these rows."""
+        self._title, self._head, self._body = title, head, body
+        self.scroll_rows(0)
+
+    def scroll_rows(self, rows: int) -> None:
+        """Move by rows; the ends hold."""
+        last = max(0, len(self._body) - self._room)
+        self.top = max(0, min(last, self.top + rows))
+        self.repaint()
+
+    @property
+    def page_rows(self) -> int:
+        """Rows of a page."""
+        return max(1, self._room - 1)
+
+    @property
+    def _room(self) -> int:
+        return max(1, self.size.height - 2 - len(self._head))
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Rule, head, body, and the keys in the last row."""
+        room = self._room
+        end = min(len(self._body), self.top + room)
+        place: Line = (
+            [(f"{self.top + 1}-{end} of {len(self._body)}", "muted")] if len(self._body) > room else []
+        )
+        rows = [rule(self._title, place, width), *self._head, *self._body[self.top : end]]
+        rows += [[]] * (height - 1 - len(rows))
+        keys: Line = [
+            (" esc", "key b"), (" back   ", "muted"), ("↑↓", "key b"), (" scroll   ", "muted"),
+            ("q", "key b"), (" quit", "muted"),
+        ]  # fmt: skip
+        return [*rows[: height - 1], keys]
+
+
+class ListingScreen(Screen[None]):
+    """Keys and wheel of a listing; subclasses fill it in `fill`."""
+
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Back", show=False),
+        Binding("up,k", "scroll_by(-1)", "Up", show=False),
+        Binding("down,j", "scroll_by(1)", "Down", show=False),
+        Binding("pageup", "scroll_page(-1)", "Page up", show=False),
+        Binding("pagedown,space", "scroll_page(1)", "Page down", show=False),
+        Binding("home", "scroll_by(-100000)", "Top", show=False),
+        Binding("end", "scroll_by(100000)", "End", show=False),
+    ]
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+        """How the dashboard was started."""
+
+    def compose(self) -> ComposeResult:
+        """The listing."""
+        yield Listing(self.settings)
+
+    def on_mount(self) -> None:
+        """Fill it once its size is known, and keep it up to date."""
+        self.watch(self.app, "theme", self._restyle, init=False)
+        self.set_interval(0.5, self.fill)
+
+    def on_resize(self) -> None:
+        """Fill the new size."""
+        self.call_after_refresh(self.fill)
+
+    def fill(self) -> None:
+        """Give the listing its rows."""
+        raise NotImplementedError
+
+    @property
+    def listing(self) -> Listing:
+        """The widget."""
+        return self.query_one(Listing)
+
+    def action_close(self) -> None:
+        """Back to the screen behind."""
+        self.dismiss()
+
+    def action_scroll_by(self, rows: int) -> None:
+        """Move by rows."""
+        self.listing.scroll_rows(rows)
+
+    def action_scroll_page(self, pages: int) -> None:
+        """Move by pages."""
+        self.listing.scroll_rows(pages * self.listing.page_rows)
+
+    def on_mouse_scroll_down(self) -> None:
+        """Three rows down."""
+        self.listing.scroll_rows(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Three rows up."""
+        self.listing.scroll_rows(-3)
+
+    def _restyle(self) -> None:
+        self.listing.restyle()

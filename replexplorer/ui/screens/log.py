@@ -1,0 +1,21 @@
+"""Every event of the session, newest first."""
+
+from __future__ import annotations
+
+from replexplorer.ui.picture import Picture
+from replexplorer.ui.screens.listing import ListingScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.event_log import event_row
+
+
+class LogScreen(ListingScreen):
+    """The event log over the whole terminal."""
+
+    def __init__(self, picture: Picture, settings: Settings) -> None:
+        super().__init__(settings)
+        self._picture = picture
+
+    def fill(self) -> None:
+        """All rows."""
+        rows = [event_row(event, self.settings.glyphs) for event in reversed(self._picture.log)]
+        self.listing.show([("Events ", "title b"), (f"{len(rows)}", "muted")], [], rows)

@@ -1,0 +1,38 @@
+"""What the dashboard is started with; the composition root fills it from the configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from replexplorer.config.themes import Theme
+from replexplorer.ui.glyphs import BRAILLE, Glyphs
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the dashboard looks and behaves; every field has a working default."""
+
+    stack: str = "default"
+    """The stack's name, for the header and the start-up screen."""
+    theme: str = "dark"
+    """Name of the theme to begin with."""
+    themes: tuple[Theme, ...] = ()
+    """Every theme that could be read; without any, the built-in ones are loaded."""
+    glyphs: Glyphs = BRAILLE
+    """What the terminal's font can draw."""
+    no_color: bool = False
+    """NO_COLOR is set: roles are bold, dim and reverse."""
+    on_quit: str = "keep"
+    """`keep` or `remove`: told to the user in the help; the facade carries it out."""
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    """Binding id to comma-separated keys, for the ids that the user changed."""
+    notices: tuple[str, ...] = ()
+    """Lines to show as toasts at start: broken themes, problems of keys.toml."""
+    rest_s: float = 0.6
+    """A staged value is applied after this much rest."""
+    close_deadline_s: float = 1.0
+    """How long a lost terminal waits for the load to stop, before the process ends anyway."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds that never go back: measures the rest of a staged value."""

@@ -1,0 +1,55 @@
+"""The one-line field for a typed value or a filter, over the row that it is about."""
+
+from __future__ import annotations
+
+from textual.message import Message
+from textual.widgets import Input
+
+
+class Entry(Input):
+    """A field without a frame; enter submits it, escape leaves it."""
+
+    DEFAULT_CSS = """
+    Entry, Entry:focus {
+        position: absolute;
+        layer: entry;
+        display: none;
+        height: 1;
+        border: none;
+        padding: 0;
+        background: $rx-select;
+        color: $rx-title;
+        background-tint: transparent 0%;
+    }
+    Entry.-open { display: block; }
+    """
+
+    class Closed(Message):
+        """The field was left without a value."""
+
+    def __init__(self, purpose: str) -> None:
+        super().__init__(compact=True, select_on_focus=False, id=f"{purpose}-entry")
+        self.cursor_blink = False
+        self.purpose = purpose
+        """`value` or `filter`."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes the keys now."""
+        return self.has_class("-open")
+
+    def open(self, text: str, offset: tuple[int, int], width: int) -> None:
+        """Show it at a place of the screen with a first text and give it the keys."""
+        self.styles.offset = offset
+        self.styles.width = width
+        self.value = text
+        self.add_class("-open")
+        self.focus()
+        self.cursor_position = len(text)
+
+    def close(self) -> None:
+        """Hide it and give the keys back."""
+        if self.is_open:
+            self.remove_class("-open")
+            self.value = ""
+            self.screen.set_focus(None)

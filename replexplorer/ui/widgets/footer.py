@@ -1,0 +1,59 @@
+"""The last row: the keys that matter at this width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.reactive import reactive
+
+from replexplorer.ui.actions import FOOTER, FooterItem, key_label, keys_of
+from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.layout import Layout
+from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
+
+
+class Footer(Lines):
+    """Hints from the action registry under the keymap in force; the least important go first."""
+
+    GROUND: ClassVar[str] = "keybg"
+    DEFAULT_CSS = "Footer { height: 1; dock: bottom; }"
+
+    layout_name: reactive[Layout] = reactive(Layout.NORMAL)
+    """Which hints there are."""
+    condition: reactive[str] = reactive("")
+    """`down` while a node is down."""
+
+    def __init__(self, keymap: Mapping[str, str], *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
+        super().__init__(glyphs=glyphs, id=id)
+        self._keymap = keymap
+
+    def watch_layout_name(self) -> None:
+        """Draw the hints of the layout."""
+        self.repaint()
+
+    def watch_condition(self) -> None:
+        """Show or hide hints."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """As many hints as fit."""
+        items = [
+            item
+            for item in FOOTER
+            if self.layout_name.value[0] in item.layouts and item.when in ("", self.condition)
+        ]
+        while items and width_of(row := self._row(items)) > width:
+            items.remove(max(items, key=lambda item: item.rank))
+        return [row] if items else []
+
+    def _row(self, items: list[FooterItem]) -> list[Run]:
+        runs: list[Run] = []
+        for item in items:
+            keys = [key_label(keys_of(action, self._keymap)[0]) for action in item.actions]
+            label = "".join(keys) if all(len(key) == 1 for key in keys) else " ".join(keys)
+            word = item.word
+            if not keys:
+                label, _, word = item.word.partition(" ")
+            runs += [("  " if runs else " ", "text"), (label, "key b"), (f" {word}", "muted")]
+        return runs

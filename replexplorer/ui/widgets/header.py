@@ -1,0 +1,205 @@
+"""The first row: state, acknowledgements, link, throughput, latency, load, time."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual.reactive import reactive
+
+from replexplorer.core.series import Point
+from replexplorer.core.tick import LinkView, LoadView, ProtectionState, Tick
+from replexplorer.ui import figures
+from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
+from replexplorer.ui.words import STATES
+
+Segment = tuple[Line, ...]
+"""A part of the header in all its variants, longest first; an empty last one means it can go."""
+
+SHRINK: Final = (
+    "help", "title", "ack", "latency", "title", "separator", "latency", "load", "ack", "chips", "rtt",
+    "latency", "errors", "elapsed", "title", "rtt",
+)  # fmt: skip
+"""Which segment takes its next shorter variant, in this order, until the row fits."""
+
+
+class Header(Lines):
+    """The status header; each segment has variants and `SHRINK` says which gives way first."""
+
+    GROUND: ClassVar[str] = "panel"
+    DEFAULT_CSS = "Header { height: 1; dock: top; }"
+
+    tick: reactive[Tick | None] = reactive(None)
+    """The picture."""
+    point: Point | None = None
+    """The newest point of the charts: its percentiles are merged back until they hold."""
+    tick_s: float = 0.5
+    """Seconds that the tick's counts are of."""
+    elapsed_s: reactive[float] = reactive(0.0)
+    """Seconds since the first tick."""
+    frozen: reactive[bool] = reactive(False)
+    """The charts are held."""
+
+    def watch_tick(self) -> None:
+        """Draw the new figures."""
+        self.repaint()
+
+    def watch_frozen(self) -> None:
+        """Show or hide the chip."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The row."""
+        if self.tick is None:
+            return []
+        segments = self._segments(self.tick)
+        chosen = dict.fromkeys(segments, 0)
+        row = _joined(segments, chosen, width)
+        for name in SHRINK:
+            if width_of(row) <= width:
+                break
+            chosen[name] = min(chosen[name] + 1, len(segments[name]) - 1)
+            row = _joined(segments, chosen, width)
+        return [row]
+
+    def _segments(self, tick: Tick) -> dict[str, Segment]:
+        tps = figures.rate(tick.load.tps if tick.load else None)
+        return {
+            "title": (
+                [("replexplorer", "title b"), (f" {tick.stack}", "muted")],
+                [("replexplorer", "title b")],
+                [("rx", "title b")],
+                [],
+            ),
+            "state": (self._state(tick),),
+            "chips": _chips(tick, frozen=self.frozen),
+            "ack": _acks(tick),
+            "rtt": _rtt(tick.rtt),
+            "tps": ([("TPS ", "muted"), (f"{tps:>5}", "tps b")],),
+            "latency": _latency(tick.load, self.point),
+            "errors": _errors(tick.load, self.tick_s),
+            "load": _load(tick.load),
+            "elapsed": ([(figures.elapsed(self.elapsed_s), "text")], []),
+            "help": ([("?", "key b"), (" help", "key")], [("?", "key b")]),
+            "separator": ([(" │ ", "rule")], [("  ", "rule")]),
+        }
+
+    def _state(self, tick: Tick) -> Line:
+        symbol, word, token, _ = STATES[tick.protection.state]
+        if tick.state == "starting":
+            symbol, word, token = "○", "STARTING", "async"
+        text = f"[ {symbol} {word} ]" if self.app.no_color else f"  {symbol} {word}  "
+        return [(text, f"onstate on {token} b")]
+
+
+def _joined(segments: dict[str, Segment], chosen: dict[str, int], width: int) -> list[Run]:
+    """The row with the chosen variants; time and help stand at the right edge."""
+    separator = segments["separator"][chosen["separator"]]
+
+    def join(names: tuple[str, ...]) -> list[Run]:
+        row: list[Run] = []
+        for name in names:
+            if part := segments[name][chosen[name]]:
+                row += [*(separator if row else ()), *part]
+        return row
+
+    left = [
+        (" ", "text"),
+        *join(("title", "state", "chips", "ack", "rtt", "tps", "latency", "errors", "load")),
+    ]
+    right = [*join(("elapsed", "help")), (" ", "text")]
+    gap = width - width_of(left) - width_of(right)
+    between = [*separator, (" " * max(0, gap - width_of(separator)), "text")]
+    return [*left, *between, *right]
+
+
+def _chips(tick: Tick, *, frozen: bool) -> Segment:
+    """What must not be overlooked: a held picture, a foreign driver, a faulty link."""
+    chips: list[Run] = []
+    short: list[Run] = []
+    if frozen:
+        chips += [(" FROZEN ", "onstate on armed b"), (" ", "text")]
+        short += [(" FROZEN ", "onstate on armed b"), (" ", "text")]
+    if tick.viewer:
+        driver = tick.load.driver if tick.load and tick.load.driver else "another app"
+        chips += [(f" VIEWER: {driver} drives the load ", "onstate on async b"), (" ", "text")]
+        short += [(" VIEWER ", "onstate on async b"), (" ", "text")]
+    if fault := next((link.fault for link in tick.links if link.fault), None):
+        chips += [(f"link: {fault}", "warn b"), (" ", "text")]
+        short += [("link ▲", "warn b"), (" ", "text")]
+    return (chips[:-1], short[:-1])
+
+
+def _acks(tick: Tick) -> Segment:
+    """`1/1 ack`: replicas that acknowledge, of those that are required."""
+    protection = tick.protection
+    if protection.replicas_required is None:
+        return ([],)
+    acking = figures.UNKNOWN if protection.replicas_acking is None else str(protection.replicas_acking)
+    enough = (protection.replicas_acking or 0) >= protection.replicas_required
+    ink = "muted" if protection.state is ProtectionState.OFF else "good b" if enough else "warn b"
+    short: Line = [(f"{acking}/{protection.replicas_required} ack", ink)]
+    return ([("semi-sync ", "muted"), *short], short, [(f"{acking}/{protection.replicas_required}", ink)])
+
+
+def _rtt(link: LinkView | None) -> Segment:
+    """`RTT 85 → 85.4`: asked and measured; amber when they are not the same."""
+    if link is None:
+        return ([],)
+    asked = figures.UNKNOWN if link.rtt_asked_ms is None else f"{link.rtt_asked_ms:g}"
+    measured = "none" if link.rtt_measured_ms is None else figures.round_trip(link.rtt_measured_ms)
+    amber = link.rtt_measured_ms is None or figures.apart(link.rtt_asked_ms or 0.0, link.rtt_measured_ms)
+    pair: Line = [(f"{asked} → ", "text b"), (measured, "warn b" if amber else "text b")]
+    return ([("RTT ", "muted"), *pair], pair, [])
+
+
+def _latency(load: LoadView | None, point: Point | None) -> Segment:
+    """Percentiles in milliseconds; faint where too few commits stand behind one."""
+    parts: list[Run] = []
+    for name in ("p50", "p95", "p99"):
+        firm = getattr(point, f"{name}_ms", None)
+        loose = getattr(load, f"{name}_ms", None)
+        parts.append(
+            (figures.millis(loose if firm is None else firm), f"{name} b" if firm is not None else "faint")
+        )
+    (p50, i50), (p95, i95), (p99, i99) = parts
+    last: Line = [("p99 ", "muted"), (f"{p99:>3}", i99)]
+    spelled: Line = [
+        ("p50 ", "muted"),
+        (f"{p50:>2}", i50),
+        ("  p95 ", "muted"),
+        (f"{p95:>2}", i95),
+        ("  ", "muted"),
+    ]
+    dot: Run = ("·", "muted")
+    return (
+        [*spelled, *last, (" ms", "muted")],
+        [("p50·95·99 ", "muted"), (p50, i50), dot, (p95, i95), dot, (p99, i99)],
+        last,
+        [],
+    )
+
+
+def _errors(load: LoadView | None, tick_s: float) -> Segment:
+    """Errors, unknown outcomes and reconnects per second, when there are any."""
+    counted = () if load is None else (
+        (load.errors, "err/s"), (load.unknown, "unknown/s"), (load.reconnects, "reconn/s")
+    )  # fmt: skip
+    runs: list[Run] = []
+    for number, word in counted:
+        if number:
+            runs += [(f"{number / max(tick_s, 0.1):.0f} {word}", "bad b"), (" ", "text")]
+    total = sum(number for number, _ in counted) / max(tick_s, 0.1)
+    return (runs[:-1], [(f"{total:.0f} err/s", "bad b")] if runs else [])
+
+
+def _load(load: LoadView | None) -> Segment:
+    """`closed ×48`, or why the load is not running."""
+    if load is None:
+        return ([],)
+    words = {"running": "closed", "viewer": "closed"}
+    state = words.get(load.state, load.state)
+    token = "text" if load.state in words else "warn b"
+    short = "" if load.state in words else f"load {state}"
+    full = f"{state} ×{load.clients}" if load.state in words else short
+    limited: Line = [(" ▲ generator", "warn b")] if load.limited else []
+    return ([(full, token), *limited], [(short, token)] if short else [])

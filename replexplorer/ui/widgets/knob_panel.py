@@ -1,0 +1,248 @@
+"""All knobs by group: asked, in effect, measured; drawn from the catalogue and the tick."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from textual import events
+from textual.message import Message
+
+from replexplorer.core.knobs import KnobName, format_value
+from replexplorer.core.tick import Protection, ProtectionState, Tick
+from replexplorer.ui import figures
+from replexplorer.ui.board import Board
+from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, width_of
+
+
+class Columns(NamedTuple):
+    """Where the columns of a row begin."""
+
+    label: int
+    asked: int
+    effective: int
+
+
+class Effect(NamedTuple):
+    """What is in force, in words, and whether it is what was asked for."""
+
+    text: str
+    as_asked: bool
+
+
+class KnobPanel(Lines):
+    """The knobs; arrow keys work on the screen, clicks and the wheel here."""
+
+    GROUND: ClassVar[str] = "panel"
+    COLUMNS: ClassVar = Columns(3, 18, 31)
+    HEADINGS_BESIDE: ClassVar = False
+    """Headings stand in a column of their own instead of a row of their own."""
+    DEFAULT_CSS = "KnobPanel { height: 1fr; }"
+
+    class Picked(Message):
+        """A knob was clicked."""
+
+        def __init__(self, name: KnobName) -> None:
+            super().__init__()
+            self.name = name
+
+    class Stepped(Message):
+        """An arrow beside the selected value was clicked, or the wheel turned over it."""
+
+        def __init__(self, direction: int) -> None:
+            super().__init__()
+            self.direction = direction
+
+    class Scrolled(Message):
+        """The wheel turned: select so many rows further."""
+
+        def __init__(self, rows: int) -> None:
+            super().__init__()
+            self.rows = rows
+
+    def __init__(self, board: Board, *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
+        super().__init__(glyphs=glyphs, id=id)
+        self._board = board
+        self._tick: Tick | None = None
+        self._top = 0
+        self._shown: list[KnobName | None] = []
+        self._arrows = (-1, -1)
+
+    def show(self, tick: Tick | None = None) -> None:
+        """Draw the board as it is now, with a new tick where there is one."""
+        self._tick = tick or self._tick
+        self.repaint()
+
+    @property
+    def hidden_below(self) -> int:
+        """Knobs under the last row."""
+        return sum(1 for row in self._all_rows()[self._top + self.size.height :] if row[1] is not None)
+
+    def row_of(self, name: KnobName | None) -> int | None:
+        """The row where a knob stands now, or None."""
+        return self._shown.index(name) if name is not None and name in self._shown else None
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The rows that fit, the selected one among them, each under its heading."""
+        if self._tick is None:
+            return []
+        rows = self._all_rows()
+        if not rows:
+            return [[(f" no knob matches `{self._board.filter}`", "muted")]]
+        self._scroll(rows, height)
+        visible = rows[self._top : self._top + height]
+        painted: list[Line] = []
+        self._shown = []
+        for at, (title, name) in enumerate(visible):
+            if at == 0 and not self.HEADINGS_BESIDE:
+                painted.append(self._heading(title, width, columns=True))
+                self._shown.append(None)
+            elif name is None:
+                painted.append(self._heading(title, width, columns=False))
+                self._shown.append(None)
+            else:
+                first = at == 0 or rows[self._top + at - 1][0] != title
+                painted.append(self._knob(name, title if first and self.HEADINGS_BESIDE else "", width))
+                self._shown.append(name)
+        return painted
+
+    def _all_rows(self) -> list[tuple[str, KnobName | None]]:
+        """Headings (no knob) and knobs, all of them, each with its heading's title."""
+        rows: list[tuple[str, KnobName | None]] = []
+        for section in self._board.sections:
+            if not self.HEADINGS_BESIDE:
+                rows.append((section.title, None))
+            rows += [(section.title, name) for name in section.names]
+        return rows
+
+    def _scroll(self, rows: list[tuple[str, KnobName | None]], height: int) -> None:
+        """Move the window so that the selected knob is in it, below the row of the heading."""
+        at = next((i for i, (_, name) in enumerate(rows) if name == self._board.selected), 0)
+        sticky = 0 if self.HEADINGS_BESIDE else 1
+        if at < self._top + sticky:
+            self._top = at - sticky
+        if at >= self._top + height:
+            self._top = at - height + 1
+        self._top = max(0, min(self._top, len(rows) - height))
+
+    def _heading(self, title: str, width: int, *, columns: bool) -> Line:
+        row: list[Run] = [(" ", "text"), (title, "accent b")]
+        if not columns:
+            return row
+        at = self.COLUMNS
+        row = [*_to(row, at.asked), ("asked", "faint")]
+        row = [*_to(row, at.effective), ("in effect", "faint")]
+        return [*_to(row, width - 6), ("meas.", "faint")] if title == "LINK" else row
+
+    def _knob(self, name: KnobName, heading: str, width: int) -> Line:
+        board, at = self._board, self.COLUMNS
+        chosen = name == board.selected
+        ground = " on select" if chosen else ""
+        row: list[Run] = [(f" {heading}", f"accent b{ground}")] if heading else []
+        row = _to(row, at.label - 2, ground)
+        row.append(("▸ " if chosen else "  ", f"accent b{ground}"))
+        label = cut(
+            [(board.label(name), f"text b{ground}" if chosen else f"text{ground}")], at.asked - at.label - 2
+        )
+        row = _to([*row, *label], at.asked - 2, ground)
+        staged = name in board.staged
+        value = format_value(name.knob, board.asked(name))
+        arrows = ("◂ ", " ▸") if chosen else ("  ", "")
+        row.append((arrows[0], f"accent b{ground}"))
+        row.append((value, f"{'warn' if staged else 'text'} b{ground}"))
+        if chosen:
+            self._arrows = (at.asked - 2, width_of(row) + 1)
+        row.append((arrows[1], f"accent b{ground}"))
+        row = self._with_effect(row, name, width, ground)
+        return _to(row, width, ground)
+
+    def _with_effect(self, row: list[Run], name: KnobName, width: int, ground: str) -> list[Run]:
+        """The figures in effect and measured; amber with an arrow where they are not what was asked."""
+        at = self.COLUMNS
+        if name in self._board.pending:
+            return [*_to(row, at.effective, ground), ("applying…", f"accent{ground}")]
+        effect = self.effect(name)
+        measured, apart = self._measured(name)
+        room = width - at.effective - (7 if measured else 0)
+        if width_of(row) >= at.effective or len(effect.text) > room:
+            row = cut([*row, (" " if effect.as_asked else " → ", f"warn{ground}")], width)
+        elif effect.as_asked:
+            row = _to(row, at.effective, ground)
+        else:
+            row = [*_to(row, max(width_of(row), at.effective - 2), ground), ("→ ", f"warn b{ground}")]
+        row.append((effect.text, f"faint{ground}" if effect.as_asked else f"warn b{ground}"))
+        if measured:
+            row = _to(row, width - 1 - len(measured), ground)
+            row.append((measured, f"warn b{ground}" if apart else f"muted{ground}"))
+        return cut(row, width)
+
+    def effect(self, name: KnobName) -> Effect:
+        """What is in force for a knob."""
+        view = self._board.views[name]
+        if self._tick is not None and (told := _semi_sync_effect(name, self._tick.protection)):
+            return told
+        if view.effective is None:
+            return Effect(view.note or "unknown", view.note is not None)
+        return Effect(format_value(name.knob, view.effective), view.effective == view.requested)
+
+    def _measured(self, name: KnobName) -> tuple[str, bool]:
+        """The measured round trip, and whether it is not the one asked; empty for other knobs."""
+        if name.key != "rtt" or self._tick is None:
+            return "", False
+        link = next((one for one in self._tick.links if one.replica == name.node), None)
+        if link is None:
+            return "", False
+        if link.rtt_measured_ms is None:
+            return "none", True
+        return figures.round_trip(link.rtt_measured_ms), figures.apart(
+            link.rtt_asked_ms or 0.0, link.rtt_measured_ms
+        )
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the knob, or step it when an arrow beside the value was hit."""
+        name = self._shown[event.y] if 0 <= event.y < len(self._shown) else None
+        if name is None:
+            return
+        if name == self._board.selected and event.x in (self._arrows[0], self._arrows[0] + 1):
+            self.post_message(self.Stepped(-1))
+        elif name == self._board.selected and event.x in (self._arrows[1] - 1, self._arrows[1]):
+            self.post_message(self.Stepped(1))
+        else:
+            self.post_message(self.Picked(name))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Select further down."""
+        self.post_message(self.Scrolled(1))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Select further up."""
+        self.post_message(self.Scrolled(-1))
+
+
+class KnobDrawer(KnobPanel):
+    """The same knobs with their headings beside, over a small screen."""
+
+    COLUMNS: ClassVar = Columns(15, 30, 43)
+    HEADINGS_BESIDE: ClassVar = True
+    DEFAULT_CSS = "KnobDrawer { width: 55; border-right: tall $rx-accent; layer: drawer; }"
+
+
+def _to(row: list[Run], column: int, ground: str = "") -> list[Run]:
+    """The row, filled with blanks up to a column."""
+    return [*row, (" " * max(0, column - width_of(row)), f"text{ground}")]
+
+
+def _semi_sync_effect(name: KnobName, protection: Protection) -> Effect | None:
+    """Semi-sync's effect is the protection state, not the variable; acks are counted."""
+    state = protection.state
+    if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != "primary":
+        return None
+    if name.key == "semi_sync_replicas" and protection.replicas_acking is not None:
+        required = protection.replicas_required or 0
+        return Effect(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
+    told = {
+        ProtectionState.ARMED: "armed",
+        ProtectionState.BLOCKED: "waiting",
+        ProtectionState.DEGRADED: "fell back",
+    }
+    return Effect(told[state], False) if name.key == "semi_sync" and state in told else None

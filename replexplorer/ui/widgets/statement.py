@@ -1,0 +1,177 @@
+"""What the selected knob will run, what it does, what it risks, and the values on its ladder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.reactive import reactive
+
+from replexplorer.core.knobs import KnobName, Value, format_value
+from replexplorer.engine.facade import Preview
+from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The selected knob with the value that it has or would get."""
+
+    name: KnobName
+    label: str
+    value: Value
+    requested: Value
+    preview: Preview
+    place: tuple[int, int]
+    """Position in the panel from 1, and how many knobs there are."""
+    hidden_below: int = 0
+    """Knobs under the panel's last row."""
+    problem: str = ""
+    """Why a typed value was refused, in one line."""
+
+    @property
+    def staged(self) -> bool:
+        """The value is not what is in force."""
+        return self.value != self.requested
+
+    @property
+    def risks(self) -> tuple[str, ...]:
+        """What can be lost with this value, and the planner's warnings."""
+        knob = self.name.knob
+        risk = (knob.risk,) if knob.risk and risky(self.name, self.value) else ()
+        return (*risk, *(text for text in self.preview.warnings if text not in risk))
+
+    @property
+    def runs_on(self) -> str:
+        """Where the statements run, in words."""
+        where = {"link": "the sidecars", "load": "the load"}.get(self.name.knob.backing.value)
+        return where or ("the primary" if self.name.node == "primary" else self.name.node)
+
+
+def risky(name: KnobName, value: Value) -> bool:
+    """Whether the catalogue's risk applies: it begins with `not X:` or with the value it is about."""
+    head, colon, _ = name.knob.risk.partition(":")
+    if not colon:
+        return value != name.knob.default
+    return str(value) != head.removeprefix("not ") if head.startswith("not ") else str(value) == head
+
+
+def ladder(intent: Intent, width: int) -> list[Run]:
+    """The knob's values with the present one underlined; the part around it when they do not fit."""
+    steps = list(intent.name.knob.steps)
+    if intent.value not in steps and not any(isinstance(step, str) for step in steps):
+        steps = sorted([*steps, intent.value], key=lambda step: float(step))
+    here = next((at for at, step in enumerate(steps) if step == intent.value), 0)
+    first, last = here, here + 1
+    while True:
+        wider = [(a, b) for a, b in ((first, last + 1), (first - 1, last)) if a >= 0 and b <= len(steps)]
+        fitting = [pair for pair in wider if _length(steps[pair[0] : pair[1]]) <= width - 2]
+        if not fitting:
+            break
+        first, last = fitting[0]
+    runs: list[Run] = []
+    for step in steps[first:last]:
+        runs += [(_short(step), "title b u" if step == intent.value else "faint"), ("  ", "text")]
+    return runs[:-1]
+
+
+def _short(step: Value) -> str:
+    return f"{step:g}" if isinstance(step, float) else str(step)
+
+
+def _length(steps: list[Value]) -> int:
+    return sum(len(_short(step)) + 2 for step in steps)
+
+
+class Statement(Lines):
+    """The panel under the knobs."""
+
+    GROUND: ClassVar[str] = "panel"
+    DEFAULT_CSS = "Statement { height: 8; }"
+
+    intent: reactive[Intent | None] = reactive(None)
+    """What is selected."""
+
+    def watch_intent(self) -> None:
+        """Draw it."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Rule, statements, help, risks; the ladder in the last row."""
+        intent = self.intent
+        if intent is None:
+            return [rule([("Knobs", "title b")], [], width)]
+        at, total = intent.place
+        more = " ▾" if intent.hidden_below else ""
+        verb = "Will run on" if intent.staged else "Runs on"
+        rows: list[Line] = [
+            rule([(f"{verb} {intent.runs_on}", "title b")], [(f"{at}/{total}{more}", "muted")], width)
+        ]
+        room = height - 2
+        body: list[Line] = []
+        if intent.problem:
+            body += _block("✖ ", intent.problem, "bad b", width)
+        for statement in intent.preview.statements[:3]:
+            body += _block("", statement, "warn b", width)
+        risks = [line for text in intent.risks for line in _block("▲ ", text, "warn", width)]
+        help_rows = [[("  ", "text"), (row, "text")] for row in wrapped(intent.name.knob.help, width - 4)]
+        keep = max(1, room - len(body) - len(risks)) if len(body) < room else 0
+        body += [*help_rows[:keep], *risks]
+        rows += body[:room]
+        rows += [[] for _ in range(height - 1 - len(rows))]
+        return [*rows[: height - 1], [("  ", "text"), *ladder(intent, width - 4)]]
+
+
+def _block(symbol: str, text: str, words: str, width: int) -> list[Line]:
+    """A text in rows, the first with its symbol and the others indented under it."""
+    indent = "  " + " " * len(symbol)
+    rows = wrapped(text, width - 2 - len(indent))
+    return [[("  " + symbol if at == 0 else indent, words), (row, words)] for at, row in enumerate(rows)]
+
+
+class KnobLine(Lines):
+    """The selected knob in three rows of a small screen: place, value, statement."""
+
+    DEFAULT_CSS = "KnobLine { height: 3; }"
+
+    intent: reactive[Intent | None] = reactive(None)
+    """What is selected."""
+    effect: reactive[tuple[str, bool]] = reactive(("", True))
+    """What is in effect, and whether it is what was asked for."""
+
+    def watch_intent(self) -> None:
+        """Draw it."""
+        self.repaint()
+
+    def watch_effect(self) -> None:
+        """Draw it."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Rule with the knob's place, its value with the ladder, what it runs and risks."""
+        intent = self.intent
+        if intent is None:
+            return [rule([("Knobs", "title b")], [], width)]
+        at, total = intent.place
+        heading = intent.name.knob.group.upper()
+        title: Line = [("Knob ", "title b"), (f"{at} of {total}, {heading}", "muted")]
+        text, as_asked = self.effect
+        value = format_value(intent.name.knob, intent.value)
+        left: Line = [
+            (" ▸ ", "accent b"), (intent.label, "title b"), ("  ◂ ", "accent b"),
+            (value, "warn on select b" if intent.staged else "title on select b"), (" ▸", "accent b"),
+            ("  in effect ", "muted"), (text, "muted" if as_asked else "warn b"),
+        ]  # fmt: skip
+        steps = ladder(intent, width - width_of(left) - 3)
+        gap = width - width_of(left) - width_of(steps) - 1
+        statement = "; ".join(intent.preview.statements) or intent.name.knob.help
+        prompt = "mysql> " if intent.name.knob.backing.value == "global" else "agent> "
+        below: list[Run] = [(f" {prompt}", "faint"), (statement, "warn b")]
+        if intent.problem:
+            below = [(f" ✖ {intent.problem}", "bad b")]
+        elif intent.risks:
+            below.append((f"  ▲ {intent.risks[0]}", "warn"))
+        return [
+            rule(title, [("⏎ all knobs", "muted")], width),
+            [*left, (" " * max(1, gap), "text"), *steps],
+            below,
+        ]

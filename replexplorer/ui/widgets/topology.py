@@ -1,0 +1,65 @@
+"""The servers and what connects them: `primary 9.7.4 :33061 ──▸ replica 9.7.4`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.reactive import reactive
+
+from replexplorer.core.tick import LinkView, NodeView, Tick
+from replexplorer.ui.widgets.lines import Line, Lines, Run
+
+
+class Topology(Lines):
+    """The first row of the left column; one row more for each further replica."""
+
+    GROUND: ClassVar[str] = "panel"
+    DEFAULT_CSS = "Topology { height: 2; }"
+
+    tick: reactive[Tick | None] = reactive(None)
+    """The picture."""
+
+    def watch_tick(self) -> None:
+        """Draw; takes a row for each replica and a blank one."""
+        replicas = len(self.tick.nodes) - 1 if self.tick else 1
+        height = max(1, replicas) + 1
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The primary and its first replica in one row, further replicas below each other."""
+        if self.tick is None or not self.tick.nodes:
+            return []
+        primary, *replicas = self.tick.nodes
+        first = [(" ", "text"), *_node(primary, port=True)]
+        links = {link.replica: link for link in self.tick.links}
+        rows: list[Line] = []
+        for replica in replicas:
+            start: list[Run] = first if not rows else [(" " * len(" primary"), "text")]
+            rows.append([*start, *_arrow(replica, links.get(replica.name)), *_node(replica, port=False)])
+        return rows or [first]
+
+
+def _node(node: NodeView, *, port: bool) -> list[Run]:
+    if not node.reachable:
+        return [(node.name, "muted"), (" ✖ down", "bad b")]
+    version = (node.version or "").partition("-")[0]
+    flavor = f"{node.flavor} " if node.flavor not in (None, "mysql") else ""
+    runs: list[Run] = [(f"{node.name} ", "muted"), (f"{flavor}{version}", "title b")]
+    if port and node.published_port:
+        runs.append((f" :{node.published_port}", "title b"))
+    if node.lag_s is not None and node.lag_s >= 1:
+        runs.append((f" lag {node.lag_s:.0f} s", "warn b"))
+    return runs
+
+
+def _arrow(replica: NodeView, link: LinkView | None) -> list[Run]:
+    """The stream: whole, connecting, or broken, by symbol and not by colour alone."""
+    if not replica.reachable or replica.io_thread == "error" or replica.sql_thread == "error":
+        return [(" ╌✖╌ ", "bad b")]
+    if replica.io_thread == "connecting" or (link is not None and link.fault):
+        return [(" ╌╌▸ ", "warn b")]
+    if replica.io_thread == "off" or replica.sql_thread == "off":
+        return [(" ╌‖╌ ", "warn b")]
+    return [(" ──▸ ", "good")]

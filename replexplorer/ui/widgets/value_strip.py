@@ -1,0 +1,141 @@
+"""The figures of now: one row on a small screen, three rows of big digits on a wide one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.reactive import reactive
+
+from replexplorer.core.tick import Tick
+from replexplorer.ui import figures
+from replexplorer.ui.widgets.big_digits import big_rows
+from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, spread
+from replexplorer.ui.widgets.statement import risky
+from replexplorer.ui.words import STATES
+
+
+class ValueStrip(Lines):
+    """Percentiles, load and every knob that risks something, in one row."""
+
+    GROUND: ClassVar[str] = "panel"
+    DEFAULT_CSS = "ValueStrip { height: 1; }"
+
+    tick: reactive[Tick | None] = reactive(None)
+    """The picture."""
+
+    def watch_tick(self) -> None:
+        """Draw the figures."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The row."""
+        tick = self.tick
+        if tick is None or tick.load is None:
+            return []
+        load = tick.load
+        left: list[Run] = [(" ", "text")]
+        for word, value in (
+            ("p50", load.p50_ms),
+            ("p95", load.p95_ms),
+            ("p99", load.p99_ms),
+            ("max", load.max_ms),
+        ):
+            left += [(f"{word} ", "muted"), (f"{figures.millis(value):>3}", f"{word} b"), ("  ", "text")]
+        state = "closed" if load.state in ("running", "viewer") else load.state
+        left += [("ms  ", "muted"), (f"{state} ×{load.clients}", "text"), ("  ", "text")]
+        risks = [
+            (f"{name.knob.label} {view.requested}", "warn")
+            for name, view in tick.knobs.items()
+            if name.node == "primary" and name.knob.group == "durability" and risky(name, view.requested)
+        ]
+        right: list[Run] = []
+        for risk in risks[:2]:
+            right += [risk, ("  ", "text")]
+        return [cut(spread(left, right[:-1] + ([(" ", "text")] if right else []), width), width)]
+
+
+class BigStrip(Lines):
+    """State and figures three rows high, for the back row."""
+
+    DEFAULT_CSS = "BigStrip { height: 5; }"
+
+    tick: reactive[Tick | None] = reactive(None)
+    """The picture."""
+
+    STATE_WIDTH: ClassVar = 46
+    """Columns of the state's block."""
+
+    def watch_tick(self) -> None:
+        """Draw the figures."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """A blank row, three rows, a blank row."""
+        tick = self.tick
+        if tick is None:
+            return []
+        symbol, word, token, _ = STATES[tick.protection.state]
+        spaced = f"{symbol}   {' '.join(word)}"
+        words = f"onstate on {token} b"
+        blank: Run = (" " * self.STATE_WIDTH, words)
+        state = [blank, (f"{spaced:^{self.STATE_WIDTH}}", words), blank]
+        parts = self._figures(tick)
+        room = (width - self.STATE_WIDTH - 3) // len(parts)
+        rows: list[Line] = [[]]
+        for at in range(3):
+            row: list[Run] = [state[at], ("   ", "text")]
+            for labels, digits, ink in parts:
+                label = f"{labels[at]:<10}"
+                shape = big_rows(digits, self.glyphs)[at]
+                row += [(label, "title b" if at == 0 else "muted"), (shape, ink)]
+                row.append((" " * max(1, room - len(label) - len(shape)), "text"))
+            rows.append(row)
+        return rows
+
+    def _figures(self, tick: Tick) -> list[tuple[tuple[str, str, str], str, str]]:
+        """Labels of three rows, the figure and its token, from left to right."""
+        load, link = tick.load, tick.rtt
+        asked = f"{link.rtt_asked_ms:g} ms" if link is not None and link.rtt_asked_ms is not None else ""
+        return [
+            (("TPS", "commits/s", ""), figures.rate(load.tps if load else None), "tps"),
+            (("ceiling", "at most", ""), figures.rate(tick.ceiling.tps if tick.ceiling else None), "ceiling"),
+            (("p50", "ms", ""), figures.millis(load.p50_ms if load else None), "p50"),
+            (("p99", "ms", ""), figures.millis(load.p99_ms if load else None), "p99"),
+            (("RTT", "asked", asked), figures.round_trip(link.rtt_measured_ms if link else None), "title"),
+        ]
+
+
+class TinyNotice(Lines):
+    """What stands when the terminal is too small: the state, the throughput, the size needed."""
+
+    DEFAULT_CSS = "TinyNotice { height: 1fr; }"
+
+    tick: reactive[Tick | None] = reactive(None)
+    """The picture."""
+
+    def watch_tick(self) -> None:
+        """Draw state and throughput."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Six rows in the middle."""
+        lines: list[tuple[str, str]] = []
+        if self.tick is not None:
+            symbol, word, token, _ = STATES[self.tick.protection.state]
+            load = self.tick.load
+            lines += [
+                (f" {symbol} {word} ", f"onstate on {token} b"),
+                (f"{figures.rate(load.tps if load else None)} TPS", "tps b"),
+            ]
+        lines += [
+            ("", "text"),
+            ("replexplorer needs 80 x 24", "title b"),
+            (f"this terminal is {self.app.size.width} x {self.app.size.height}", "text"),
+            ("Enlarge it or use a smaller font; all keeps running.", "muted"),
+            ("q quit", "key"),
+        ]
+        top = max(0, (height - len(lines)) // 2)
+        middle: list[Line] = [
+            [(" " * max(0, (width - len(text)) // 2), "text"), (text, words)] for text, words in lines
+        ]
+        return [*([[]] * top), *middle]

@@ -1,0 +1,242 @@
+"""A facade without servers: it plays ticks, keeps requested values, and notes every call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.knobs import (
+    CATALOGUE,
+    Assignment,
+    Backing,
+    KnobName,
+    Value,
+    defaults,
+    expand,
+    format_value,
+    parse_assignment,
+)
+from replexplorer.core.tick import (
+    Ceiling,
+    Epoch,
+    Event,
+    KnobView,
+    LinkView,
+    LoadView,
+    NodeView,
+    Protection,
+    ProtectionState,
+    Severity,
+    Tick,
+)
+from replexplorer.engine.facade import Changed, Preview, Progress, ProgressCallback, SetResult
+
+WALL_S = 1_760_000_000.0
+"""The fake's wall clock at its zero: a fixed moment."""
+
+
+def knob_views(values: Mapping[KnobName, Value] | None = None, replicas: int = 1) -> dict[KnobName, KnobView]:
+    """Every knob of the catalogue at its default, changed by `values`, in effect as asked."""
+    nodes = replica_names(replicas)
+    held = {**defaults(nodes), **(values or {})}
+    return {name: KnobView(name, held[name], held[name]) for name in expand(CATALOGUE, nodes)}
+
+
+def replica_names(count: int) -> list[str]:
+    """`replica`, `replica2`, ..."""
+    return ["replica", *(f"replica{number}" for number in range(2, count + 1))][:count]
+
+
+def make_tick(
+    at_s: float = 0.0,
+    *,
+    state: ProtectionState = ProtectionState.PROTECTED,
+    tps: float | None = 528.0,
+    rtt: tuple[float, float | None] = (85.0, 85.4),
+    replicas: int = 1,
+    values: Mapping[KnobName, Value] | None = None,
+    events: tuple[Event, ...] = (),
+    epochs: tuple[Epoch, ...] = (),
+    viewer: bool = False,
+) -> Tick:
+    """A plausible tick of a running stack."""
+    nodes = replica_names(replicas)
+    views = knob_views({**{KnobName("rtt", node): rtt[0] for node in nodes}, **(values or {})}, replicas)
+    clients = views[KnobName("clients", "load")].requested
+    assert isinstance(clients, int)
+    scale = rtt[1] or 1.0
+    return Tick(
+        at_s=at_s,
+        wall_s=WALL_S + at_s,
+        stack="default",
+        state="up",
+        nodes=(
+            NodeView("primary", "primary", True, published_port=33061, flavor="mysql", version="9.7.4-2"),
+            *(
+                NodeView(
+                    node, "replica", True, flavor="mysql", version="9.7.4-2", io_thread="on", sql_thread="on"
+                )
+                for node in nodes
+            ),
+        ),
+        protection=Protection(
+            state,
+            requested=state is not ProtectionState.OFF,
+            operational=state is ProtectionState.PROTECTED,
+            replicas_acking=replicas if state is ProtectionState.PROTECTED else 0,
+            replicas_required=1,
+            wait_point="after_sync",
+            timeout_ms=10000,
+            fallbacks=0,
+        ),
+        links=tuple(LinkView(node, "nfqueue", rtt[0], rtt[0], rtt[1], 0.1) for node in nodes),
+        load=LoadView(
+            clients,
+            clients,
+            "update_index",
+            tps,
+            264,
+            scale + 4,
+            scale + 3.6,
+            scale + 7.6,
+            scale + 12.6,
+            scale + 26.6,
+        ),
+        knobs=views,
+        ceiling=Ceiling(clients * 1000 / (scale + 3.0), clients, scale, 3.0)
+        if state is not ProtectionState.OFF
+        else None,
+        epochs=epochs,
+        events=events,
+        viewer=viewer,
+    )
+
+
+def down(tick: Tick, node: str) -> Tick:
+    """The same tick with one node that nobody can log in to."""
+    return replace(
+        tick,
+        state="partial",
+        nodes=tuple(replace(one, reachable=False) if one.name == node else one for one in tick.nodes),
+    )
+
+
+class FakeFacade:
+    """Plays what `play` is given; `calls` tells what was asked, as (method, argument) pairs."""
+
+    def __init__(self, *ticks: Tick, replicas: int = 1) -> None:
+        self.calls: list[tuple[str, object]] = []
+        self.failures: dict[str, ReplexplorerError] = {}
+        """Method to the error that its next call raises."""
+        self.steps: tuple[Progress, ...] = ()
+        """What `start` reports."""
+        self.hold: dict[str, asyncio.Event] = {}
+        """Method to an event that its calls wait for."""
+        self.closing_line = "stack default keeps running; `replexplorer down` removes it"
+        self._replicas = replica_names(replicas)
+        self._queue: asyncio.Queue[Tick | None] = asyncio.Queue()
+        self._values: dict[KnobName, Value] = {}
+        for tick in ticks:
+            self.play(tick)
+
+    def play(self, tick: Tick) -> None:
+        """Give a tick to whoever listens."""
+        self._values = {name: view.requested for name, view in tick.knobs.items()}
+        self._queue.put_nowait(tick)
+
+    def called(self, method: str) -> list[object]:
+        """The arguments of every call of a method."""
+        return [argument for name, argument in self.calls if name == method]
+
+    async def start(self, progress: ProgressCallback) -> None:
+        """Report the steps."""
+        for step in self.steps:
+            progress(step)
+        await self._note("start", None)
+
+    async def ticks(self) -> AsyncIterator[Tick]:
+        """The ticks that were played, until closed."""
+        while (tick := await self._queue.get()) is not None:
+            yield tick
+
+    def parse(self, text: str) -> Assignment:
+        """The product's own parser."""
+        return parse_assignment(text, self._replicas)
+
+    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+        """Statements by the catalogue's variables."""
+        return Preview(
+            tuple(_statement(name, one.value) for one in assignments for name in one.names),
+            tuple(
+                _statement(name, self._values.get(name, name.knob.default))
+                for one in assignments
+                for name in one.names
+            ),
+            (),
+        )
+
+    async def set(self, assignments: Sequence[Assignment], *, dry_run: bool = False) -> SetResult:
+        """Keep the values."""
+        await self._note("set", [(str(name), one.value) for one in assignments for name in one.names])
+        changed = [
+            Changed(name, self._values.get(name), one.value, one.value, 3.0)
+            for one in assignments
+            for name in one.names
+        ]
+        if not dry_run:
+            self._values |= {change.name: change.requested for change in changed}
+        return SetResult(tuple(changed))
+
+    async def reset(self) -> SetResult:
+        """All defaults."""
+        await self._note("reset", None)
+        return SetResult(())
+
+    async def undo(self) -> SetResult:
+        """Refuses when nothing was set."""
+        await self._note("undo", None)
+        if not self.called("set") and not self.called("reset"):
+            raise UsageError("nothing to undo")
+        return SetResult(())
+
+    async def toggle_load(self) -> bool:
+        """Runs afterwards."""
+        await self._note("toggle_load", None)
+        return True
+
+    async def mark(self, text: str) -> None:
+        """Notes the text."""
+        await self._note("mark", text)
+
+    async def repair(self, progress: ProgressCallback) -> None:
+        """Reports one step."""
+        progress(Progress("starting the replica"))
+        await self._note("repair", None)
+
+    async def close(self) -> str:
+        """Ends the ticks."""
+        await self._note("close", None)
+        self._queue.put_nowait(None)
+        return self.closing_line
+
+    async def _note(self, method: str, argument: object) -> None:
+        self.calls.append((method, argument))
+        if method in self.hold:
+            await self.hold[method].wait()
+        if method in self.failures:
+            raise self.failures.pop(method)
+
+
+def _statement(name: KnobName, value: Value) -> str:
+    knob = name.knob
+    written = format_value(knob, value, unit=False)
+    if knob.backing is Backing.SERVER:
+        return f"SET GLOBAL {knob.variables[0]} = {written}"
+    return f"{name} = {format_value(knob, value)}"
+
+
+def change_event(at_s: float, number: int, text: str) -> Event:
+    """A change with a mark."""
+    return Event(at_s, WALL_S + at_s, Severity.MARK, text, number)

@@ -1,0 +1,81 @@
+"""Answers of servers to the probes, as they were seen (DOMAIN.md sections 1.1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replexplorer.core.server import Capabilities
+
+MYSQL_9: Mapping[str, str] = {
+    "version": "9.7.4-2",
+    "version_comment": "(Debian)",
+    "server_uuid": "5f1c6a56-0000-11f0-8000-000000000001",
+    "rpl_semi_sync_source_enabled": "OFF",
+    "rpl_semi_sync_source_wait_point": "AFTER_SYNC",
+    "rpl_semi_sync_source_timeout": "10000",
+    "rpl_semi_sync_source_wait_for_replica_count": "1",
+    "rpl_semi_sync_source_wait_no_replica": "ON",
+    "rpl_semi_sync_replica_enabled": "ON",
+    "sync_binlog": "1",
+    "innodb_flush_log_at_trx_commit": "1",
+    "innodb_flush_log_at_timeout": "1",
+    "innodb_doublewrite": "ON",
+    "binlog_group_commit_sync_delay": "0",
+    "binlog_group_commit_sync_no_delay_count": "0",
+    "binlog_order_commits": "ON",
+    "binlog_row_image": "FULL",
+    "binlog_format": "ROW",
+    "binlog_transaction_compression": "OFF",
+    "sync_relay_log": "10000",
+    "replica_parallel_workers": "4",
+    "replica_preserve_commit_order": "ON",
+}
+METADATA_9 = [
+    {"name": "replica_parallel_workers", "low": "1", "high": "1024", "fixed": "NO"},
+    {"name": "rpl_semi_sync_source_timeout", "low": "0", "high": "18446744073709551615", "fixed": "NO"},
+    {"name": "sync_binlog", "low": "0", "high": "4294967295", "fixed": "NO"},
+    {"name": "innodb_doublewrite", "low": "", "high": "", "fixed": "NO"},
+]
+_NEWER_NAMES = ("rpl_semi_sync", "replica_", "binlog_transaction_compression")
+MYSQL_57: Mapping[str, str] = {
+    **{name: value for name, value in MYSQL_9.items() if not name.startswith(_NEWER_NAMES)},
+    "version": "5.7.44-log",
+    "version_comment": "MySQL Community Server (GPL)",
+    "rpl_semi_sync_master_enabled": "OFF",
+    "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
+    "rpl_semi_sync_master_timeout": "10000",
+    "rpl_semi_sync_master_wait_for_slave_count": "1",
+    "rpl_semi_sync_master_wait_no_slave": "ON",
+    "rpl_semi_sync_slave_enabled": "ON",
+    "slave_parallel_workers": "0",
+    "slave_preserve_commit_order": "OFF",
+}
+MARIADB: Mapping[str, str] = {
+    "version": "10.11.19-MariaDB-log",
+    "version_comment": "Debian n/a",
+    "rpl_semi_sync_master_enabled": "OFF",
+    "rpl_semi_sync_master_wait_point": "AFTER_COMMIT",
+    "rpl_semi_sync_master_timeout": "10000",
+    "rpl_semi_sync_master_wait_no_slave": "ON",
+    "rpl_semi_sync_slave_enabled": "OFF",
+    "sync_binlog": "0",
+    "innodb_flush_log_at_trx_commit": "1",
+    "innodb_flush_log_at_timeout": "1",
+    "innodb_doublewrite": "ON",
+    "binlog_commit_wait_usec": "100000",
+    "binlog_commit_wait_count": "0",
+    "binlog_row_image": "FULL",
+    "binlog_format": "MIXED",
+    "sync_relay_log": "10000",
+    "slave_parallel_threads": "0",
+}
+
+
+def rows(values: Mapping[str, str]) -> list[dict[str, str]]:
+    """As `SHOW GLOBAL VARIABLES` answers."""
+    return [{"Variable_name": name, "Value": value} for name, value in values.items()]
+
+
+def mysql_9() -> Capabilities:
+    """A probed server of our own image."""
+    return Capabilities.probe(rows(MYSQL_9), METADATA_9)
