@@ -201,7 +201,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
     ),
     Knob(
         "wait_no_replica",
-        "wait w/o replica",
+        "wait if alone",
         Group.SEMI_SYNC,
         Kind.CHOICE,
         Place.PRIMARY,

@@ -341,11 +341,19 @@ class _Planner:
         return steps
 
     def _primary_settings(self, active: Mapping[KnobName, Value]) -> list[Planned]:
-        """Knobs on the primary except the semi-sync switch."""
+        """Knobs on the primary except the semi-sync switch.
+
+        On the way back sessions are renewed once: after the setting that is undone last.
+        """
         here = [
             n for n in active if n.node == PRIMARY and n.knob.backing is Backing.SERVER and n != _SEMI_SYNC
         ]
-        return [self._setting(PRIMARY, [name]) for name in here]
+        steps = [self._setting(PRIMARY, [name]) for name in here]
+        copied = [index for index, name in enumerate(here) if name.knob.restart is Restart.SESSIONS]
+        if copied and self.observed.load_runs:
+            first = steps[copied[0]]
+            steps[copied[0]] = Planned(first.step, (*first.undo, FreshSessions()))
+        return steps
 
     def _load(self, active: Mapping[KnobName, Value]) -> list[Planned]:
         """New sessions where a variable needs them, then the load's own knobs in one step."""

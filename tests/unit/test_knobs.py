@@ -1,0 +1,363 @@
+"""The catalogue's own laws, and reading and writing of values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import (
+    BY_KEY,
+    CATALOGUE,
+    ON_OFF,
+    Assignment,
+    Backing,
+    Kind,
+    Knob,
+    KnobName,
+    Place,
+    Value,
+    addressed,
+    defaults,
+    describe_range,
+    desired_of,
+    expand,
+    find,
+    format_change,
+    format_value,
+    parse_assignment,
+    parse_name,
+    parse_value,
+    same_value,
+    step,
+)
+
+ONE = ("replica",)
+TWO = ("replica", "replica2")
+NUMBERS = [knob for knob in CATALOGUE if knob.kind is not Kind.CHOICE]
+
+
+def values_of(knob: Knob) -> st.SearchStrategy[Value]:
+    """Values that the knob takes."""
+    if knob.kind is Kind.CHOICE:
+        return st.sampled_from(knob.choices)
+    low, high = int(knob.minimum or 0), int(knob.maximum or 0)
+    if knob.kind is Kind.INT:
+        return st.integers(low, high)
+    return st.integers(low * 1000, high * 1000).map(lambda thousandths: thousandths / 1000)
+
+
+knobs_with_values = st.sampled_from(CATALOGUE).flatmap(lambda knob: st.tuples(st.just(knob), values_of(knob)))
+
+
+@pytest.mark.parametrize("knob", CATALOGUE, ids=lambda knob: knob.key)
+def test_each_row_is_sound(knob: Knob) -> None:
+    assert len(knob.label) <= 15
+    assert knob.help.endswith(".")
+    assert knob.steps, "the arrow keys need a ladder"
+    assert bool(knob.choices) == (knob.kind is Kind.CHOICE)
+    assert bool(knob.variables) == (knob.backing is Backing.SERVER)
+    for value in (knob.default, *knob.steps):
+        assert parse_value(knob, str(value)) == value
+    if knob.kind is not Kind.CHOICE:
+        assert list(knob.ladder) == sorted(knob.ladder, key=float)
+        assert knob.minimum is not None
+        assert knob.maximum is not None
+
+
+def test_no_input_name_stands_for_two_knobs() -> None:
+    names = [name for knob in CATALOGUE for name in knob.input_names]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("semi_sync", "semi_sync"),
+        ("SEMI-SYNC", "semi_sync"),
+        ("rpl_semi_sync_source_enabled", "semi_sync"),
+        ("rpl_semi_sync_master_enabled", "semi_sync"),
+        ("rpl_semi_sync_master_timeout", "semi_sync_timeout"),
+        ("rpl_semi_sync_source_wait_for_replica_count", "semi_sync_replicas"),
+        ("rpl_semi_sync_master_wait_for_slave_count", "semi_sync_replicas"),
+        ("rpl_semi_sync_master_wait_no_slave", "wait_no_replica"),
+        ("binlog_commit_wait_usec", "binlog_group_commit_sync_delay"),
+        ("slave_parallel_threads", "replica_parallel_workers"),
+    ],
+)
+def test_find_knows_every_generation(text: str, key: str) -> None:
+    assert find(text).key == key
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("sync_binlg", "sync_binlog"),
+        ("rt", "rtt"),
+        ("zzz", "get"),
+        ("", "get"),
+        ("partition", "replexplorer get"),
+    ],
+)
+def test_an_unknown_knob_is_refused_with_the_nearest_name(text: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=r"unknown knob") as refused:
+        find(text)
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("rtt", "85", 85.0),
+        ("rtt", "85ms", 85.0),
+        ("rtt", " 2.5 ms ", 2.5),
+        ("rtt", "0.5s", 500.0),
+        ("rtt", "250us", 0.25),
+        ("rtt", "250µs", 0.25),
+        ("rtt", "250μs", 0.25),
+        ("rtt", ".5", 0.5),
+        ("rtt", "-0", 0.0),
+        ("semi_sync_timeout", "10s", 10_000),
+        ("semi_sync_timeout", "1000000000000000000", 10**18),
+        ("binlog_group_commit_sync_delay", "1ms", 1_000),
+        ("innodb_flush_log_at_timeout", "5000ms", 5),
+        ("sync_binlog", "4294967295", 2**32 - 1),
+        ("sync_binlog", "10.0", 10),
+        ("semi_sync", "1", "on"),
+        ("semi_sync", "TRUE", "on"),
+        ("semi_sync", "OFF", "off"),
+        ("wait_point", "AFTER_COMMIT", "after_commit"),
+        ("wait_point", "after-sync", "after_sync"),
+        ("innodb_doublewrite", "1", "on"),
+        ("innodb_doublewrite", "Detect_Only", "detect_only"),
+        ("clients", "32clients", 32),
+    ],
+)
+def test_values_are_read_in_the_knobs_own_unit(key: str, text: str, value: Value) -> None:
+    read = parse_value(BY_KEY[key], text)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "what", "hint"),
+    [
+        ("rtt", "abc", "rtt=abc is not a number", "give 0 to 5000 ms"),
+        ("rtt", "nan", "not a number", "0 to 5000 ms"),
+        ("rtt", "inf", "not a number", "0 to 5000 ms"),
+        ("rtt", "1e3", "not a number", "0 to 5000 ms"),
+        ("rtt", "1e999999999", "not a number", "0 to 5000 ms"),
+        ("rtt", "2,5", "rtt=2,5", "0 to 5000 ms"),
+        ("rtt", "85 %", "wrong unit", "0 to 5000 ms"),
+        ("rtt", "1 2", "not a number", "0 to 5000 ms"),
+        ("rtt", "٣", "not a number", "0 to 5000 ms"),
+        ("rtt", "6s", "rtt=6s is out of range", "give 0 to 5000 ms"),
+        ("rtt", "-1", "out of range", "0 to 5000 ms"),
+        ("rtt", "", "rtt has no value", "0 to 5000 ms"),
+        ("clients", "-1", "clients=-1 is out of range", "give 0 to 1024 clients"),
+        ("clients", "2.5", "not a whole number", "0 to 1024 clients"),
+        ("clients", "5ms", "wrong unit", "0 to 1024 clients"),
+        ("semi_sync_timeout", "0", "out of range", "never wait"),
+        ("semi_sync_timeout", "-5", "out of range", "1 to 18446744073709551615 ms"),
+        ("semi_sync_timeout", "2.5ms", "not a whole number", "ms"),
+        ("wait_point", "sometimes", "wait_point=sometimes is not known", "after_sync or after_commit"),
+        ("wait_point", "after_sink", "not known", "did you mean after_sync?"),
+        ("wait_point", "1", "not known", "after_sync or after_commit"),
+        ("semi_sync", "maybe", "not known", "off or on"),
+        ("innodb_flush_log_at_trx_commit", "3", "out of range", "0 to 2"),
+        ("sync_binlog", "9" * 5000, "out of range", "0 to 4294967295 commits"),
+        ("sync_binlog", "1\n\x1b[31m", "sync_binlog=1", "commits"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_what_is_right(
+    key: str, text: str, what: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_value(BY_KEY[key], text)
+    line = str(refused.value)
+    assert what in refused.value.message
+    assert hint in refused.value.hint
+    assert line.isprintable()
+    assert len(line) < 200
+
+
+@given(st.sampled_from(CATALOGUE), st.text(max_size=30))
+def test_reading_answers_a_value_in_range_or_refuses(knob: Knob, text: str) -> None:
+    try:
+        value = parse_value(knob, text)
+    except UsageError:
+        return
+    if isinstance(value, str):
+        assert value in knob.choices
+    else:
+        assert knob.minimum is not None
+        assert knob.maximum is not None
+        assert knob.minimum <= value <= knob.maximum
+
+
+@given(knobs_with_values)
+def test_what_is_written_reads_back(case: tuple[Knob, Value]) -> None:
+    knob, value = case
+    assert parse_value(knob, format_value(knob, value)) == value
+    assert parse_value(knob, format_value(knob, value, unit=False)) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text", "bare"),
+    [
+        ("rtt", 85.0, "85 ms", "85"),
+        ("rtt", 2.5, "2.5 ms", "2.5"),
+        ("rtt", 1000.0, "1 s", "1000"),
+        ("semi_sync_timeout", 10_000, "10 s", "10000"),
+        ("semi_sync_timeout", 1_500, "1500 ms", "1500"),
+        ("binlog_group_commit_sync_delay", 500, "500 us", "500"),
+        ("sync_binlog", 1, "1", "1"),
+        ("clients", 8, "8", "8"),
+        ("semi_sync", "on", "on", "on"),
+        ("wait_point", "after_sync", "AFTER_SYNC", "AFTER_SYNC"),
+        ("workload", "update_index", "update_index", "update_index"),
+    ],
+)
+def test_values_are_written_short(key: str, value: Value, text: str, bare: str) -> None:
+    assert format_value(BY_KEY[key], value) == text
+    assert format_value(BY_KEY[key], value, unit=False) == bare
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "text"),
+    [
+        (KnobName("rtt", "replica"), 20.0, 85.0, "rtt@replica 20 → 85 ms"),
+        (KnobName("semi_sync_timeout", "primary"), 500, 10_000, "semi_sync_timeout 500 ms → 10 s"),
+        (KnobName("clients", "load"), 8, 32, "clients 8 → 32"),
+        (KnobName("semi_sync", "primary"), None, "on", "semi_sync on"),
+    ],
+)
+def test_a_change_has_a_title(name: KnobName, before: Value | None, after: Value, text: str) -> None:
+    assert format_change(name, before, after) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("sync_binlog", ["sync_binlog"]),
+        ("sync_binlog@primary", ["sync_binlog"]),
+        ("sync_binlog@replica2", ["sync_binlog@replica2"]),
+        ("rtt", ["rtt@replica", "rtt@replica2"]),
+        ("rtt@replica", ["rtt@replica"]),
+        ("clients", ["clients"]),
+        ("sync_relay_log", ["sync_relay_log@replica", "sync_relay_log@replica2"]),
+    ],
+)
+def test_a_key_addresses_its_nodes(text: str, written: list[str]) -> None:
+    assert [str(name) for name in addressed(text, TWO)] == written
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ("rtt@nowhere=5", "no node 'nowhere'", "primary, replica"),
+        ("rtt@replca=5", "no node 'replca'", "did you mean rtt@replica?"),
+        ("rtt@=5", "no node ''", "primary, replica"),
+        ("rtt@primary=5", "primary has no knob rtt", "rtt@replica"),
+        ("semi_sync@replica=on", "replica has no knob semi_sync", "semi_sync"),
+        ("clients@replica=5", "a knob of the load", "clients=VALUE"),
+        ("sync_binlog", "is not KEY=VALUE", "sync_binlog=0"),
+        ("sync_binlog=", "has no value", "0 to 4294967295 commits"),
+        ("=5", "unknown knob", "get"),
+        ("", "is not KEY=VALUE", "rtt"),
+    ],
+)
+def test_a_wrong_assignment_says_what_is_wrong(text: str, what: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_assignment(text, ONE)
+    assert what in refused.value.message
+    assert hint in refused.value.hint
+
+
+def test_a_stack_without_replicas_has_no_links() -> None:
+    with pytest.raises(UsageError, match="this stack has none"):
+        addressed("rtt", ())
+    with pytest.raises(UsageError, match="this stack has none"):
+        addressed("rtt@primary", ())
+
+
+def test_the_later_assignment_holds() -> None:
+    first, second = parse_assignment("rtt=5", TWO), parse_assignment("rtt@replica2=9ms", TWO)
+    assert first == Assignment((KnobName("rtt", "replica"), KnobName("rtt", "replica2")), 5.0)
+    assert desired_of([first, second]) == {KnobName("rtt", "replica"): 5.0, KnobName("rtt", "replica2"): 9.0}
+
+
+def test_every_name_reads_back_and_has_a_default() -> None:
+    names = expand(CATALOGUE, TWO)
+    assert [parse_name(str(name)) for name in names] == list(names)
+    assert tuple(defaults(TWO)) == names
+    with pytest.raises(UsageError, match="each replica"):
+        parse_name("rtt")
+
+
+def test_places_decide_the_nodes() -> None:
+    for name in expand(CATALOGUE, ONE):
+        allowed = {
+            Place.LOAD: {"load"},
+            Place.REPLICAS: {"replica"},
+            Place.PRIMARY: {"primary", "replica"} if name.knob.extra_nodes else {"primary"},
+        }
+        assert name.node in allowed[name.knob.place]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "up", "coarse", "expected"),
+    [
+        ("rtt", 0.0, True, False, 1.0),
+        ("rtt", 85.0, False, False, 50.0),
+        ("rtt", 60.0, True, False, 85.0),
+        ("rtt", 60.0, False, False, 50.0),
+        ("rtt", 60.0, True, True, 150.0),
+        ("rtt", 0.0, False, False, 0.0),
+        ("rtt", 4000.0, True, False, 4000.0),
+        ("rtt", 4000.0, False, False, 1000.0),
+        ("rtt", 1.0, False, True, 0.0),
+        ("sync_binlog", 0, True, False, 1),
+        ("sync_binlog", 5, False, False, 1),
+        ("sync_binlog", 10**6, True, True, 10**6),
+        ("semi_sync", "off", True, False, "on"),
+        ("semi_sync", "on", True, False, "on"),
+        ("semi_sync", "on", False, True, "off"),
+        ("innodb_doublewrite", "on", False, False, "detect_only"),
+        ("innodb_doublewrite", "detect_and_recover", True, False, "on"),
+    ],
+)
+def test_the_arrow_keys_walk_the_ladder(
+    key: str, value: Value, up: bool, coarse: bool, expected: Value
+) -> None:
+    stepped = step(BY_KEY[key], value, up, coarse)
+    assert stepped == expected
+    assert type(stepped) is type(expected)
+
+
+@given(
+    st.sampled_from(NUMBERS).flatmap(lambda k: st.tuples(st.just(k), values_of(k))),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_step_never_goes_the_other_way_and_stays_in_range(
+    case: tuple[Knob, Value], up: bool, coarse: bool
+) -> None:
+    knob, value = case
+    stepped = step(knob, value, up, coarse)
+    assert not isinstance(stepped, str)
+    assert not isinstance(value, str)
+    assert stepped >= value if up else stepped <= value
+    assert parse_value(knob, format_value(knob, stepped)) == stepped
+
+
+def test_same_value_never_takes_the_unknown_for_known() -> None:
+    rtt, words = BY_KEY["rtt"], BY_KEY["semi_sync"]
+    assert not same_value(rtt, None, None)
+    assert not same_value(rtt, None, 0.0)
+    assert same_value(rtt, 85.0, 85.0004)
+    assert not same_value(rtt, 85.0, 85.1)
+    assert same_value(words, "on", "on")
+    assert not same_value(words, "on", ON_OFF[0])
+    assert describe_range(words) == "off or on"

@@ -1,0 +1,427 @@
+"""The planner: tables for the order, laws on a model of a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.knobs import CATALOGUE, Kind, KnobName, Value, defaults, expand, parse_name
+from replexplorer.core.plan import (
+    FreshSessions,
+    IoRestart,
+    Kick,
+    LinkStep,
+    LoadStep,
+    Observed,
+    Plan,
+    SqlStep,
+    Step,
+    kick_deadline_s,
+    make_plan,
+    preview,
+    statements_of,
+    written,
+)
+from replexplorer.core.server import Capabilities
+from tests.fakes.servers import MARIADB, mysql_9, rows
+
+_V = TypeVar("_V")
+REPLICAS = ("replica", "replica2")
+SERVER = mysql_9()
+
+
+def observed(values: Mapping[str, Value | None] | None = None) -> Observed:
+    """A healthy stack at its defaults, with these values instead."""
+    return Observed(
+        values={**defaults(REPLICAS), **named(values or {})},
+        replicas=REPLICAS,
+        capabilities=dict.fromkeys(("primary", *REPLICAS), SERVER),
+        semi_sync_clients=2,
+        registered=dict.fromkeys(REPLICAS, True),
+        load_runs=True,
+    )
+
+
+def named(values: Mapping[str, _V]) -> dict[KnobName, _V]:
+    """Names from their written form."""
+    return {parse_name(text): value for text, value in values.items()}
+
+
+def plan(wanted: Mapping[str, Value], have: Mapping[str, Value | None] | None = None) -> Plan:
+    return make_plan(observed(have), named(wanted))
+
+
+def lines(planned: Plan) -> list[str]:
+    return list(written(step.step for step in planned.steps))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "have", "expected"),
+    [
+        ({"sync_binlog": 0}, {}, ["SET GLOBAL sync_binlog = 0"]),
+        ({"sync_binlog": 1}, {}, []),
+        ({"rtt@replica": 85.0}, {}, ["link primary <-> replica: rtt 85 ms"]),
+        (
+            {"semi_sync": "on", "rtt@replica": 85.0, "semi_sync_timeout": 3000, "wait_point": "after_commit"},
+            {},
+            [
+                "SET GLOBAL rpl_semi_sync_source_timeout = 3000",
+                "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
+                "SET GLOBAL rpl_semi_sync_source_enabled = ON",
+                "one commit, to see it acknowledged",
+                "link primary <-> replica: rtt 85 ms",
+            ],
+        ),
+        (
+            {"wait_point": "after_commit", "semi_sync": "off", "rtt@replica": 5.0, "rtt@replica2": 90.0},
+            {"semi_sync": "on", "rtt@replica": 85.0, "rtt@replica2": 85.0},
+            [
+                "link primary <-> replica: rtt 5 ms",
+                "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
+                "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
+                "link primary <-> replica2: rtt 90 ms",
+            ],
+        ),
+        (
+            {
+                "replica_parallel_workers@replica": 8,
+                "replica_preserve_commit_order@replica": "off",
+                "sync_relay_log@replica": 1,
+            },
+            {},
+            [
+                "replica: SET GLOBAL sync_relay_log = 1",
+                "replica: STOP REPLICA SQL_THREAD",
+                "replica: SET GLOBAL replica_parallel_workers = 8",
+                "replica: SET GLOBAL replica_preserve_commit_order = OFF",
+                "replica: START REPLICA SQL_THREAD",
+            ],
+        ),
+        (
+            {"clients": 32, "binlog_row_image": "minimal", "binlog_format": "mixed", "workload": "insert"},
+            {},
+            [
+                "SET GLOBAL binlog_row_image = 'MINIMAL'",
+                "SET GLOBAL binlog_format = 'MIXED'",
+                "load: new sessions",
+                "load: clients 32",
+                "load: workload insert",
+            ],
+        ),
+        (
+            {"semi_sync_replicas": 1},
+            {"semi_sync": "on", "semi_sync_replicas": 2},
+            [
+                "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 1",
+                "one commit, to see it acknowledged",
+            ],
+        ),
+        (
+            {"semi_sync_replicas": 3},
+            {"semi_sync": "on"},
+            ["SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 3"],
+        ),
+        ({"innodb_doublewrite": "detect_only"}, {}, ["SET GLOBAL innodb_doublewrite = 'DETECT_ONLY'"]),
+        ({"sync_binlog": 0}, {"sync_binlog": None}, ["SET GLOBAL sync_binlog = 0"]),
+    ],
+)
+def test_what_runs_in_which_order(
+    wanted: dict[str, Value], have: dict[str, Value | None], expected: list[str]
+) -> None:
+    assert lines(plan(wanted, have)) == expected
+
+
+def test_the_way_back_is_the_way_there_reversed() -> None:
+    made = plan({"semi_sync": "on", "semi_sync_timeout": 3000, "rtt@replica": 85.0, "binlog_format": "mixed"})
+    assert written(made.rollback()) == (
+        "link primary <-> replica: rtt 0 ms",
+        "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
+        "SET GLOBAL binlog_format = 'ROW'",
+        "load: new sessions",
+        "SET GLOBAL rpl_semi_sync_source_timeout = 10000",
+    )
+    assert written(made.rollback(1)) == ("SET GLOBAL rpl_semi_sync_source_timeout = 10000",)
+    assert made.rollback(0) == ()
+
+
+def test_switching_off_is_taken_back_with_a_kick() -> None:
+    made = plan({"semi_sync": "off"}, {"semi_sync": "on"})
+    assert [type(step) for step in made.rollback()] == [SqlStep, Kick]
+
+
+def test_an_unknown_value_before_has_no_way_back() -> None:
+    made = plan({"sync_binlog": 0, "rtt@replica": 5.0}, {"sync_binlog": None, "rtt@replica": None})
+    assert made.rollback() == ()
+    assert [change.before for change in made.changes] == [None, None]
+
+
+def test_an_unknown_delay_falls_only_to_zero() -> None:
+    unknown: dict[str, Value | None] = {"rtt@replica": None}
+    assert lines(plan({"rtt@replica": 0.0, "sync_binlog": 0}, unknown))[0].startswith("link")
+    assert lines(plan({"rtt@replica": 1.0, "sync_binlog": 0}, unknown))[-1].startswith("link")
+
+
+def test_a_stopped_applier_stays_stopped() -> None:
+    stack = replace(observed(), appliers_off=frozenset({"replica"}))
+    made = make_plan(stack, named({"replica_parallel_workers@replica": 8}))
+    assert lines(made) == ["replica: SET GLOBAL replica_parallel_workers = 8"]
+
+
+def test_what_needs_no_step_is_told_apart() -> None:
+    stack = replace(observed(), load_runs=False)
+    made = make_plan(stack, named({"clients": 32, "sync_binlog": 1, "semi_sync_timeout": 500}))
+    assert made.stored == (KnobName("clients", "load"),)
+    assert made.unchanged == (KnobName("sync_binlog", "primary"),)
+    assert [change.name.key for change in made.changes] == ["semi_sync_timeout"]
+    assert made.statements_for(made.changes[0].name) == ("SET GLOBAL rpl_semi_sync_source_timeout = 500",)
+
+
+def test_without_a_load_no_session_is_renewed() -> None:
+    stack = replace(observed(), load_runs=False)
+    made = make_plan(stack, named({"binlog_format": "mixed"}))
+    assert lines(made) == ["SET GLOBAL binlog_format = 'MIXED'"]
+    assert written(made.rollback()) == ("SET GLOBAL binlog_format = 'ROW'",)
+
+
+@pytest.mark.parametrize(
+    ("clients", "registered", "restarted"),
+    [
+        (2, {"replica": True, "replica2": True}, []),
+        (1, {"replica": True, "replica2": False}, []),
+        (0, {"replica": True, "replica2": False}, ["replica2"]),
+        (0, {"replica": True, "replica2": True}, ["replica", "replica2"]),
+        (0, {}, ["replica", "replica2"]),
+        (None, {}, []),
+    ],
+)
+def test_only_unregistered_replicas_restart_their_io_thread(
+    clients: int | None, registered: dict[str, bool | None], restarted: list[str]
+) -> None:
+    stack = replace(observed(), semi_sync_clients=clients, registered=registered)
+    steps = [planned.step for planned in make_plan(stack, named({"semi_sync": "on"})).steps]
+    assert [step.node for step in steps if isinstance(step, IoRestart)] == restarted
+    assert [type(step) for step in steps[-2:]] == [SqlStep, Kick]
+    if restarted:
+        assert statements_of(steps[0])[0] == "SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+
+
+def test_semi_sync_is_refused_when_too_few_replicas_are_up() -> None:
+    down = replace(observed(), capabilities={"primary": SERVER, "replica2": SERVER}, semi_sync_clients=0)
+    assert make_plan(down, named({"semi_sync": "on"})).steps
+    with pytest.raises(StackUnavailable, match="needs 2 replicas, and replica is down"):
+        make_plan(down, named({"semi_sync": "on", "semi_sync_replicas": 2}))
+    none_up = replace(down, capabilities={"primary": SERVER})
+    with pytest.raises(StackUnavailable, match="replica, replica2 is down"):
+        make_plan(none_up, named({"semi_sync": "on"}))
+    late = replace(none_up, semi_sync_clients=1)  # its dump thread has not noticed yet
+    assert make_plan(late, named({"semi_sync": "on"})).steps
+
+
+def test_more_required_than_there_are_is_a_warning_and_no_refusal() -> None:
+    made = plan({"semi_sync": "on", "semi_sync_replicas": 3})
+    assert any("more than the 2 there are" in warning for warning in made.warnings)
+    assert any(isinstance(planned.step, SqlStep) for planned in made.steps)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "have", "told"),
+    [
+        ({"semi_sync_timeout": 170}, {"rtt@replica": 85.0}, "2 x rtt (170 ms)"),
+        ({"rtt@replica2": 85.0}, {"semi_sync_timeout": 100}, "2 x rtt (170 ms)"),
+        ({"semi_sync_timeout": 171}, {"rtt@replica": 85.0}, None),
+        ({"sync_binlog": 1}, {"semi_sync_timeout": 100, "rtt@replica": 85.0}, None),
+        ({"sync_binlog": 0}, {"semi_sync": "on"}, "can be ahead"),
+        ({"sync_binlog": 0}, {"semi_sync": "on", "sync_binlog": 0}, "can be ahead"),
+        ({"semi_sync": "on"}, {"sync_binlog": 100}, "can be ahead"),
+        ({"sync_binlog": 0}, {}, None),
+        ({"sync_binlog": 1}, {"semi_sync": "on"}, None),
+        ({"sync_binlog@replica": 0}, {"semi_sync": "on"}, None),
+        ({"semi_sync_replicas": 2}, {}, None),
+    ],
+)
+def test_warnings(wanted: dict[str, Value], have: dict[str, Value | None], told: str | None) -> None:
+    warnings = plan(wanted, have).warnings
+    assert len(warnings) == (0 if told is None else 1)
+    assert all(told in warning for warning in warnings if told)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "have"),
+    [
+        ({"innodb_doublewrite": "off"}, {}),
+        ({"innodb_doublewrite": "on"}, {"innodb_doublewrite": "off"}),
+        ({"innodb_doublewrite@replica": "off", "sync_binlog": 0}, {}),
+    ],
+)
+def test_doublewrite_to_or_from_off_is_refused(
+    wanted: dict[str, Value], have: dict[str, Value | None]
+) -> None:
+    with pytest.raises(UsageError, match="needs a restart of the server"):
+        plan(wanted, have)
+
+
+def test_a_range_of_this_server_is_refused_before_anything_runs() -> None:
+    with pytest.raises(UsageError, match=r"mysql 9\.7\.4 takes 1 to 1024 threads"):
+        plan({"sync_binlog": 0, "replica_parallel_workers@replica": 0})
+
+
+def test_a_knob_that_this_server_lacks_is_refused() -> None:
+    maria = Capabilities.probe(rows(MARIADB))
+    stack = replace(observed({"semi_sync_replicas": None}), capabilities={"primary": maria})
+    with pytest.raises(UsageError, match=r"semi_sync_replicas is not available: mariadb 10\.11\.19"):
+        make_plan(stack, named({"semi_sync_replicas": 2}))
+
+
+def test_a_node_that_is_down_is_named() -> None:
+    stack = replace(observed(), capabilities={"primary": SERVER})
+    with pytest.raises(StackUnavailable, match="replica2 is down"):
+        make_plan(stack, named({"sync_relay_log@replica2": 1}))
+
+
+@pytest.mark.parametrize(("rtts", "deadline_s"), [((), 2.0), ((0.0, 85.0), 2.0), ((1000.0,), 3.0)])
+def test_patience_of_the_kick(rtts: tuple[float, ...], deadline_s: float) -> None:
+    assert kick_deadline_s(rtts) == deadline_s
+
+
+def test_the_kick_waits_for_the_longest_delay_before_or_after() -> None:
+    made = plan({"semi_sync": "on", "rtt@replica": 0.0}, {"rtt@replica": 2000.0})
+    assert [planned.step for planned in made.steps if isinstance(planned.step, Kick)] == [Kick(6.0)]
+
+
+def test_a_preview_shows_statements_and_undo() -> None:
+    statements, undo = preview(observed(), KnobName("sync_binlog", "replica"), 0)
+    assert statements == ("replica: SET GLOBAL sync_binlog = 0",)
+    assert undo == ("replica: SET GLOBAL sync_binlog = 1",)
+    assert preview(observed(), KnobName("rtt", "replica"), 85.0) == (
+        ("link primary <-> replica: rtt 85 ms",),
+        ("link primary <-> replica: rtt 0 ms",),
+    )
+
+
+@dataclass
+class Model:
+    """A stack that does what steps say, and remembers what it saw."""
+
+    values: dict[KnobName, Value | None]
+    applier_runs: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(REPLICAS, True))
+    session_values: dict[KnobName, Value | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self.session_values = {n: v for n, v in self.values.items() if n.knob.restart == "sessions"}
+
+    def run(self, step: Step) -> None:
+        match step:
+            case SqlStep():
+                for statement in step.before:
+                    assert statement == "STOP REPLICA SQL_THREAD"
+                    self.applier_runs[step.node] = False
+                for check in step.checks:
+                    if check.name.knob.restart == "applier":
+                        assert not self.applier_runs[step.node]
+                    assert any(f" {check.variable} = " in statement for statement in step.statements)
+                    self.values[check.name] = check.value
+                for _ in step.after:
+                    self.applier_runs[step.node] = True
+            case LinkStep():
+                self.values[step.name] = step.rtt_ms
+            case LoadStep():
+                assert {name.key for name in step.names} == set(step.changes)
+                self.values.update({name: step.changes[name.key] for name in step.names})
+            case FreshSessions():
+                self.renew()
+            case Kick():
+                assert self.values[KnobName("semi_sync", "primary")] == "on"
+            case IoRestart():
+                pass
+
+
+LIVE = [name for name in expand(CATALOGUE, REPLICAS) if name.key != "innodb_doublewrite"]
+
+
+def some_value(name: KnobName) -> st.SearchStrategy[Value]:
+    """A value that our server takes."""
+    knob = SERVER.knob(name.key)
+    if knob.kind is Kind.FLOAT:
+        return st.sampled_from([0.0, 0.5, 85.0, 1000.0])
+    return st.sampled_from(knob.steps)
+
+
+states = st.fixed_dictionaries({name: some_value(name) for name in LIVE})
+wishes = st.sets(st.sampled_from(LIVE)).flatmap(
+    lambda names: st.fixed_dictionaries({name: some_value(name) for name in names})
+)
+
+
+def stack_of(values: Mapping[KnobName, Value | None]) -> Observed:
+    return replace(observed(), values=dict(values))
+
+
+@given(states, wishes)
+def test_a_plan_reaches_what_was_asked_and_then_nothing_is_left_to_do(
+    start: dict[KnobName, Value], wish: dict[KnobName, Value]
+) -> None:
+    model = Model({**defaults(REPLICAS), **start})
+    for planned in make_plan(stack_of(model.values), wish).steps:
+        model.run(planned.step)
+    assert model.values == {**defaults(REPLICAS), **start, **wish}
+    assert all(model.applier_runs.values())
+    assert all(model.values[name] == value for name, value in model.session_values.items())
+    again = make_plan(stack_of(model.values), wish)
+    assert again.steps == ()
+    assert set(again.unchanged) == set(wish)
+
+
+@given(states, wishes, st.data())
+def test_the_rollback_of_any_part_leads_back(
+    start: dict[KnobName, Value], wish: dict[KnobName, Value], data: st.DataObject
+) -> None:
+    model = Model({**defaults(REPLICAS), **start})
+    before = dict(model.values)
+    made = make_plan(stack_of(before), wish)
+    done = data.draw(st.integers(0, len(made.steps)))
+    for planned in made.steps[:done]:
+        model.run(planned.step)
+    for step in made.rollback(done):
+        model.run(step)
+    assert model.values == before
+    assert all(model.values[name] == value for name, value in model.session_values.items())
+    assert all(model.applier_runs.values())
+
+
+@given(states, wishes)
+def test_order_laws(start: dict[KnobName, Value], wish: dict[KnobName, Value]) -> None:
+    stack = stack_of({**defaults(REPLICAS), **start})
+    steps = [planned.step for planned in make_plan(stack, wish).steps]
+    falls = [index for index, step in enumerate(steps) if isinstance(step, LinkStep) and _falls(stack, step)]
+    rises = [
+        index for index, step in enumerate(steps) if isinstance(step, LinkStep) and not _falls(stack, step)
+    ]
+    assert falls == list(range(len(falls)))
+    assert rises == list(range(len(steps) - len(rises), len(steps)))
+    switch = [
+        (index, step.checks[0].value)
+        for index, step in enumerate(steps)
+        if isinstance(step, SqlStep) and step.checks[0].name.key == "semi_sync"
+    ]
+    settings = [
+        index for index, step in enumerate(steps) if isinstance(step, SqlStep) and index not in dict(switch)
+    ]
+    for index, value in switch:
+        assert all(index > other for other in settings) if value == "on" else index == len(falls)
+        if value == "on":
+            assert isinstance(steps[index + 1], Kick)
+
+
+def _falls(stack: Observed, step: LinkStep) -> bool:
+    before = stack.values[step.name]
+    assert isinstance(before, int | float)
+    return step.rtt_ms < before
