@@ -265,6 +265,8 @@ class LoadSettings:
     table_size: int = 10_000
     fresh_sessions: int = 0
     """Raise it by one to make every client reconnect (a session-scoped variable changed)."""
+    rows_bound: int = 2_000_000
+    """Insert workloads truncate their table at so many rows (counted once an interval)."""
 
 
 class LoadProcess(Protocol):
@@ -276,7 +278,12 @@ class LoadProcess(Protocol):
         ...
 
     async def change(self, settings: LoadSettings) -> None:
-        """Change the running load; clients that stay keep their connections."""
+        """Change the running load; clients that stay keep their connections.
+
+        Returns when every client that stays or comes runs with the new settings (after its commit
+        under way) or waits for the primary; raises ReplexplorerError when a table cannot be
+        prepared, and the load goes on as before.
+        """
         ...
 
     def intervals(self) -> AsyncIterator[Interval]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -188,9 +189,16 @@ class ControlConnection:
 
 
 async def log_in(
-    host: str, port: int, user: str, password: str, *, database: str | None = None, as_dicts: bool = False
+    host: str,
+    port: int,
+    user: str,
+    password: str,
+    *,
+    database: str | None = None,
+    sock: socket.socket | None = None,
+    as_dicts: bool = False,
 ) -> Any:
-    """An asyncmy connection in autocommit mode, without TLS.
+    """An asyncmy connection in autocommit mode, without TLS, over `sock` if it is given.
 
     Raises ServerRefused with the server's number (1045 wrong password, 1040 too many
     connections, 1049 no such database), ServerUnreachable for everything else. The caller bounds
@@ -207,6 +215,7 @@ async def log_in(
             user=user,
             password=password,
             database=database,
+            sock=sock,
             autocommit=True,
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",

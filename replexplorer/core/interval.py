@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 from replexplorer.core.histogram import Histogram
 
@@ -51,3 +53,30 @@ class Interval:
     def tps(self) -> float:
         """Acknowledged commits per second."""
         return self.commits / self.duration_s if self.duration_s > 0 else 0.0
+
+    def followed_by(self, later: Interval) -> Interval:
+        """Both intervals as one: counts added, gauges of the later, the worse lateness."""
+        seconds = self.duration_s + later.duration_s
+        cpu = self.cpu_percent * self.duration_s + later.cpu_percent * later.duration_s
+        return replace(
+            later,
+            start_s=self.start_s,
+            service=Histogram.merged((self.service, later.service)),
+            errors=self.errors + later.errors,
+            unknown=self.unknown + later.unknown,
+            reconnects=self.reconnects + later.reconnects,
+            cpu_percent=cpu / seconds if seconds > 0 else later.cpu_percent,
+            lateness_p99_ms=max(self.lateness_p99_ms, later.lateness_p99_ms),
+            rows_reset=self.rows_reset + later.rows_reset,
+            fault=later.fault or self.fault,
+        )
+
+    def to_wire(self) -> dict[str, object]:
+        """A JSON-ready form that `from_wire` reads back exactly."""
+        wire: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
+        return wire | {"service": self.service.to_wire()}
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> Self:
+        """Read `to_wire`'s form; raises KeyError, TypeError or ValueError on another shape."""
+        return cls(**{**wire, "service": Histogram.from_wire(wire["service"])})

@@ -1,0 +1,209 @@
+"""The app's end of the load process (`ports.LoadProcess`).
+
+Law: the child is started from our own interpreter in a session of its own, so that a terminal's
+signals reach the app only; it is always waited for. Its password goes through its stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.interval import Interval
+from replexplorer.ports import LoadSettings, LoadTarget, Report
+
+_COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")
+_LINE_BYTES: Final = 1 << 22
+_STOP_S: Final = 1.5
+"""Commits under way, the last interval and the interpreter's own end."""
+_KILL_S: Final = 1.0
+_KEPT_INTERVALS: Final = 240
+"""Beyond it the newest are merged: a consumer that sleeps loses nothing and memory is bounded."""
+_KEPT_COMPLAINT_BYTES: Final = 4096
+
+
+class LoadEnded(ReplexplorerError):
+    """The load's process ended though nobody asked it to."""
+
+    code = "load"
+
+
+class LoadChild:
+    """The load in its own process; it can be started again after a stop."""
+
+    def __init__(self, report: Report | None = None, command: tuple[str, ...] = _COMMAND) -> None:
+        self._report = report
+        self._command = command
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._ids = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[None]] = {}
+        self._intervals: deque[Interval] = deque()
+        self._news = asyncio.Event()
+        self._is_stopping = False
+        self._end: ReplexplorerError | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None when none runs."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
+        """See `ports.LoadProcess`; `intervals` may be read meanwhile. On failure nothing is left."""
+        if self._process is not None:
+            raise UsageError("the load runs already")
+        self._is_stopping, self._end = False, None
+        self._intervals.clear()
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=_LINE_BYTES,
+        )
+        self._reader = asyncio.create_task(self._read(self._process), name="load process")
+        try:
+            await self._ask("start", target=asdict(target), settings=asdict(settings), interval_s=interval_s)
+        except BaseException:
+            await asyncio.shield(self.stop())
+            raise
+
+    async def change(self, settings: LoadSettings) -> None:
+        """See `ports.LoadProcess`."""
+        await self._ask("change", settings=asdict(settings))
+
+    async def _ask(self, do: str, **content: object) -> None:
+        """Send a command and wait for its answer; raises what the child answers."""
+        process = self._process
+        if process is None or process.stdin is None or self._end is not None:
+            raise self._end or UsageError("no load runs")
+        number = next(self._ids)
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        try:
+            line = json.dumps({"id": number, "do": do, **content}).encode() + b"\n"
+            with contextlib.suppress(OSError):  # then the reader finds the end, too
+                process.stdin.write(line)
+                await process.stdin.drain()
+            await answer
+        finally:
+            del self._answers[number]
+
+    async def intervals(self) -> AsyncIterator[Interval]:
+        """See `ports.LoadProcess`; raises LoadEnded when the process dies by itself."""
+        while True:
+            while self._intervals:
+                yield self._intervals.popleft()
+            if self._end is not None:
+                if self._is_stopping:
+                    return
+                raise self._end
+            self._news.clear()
+            await self._news.wait()
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Take lines until the child ends."""
+        stdout, stderr = process.stdout, process.stderr
+        if stdout is None or stderr is None:
+            raise ValueError("the load's process was started without pipes")
+        complaint = asyncio.create_task(_last_words(stderr))
+        try:
+            while line := await stdout.readline():
+                self._take(json.loads(line))
+            words = await complaint
+            code = await process.wait()
+            why = words or (f"signal {-code}" if code < 0 else f"exit code {code}")
+            self._finish(LoadEnded(f"the load's process ended by itself ({why})", "start the load again"))
+        except (ValueError, KeyError, TypeError) as error:
+            self._finish(LoadEnded(f"the load's process sent what is no report ({error})"))
+        finally:
+            complaint.cancel()
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        """Take one line of the child."""
+        match event["event"]:
+            case "interval":
+                interval = Interval.from_wire(event["interval"])
+                if len(self._intervals) >= _KEPT_INTERVALS:
+                    interval = self._intervals.pop().followed_by(interval)
+                self._intervals.append(interval)
+                self._news.set()
+            case "progress" if self._report is not None:
+                self._report(event["text"], event["done"])
+            case "done" | "failed":
+                answer = self._answers.get(event["id"])
+                if answer is None or answer.done():
+                    return
+                if event["event"] == "done":
+                    answer.set_result(None)
+                else:
+                    answer.set_exception(_error(event))
+
+    def _finish(self, end: ReplexplorerError) -> None:
+        """Everybody who waits learns that the child is gone."""
+        self._end = end
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(end)
+        self._news.set()
+
+    async def stop(self) -> None:
+        """See `ports.LoadProcess`; the last interval can be read afterwards. Harmless twice."""
+        process, reader = self._process, self._reader
+        if process is None or reader is None:
+            return
+        self._is_stopping = True
+        try:
+            if process.stdin is not None:
+                process.stdin.close()
+            await _ends(reader, _STOP_S)
+        finally:
+            if not reader.done():
+                await asyncio.shield(self._force(process, reader))
+            self._process = self._reader = None
+
+    async def _force(self, process: asyncio.subprocess.Process, reader: asyncio.Task[None]) -> None:
+        """Kill what does not end."""
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        if not await _ends(reader, _KILL_S):
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+
+async def _ends(task: asyncio.Task[None], within_s: float) -> bool:
+    """Whether a task ends in time."""
+    done, _ = await asyncio.wait({task}, timeout=within_s)
+    return bool(done)
+
+
+async def _last_words(stream: asyncio.StreamReader) -> str:
+    """The last line that a process wrote, however much it wrote."""
+    kept = b""
+    while chunk := await stream.read(_KEPT_COMPLAINT_BYTES):
+        kept = (kept + chunk)[-_KEPT_COMPLAINT_BYTES:]
+    lines = kept.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _error(event: Mapping[str, Any]) -> ReplexplorerError:
+    """The child's error as ours."""
+    message, hint = event["message"], event["hint"]
+    match event["code"]:
+        case "refused":
+            return ServerRefused(event["number"], message, hint)
+        case "unreachable":
+            return ServerUnreachable(message, hint)
+        case "usage":
+            return UsageError(message, hint)
+    return ReplexplorerError(message, hint)

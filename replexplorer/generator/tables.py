@@ -1,0 +1,139 @@
+"""The load's tables: reused when they fit, else made anew in a few large transactions.
+
+A commit may cost a round trip of the semi-synchronous link, so rows go in by thousands and over a
+few connections at once; a table that fits costs no write at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from replexplorer.adapters.mysql import Address, ControlConnection
+from replexplorer.core.errors import ServerRefused
+from replexplorer.core.workload import DATABASE, Workload, fill_statement
+from replexplorer.ports import LoadTarget, Row
+
+ROWS_A_STATEMENT: Final = 2000
+"""About 400 kB: below the smallest default of max_allowed_packet."""
+_CONNECTIONS: Final = 4
+_DEADLINE_S: Final = 86_400.0
+"""A statement may wait for an acknowledgement for as long as the semi-sync timeout says."""
+_NO_SUCH: Final = frozenset({1049, 1146})
+"""Unknown database, unknown table."""
+_LOCK: Final = "replexplorer.prepare"
+
+Report = Callable[[str, float | None], None]
+
+
+class Tables:
+    """Looks after the tables over connections of its own."""
+
+    def __init__(self, target: LoadTarget, random: Random, report: Report) -> None:
+        self._target = target
+        self._random = random
+        self._report = report
+
+    def _connection(self) -> ControlConnection:
+        """A connection to the primary."""
+        target = self._target
+
+        async def locate() -> Address:
+            return Address(target.host, target.port, target.path)
+
+        return ControlConnection("primary", locate, target.user, target.password)
+
+    async def prepare(self, workload: Workload, table_size: int) -> int:
+        """Make the workload's table fit; answers how many rows it has. Raises ReplexplorerError.
+
+        Two loads that prepare at once wait for each other.
+        """
+        connection = self._connection()
+        try:
+            rows = await self._rows(connection, workload, table_size)
+            if rows is not None:
+                return rows
+            await _query(connection, "SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
+            rows = await self._rows(connection, workload, table_size)
+            if rows is None:
+                await self._make(connection, workload, table_size)
+            return await self._rows(connection, workload, table_size) or 0
+        finally:
+            await connection.close()
+
+    async def _rows(self, connection: ControlConnection, workload: Workload, table_size: int) -> int | None:
+        """How many rows the table has; None when it does not fit."""
+        table = f"{DATABASE}.{workload.table}"
+        if workload.grows:
+            # The highest id stands for the count: counting millions of rows would take a second.
+            statement = (
+                f"SELECT COALESCE(MAX(id), 0) AS n, 1 AS low, COALESCE(MAX(id), 0) AS high FROM {table}"
+            )
+        else:
+            statement = f"SELECT COUNT(*) AS n, MIN(id) AS low, MAX(id) AS high FROM {table}"
+        try:
+            [row] = await _query(connection, statement)
+        except ServerRefused as refused:
+            if refused.number in _NO_SUCH:
+                return None
+            raise
+        if workload.grows:
+            return int(row["n"])
+        return table_size if (row["n"], row["low"], row["high"]) == (table_size, 1, table_size) else None
+
+    async def _make(self, connection: ControlConnection, workload: Workload, table_size: int) -> None:
+        """Create the table anew and fill it."""
+        what = f"preparing table {workload.table}"
+        self._report(what, 0.0)
+        [found] = await _query(
+            connection,
+            "SELECT COUNT(*) AS n FROM information_schema.schemata WHERE schema_name = %s",
+            DATABASE,
+        )
+        if not found["n"]:
+            await _query(connection, f"CREATE DATABASE {DATABASE}")
+        await _query(connection, f"DROP TABLE IF EXISTS {DATABASE}.{workload.table}")
+        await _query(connection, workload.ddl.replace("CREATE TABLE ", f"CREATE TABLE {DATABASE}.", 1))
+        if not workload.grows:
+            await self._fill(workload, table_size, what)
+
+    async def _fill(self, workload: Workload, table_size: int, what: str) -> None:
+        """Insert rows 1..table_size over a few connections."""
+        firsts = iter(range(1, table_size + 1, ROWS_A_STATEMENT))
+        done = itertools.count(1)
+        total = -(-table_size // ROWS_A_STATEMENT)
+        table = f"{DATABASE}.{workload.table}"
+
+        async def work() -> None:
+            connection = self._connection()
+            try:
+                for first in firsts:
+                    last = min(first + ROWS_A_STATEMENT - 1, table_size)
+                    statement = fill_statement(table, first, last, table_size, self._random)
+                    await _query(connection, statement)
+                    self._report(what, next(done) / total)
+            finally:
+                await connection.close()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_CONNECTIONS, total)):
+                    group.create_task(work())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+
+    async def truncate(self, workload: Workload) -> None:
+        """Empty the table; clients wait meanwhile."""
+        connection = self._connection()
+        try:
+            await _query(connection, f"TRUNCATE TABLE {DATABASE}.{workload.table}")
+        finally:
+            await connection.close()
+
+
+async def _query(connection: ControlConnection, statement: str, *args: object) -> Sequence[Row]:
+    """Rows of a statement that may take long."""
+    return await connection.query(statement, args, deadline_s=_DEADLINE_S)
