@@ -167,18 +167,19 @@ class LoadChild:
                 process.stdin.close()
             await _ends(reader, _STOP_S)
         finally:
-            if not reader.done():
-                await asyncio.shield(self._force(process, reader))
-            self._process = self._reader = None
+            await asyncio.shield(self._bury(process, reader))
 
-    async def _force(self, process: asyncio.subprocess.Process, reader: asyncio.Task[None]) -> None:
-        """Kill what does not end."""
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+    async def _bury(self, process: asyncio.subprocess.Process, reader: asyncio.Task[None]) -> None:
+        """Leave neither process nor task behind, whatever state they are in."""
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
         if not await _ends(reader, _KILL_S):
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
+        if self._process is process:
+            self._process = self._reader = None
 
 
 async def _ends(task: asyncio.Task[None], within_s: float) -> bool:
