@@ -132,6 +132,8 @@ class Histogram:
         slots, counts = wire["slots"], wire["counts"]
         if not isinstance(slots, list) or not isinstance(counts, list) or len(slots) != len(counts):
             raise ValueError("slots and counts must be lists of the same length")
+        if not all(isinstance(number, int) for number in (*slots, *counts)):
+            raise ValueError("slots and counts must be whole numbers")
         sum_us, low, high = wire["sum_us"], wire["min_us"], wire["max_us"]
         if not isinstance(sum_us, int) or not isinstance(low, int | None) or not isinstance(high, int | None):
             raise ValueError("sum_us, min_us and max_us must be whole numbers")

@@ -1,0 +1,144 @@
+"""The charts' memory: which points have which percentile, and the page of time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.series import History, Point, page_of
+from replexplorer.core.tick import Ceiling, Event, LoadView, Severity, Tick
+
+
+def service(*values_us: int) -> Histogram:
+    histogram = Histogram()
+    histogram.record_all(values_us)
+    return histogram
+
+
+def tick(
+    at_s: float,
+    load: Histogram | LoadView | None = None,
+    *,
+    mark_s: float | None = None,
+    ceiling: float | None = None,
+) -> Tick:
+    view = load
+    if isinstance(load, Histogram):
+        view = LoadView(1, 1, "insert", tps=load.count / 0.5, n=load.count, service=load)
+    assert not isinstance(view, Histogram)
+    marks = () if mark_s is None else (Event(mark_s, 0.0, Severity.MARK, "rtt 20 → 85 ms", mark=1),)
+    bound = None if ceiling is None else Ceiling(ceiling, 1, 1.0, 0.0)
+    return Tick(at_s, 0.0, "default", "up", load=view, events=marks, ceiling=bound)
+
+
+def fed(*ticks: Tick) -> History:
+    history = History()
+    for each in ticks:
+        history.feed(each)
+    return history
+
+
+def test_a_percentile_waits_until_enough_commits_are_merged() -> None:
+    history = fed(*(tick(0.5 * index, service(*[1000 + index] * 4)) for index in range(26)))
+    with_p50 = [point.n for point in history.points if point.p50_ms is not None]
+    first_p50 = next(index for index, point in enumerate(history.points) if point.p50_ms is not None)
+    first_p95 = next(index for index, point in enumerate(history.points) if point.p95_ms is not None)
+    assert (first_p50, first_p95) == (1, 4)
+    assert min(with_p50) >= 5
+    assert all(point.p99_ms is None for point in history.points)  # 10 s hold at most 21 ticks of 4
+
+
+def test_a_busy_tick_stands_alone() -> None:
+    history = fed(tick(0.5, service(*[1000] * 200)), tick(1.0, service(*[9000] * 200)))
+    assert history.points[1].n == 200
+    assert history.points[1].p50_ms == pytest.approx(9, rel=0.01)
+    assert history.points[1].p99_ms == pytest.approx(9, rel=0.01)
+
+
+def test_percentiles_are_of_the_merged_histogram_and_the_slowest_of_the_tick() -> None:
+    history = fed(tick(0.5, service(*[1000] * 60)), tick(1.0, service(*[3000] * 60)))
+    newest = history.points[1]
+    assert newest.p50_ms == pytest.approx(3, rel=0.01)
+    assert newest.p95_ms == pytest.approx(3, rel=0.01)
+    assert (newest.max_ms, newest.n) == (3.0, 120)
+
+
+def test_nothing_is_merged_across_a_mark() -> None:
+    history = fed(
+        tick(0.5, service(*[1000] * 15)),
+        tick(1.0, service(*[1000] * 15), mark_s=0.7),  # on both sides of the mark
+        tick(1.5, service(*[90_000] * 15)),
+        tick(2.0, service(*[90_000] * 15)),
+    )
+    straddling, after, later = history.points[1:]
+    assert (straddling.p50_ms, straddling.p95_ms, straddling.max_ms) == (None, None, 1.0)
+    assert after.p95_ms is None
+    assert after.p50_ms == pytest.approx(90, rel=0.01)
+    assert later.p95_ms == pytest.approx(90, rel=0.01)
+    assert later.n == 30
+
+
+def test_a_tick_without_a_newer_interval_counts_nothing_twice() -> None:
+    once = service(*[1000] * 4)
+    history = fed(tick(0.5, once), tick(1.0, once))
+    assert [point.p50_ms for point in history.points] == [None, None]
+
+
+def test_a_viewer_takes_the_figures_as_they_come_and_the_unknown_stays_a_gap() -> None:
+    viewer = LoadView(0, 0, "insert", tps=70.0, p50_ms=1.0, state="viewer")
+    history = fed(tick(0.5), tick(1.0, viewer, ceiling=90.0))
+    assert history.points == [Point(0.5), Point(1.0, tps=70.0, ceiling_tps=90.0, p50_ms=1.0)]
+
+
+def test_an_empty_interval_draws_zero_tps_and_no_latency() -> None:
+    history = fed(tick(0.5, service()))
+    assert history.points == [Point(0.5, tps=0.0)]
+
+
+def test_old_ticks_are_ignored() -> None:
+    assert [point.at_s for point in fed(tick(1.0), tick(1.0), tick(0.5), tick(2.0)).points] == [1.0, 2.0]
+
+
+def test_memory_is_bounded() -> None:
+    history = History(capacity=80)
+    for index in range(1000):
+        history.feed(tick(float(index), service(1000)))
+        assert len(history.points) <= 80
+    assert history.points[-1].at_s == 999.0
+    assert len(history.points) >= 70
+    assert len(history._recent) <= 12
+
+
+def test_a_page_is_a_slice() -> None:
+    history = fed(*(tick(float(index)) for index in range(10)))
+    assert [point.at_s for point in history.page(2.0, 4.5)] == [2.0, 3.0, 4.0]
+    assert history.page(20.0, 30.0) == []
+
+
+@pytest.mark.parametrize(
+    ("now_s", "page"),
+    [
+        (100.0, (100.0, 220.0)),
+        (220.0, (100.0, 220.0)),
+        (220.5, (130.0, 250.0)),
+        (250.0, (130.0, 250.0)),
+        (250.1, (160.0, 280.0)),
+    ],
+)
+def test_the_page_fills_then_jumps_a_quarter(now_s: float, page: tuple[float, float]) -> None:
+    assert page_of(now_s, 100.0, 120.0) == page
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e5), st.sampled_from([30.0, 60.0, 120.0, 3600.0]))
+def test_now_is_always_on_the_page_and_at_least_three_quarters_in(
+    origin_s: float, elapsed_s: float, length_s: float
+) -> None:
+    now_s = origin_s + elapsed_s
+    left_s, right_s = page_of(now_s, origin_s, length_s)
+    slack_s = 1e-6
+    assert origin_s <= left_s <= now_s + slack_s
+    assert now_s <= right_s + slack_s
+    assert right_s - left_s == pytest.approx(length_s)
+    assert left_s == origin_s or now_s >= left_s + 0.75 * length_s - slack_s
