@@ -38,10 +38,13 @@ class Sgr(NamedTuple):
 
     attributes: tuple[str, ...] = ()
     foreground: str = "39"
+    """Empty: any, because nothing of it is seen."""
     background: str = "49"
 
 
 _RESET: Final = Sgr()
+_SEEN_ON_BLANKS: Final = frozenset({"4", "5", "6", "7", "9", "21", "51", "52", "53"})
+"""Attributes that show where there is no letter: underline, blink, reverse, strike, frames."""
 
 Cell = tuple[str, Sgr] | None
 """What one cell of the terminal shows; None when it is not known."""
@@ -86,6 +89,13 @@ class Shadow:
             )
             found = self._codes[style] = self._interned.setdefault(sgr, sgr)
         return found
+
+    def blank(self, sgr: Sgr) -> Sgr:
+        """What is seen of a style where there is no letter."""
+        if _SEEN_ON_BLANKS.intersection(sgr.attributes):
+            return sgr
+        bare = Sgr((), "", sgr.background)
+        return self._interned.setdefault(bare, bare)
 
 
 class Difference(_compositor.CompositorUpdate):
@@ -205,7 +215,7 @@ def _different(shadow: Shadow, y: int, x: int, strips: list[Strip]) -> Iterator[
             if width != len(text) or style.link or x + width > shadow.width:
                 yield from _unsure(row, y, x, text, width, style, shadow)
             else:
-                yield from _compared(row, y, x, text, shadow.sgr(style))
+                yield from _compared(row, y, x, text, shadow.sgr(style), shadow)
             x += width
 
 
@@ -219,14 +229,18 @@ def _unsure(
         yield Run(y, x, text, width, shadow.sgr(style), link)
 
 
-def _compared(row: list[Cell], y: int, x: int, text: str, sgr: Sgr) -> Iterator[Run]:
+def _compared(row: list[Cell], y: int, x: int, text: str, sgr: Sgr, shadow: Shadow) -> Iterator[Run]:
     """The cells of a text that the terminal does not show yet."""
     start = end = -1
+    blank = shadow.blank(sgr)
+    if text.isspace():
+        sgr = blank
     for at, char in enumerate(text, x):
         known = row[at]
-        if known is not None and known[0] == char and known[1] is sgr:
+        seen = blank if char == " " else sgr
+        if known is not None and known[0] == char and known[1] is seen:
             continue
-        row[at] = (char, sgr)
+        row[at] = (char, seen)
         if start >= 0 and at - end > _BRIDGE:
             yield Run(y, start, text[start - x : end - x], end - start, sgr)
             start = -1
@@ -252,9 +266,10 @@ def written(runs: list[Run], shadow: Shadow) -> str:
     for run in runs:
         if at != (run.y, run.x):
             out.append(_moved(at, run.y, run.x))
-        if run.sgr != now:
-            out.append(_restyled(now, run.sgr))
-            now = run.sgr
+        wanted = _settled(now, run.sgr)
+        if wanted != now:
+            out.append(_restyled(now, wanted))
+            now = wanted
         out.append(f"\x1b]8;{run.link}\x1b\\{run.text}\x1b]8;;\x1b\\" if run.link else run.text)
         # behind the last column, or letters of unsure width, a terminal's cursor may stand elsewhere
         sure = run.x + run.width < shadow.width and run.width == len(run.text)
@@ -270,6 +285,15 @@ def _moved(at: tuple[int, int], y: int, x: int) -> str:
         ahead = x - at[1]
         return "\x1b[C" if ahead == 1 else f"\x1b[{ahead}C"
     return f"\x1b[{y + 1}H" if x == 0 else f"\x1b[{y + 1};{x + 1}H"
+
+
+def _settled(now: Sgr, wanted: Sgr) -> Sgr:
+    """The style to write in: for blanks the one in force on another ground, where nothing else shows."""
+    if wanted.foreground:
+        return wanted
+    if _SEEN_ON_BLANKS.intersection(now.attributes):
+        return Sgr((), "39", wanted.background)
+    return Sgr(now.attributes, now.foreground, wanted.background)
 
 
 def _restyled(now: Sgr, wanted: Sgr) -> str:

@@ -13,6 +13,8 @@ from typing import Final
 
 _STEPS: Final = (1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 10.0)
 _HEADROOM: Final = 1.03
+_LEAST_TOP: Final = 0.1
+"""Below this a linear axis does not zoom in: its labels would not fit."""
 _ROWS_PER_DECADE: Final = (10, 6, 4, 3, 2, 1)
 _WITHIN_DECADE: Final = {10: {3: 2, 7: 5}, 6: {2: 2, 4: 5}, 3: {1: 2, 2: 5}}
 """Rows per decade to {row above the decade: its factor}, where 2 and 5 fall on rows."""
@@ -50,7 +52,7 @@ class Scale:
 def linear_scale(greatest: float, rows: int) -> Scale:
     """From zero on the lowest row to at least the greatest value."""
     apart = 1 if rows < 5 else 2 if rows <= 10 else 3 if rows <= 16 else 4
-    wanted = max(greatest, 1e-3) * _HEADROOM * apart / max(1, rows - 1)
+    wanted = max(greatest, _LEAST_TOP) * _HEADROOM * apart / max(1, rows - 1)
     power = 10.0 ** math.floor(math.log10(wanted))
     step = power * next(factor for factor in _STEPS if factor * power >= wanted * (1 - 1e-9))
     ticks = tuple((rows - 1 - at * apart, tick_text(at * step)) for at in range((rows - 1) // apart + 1))
@@ -81,7 +83,7 @@ def _decades(base: int, rows_per_decade: int, rows: int) -> Scale:
             ticks.append((rows - 1 - at, tick_text(10.0**decade)))
         elif factor is not None:
             within.append((rows - 1 - at, tick_text(factor * 10.0**decade)))
-    if rows_per_decade > 3 or len(ticks) < 2:
+    if len(ticks) < 3:
         ticks += within
     return Scale(True, rows, base / rows_per_decade, 1 / rows_per_decade, tuple(sorted(ticks, reverse=True)))
 

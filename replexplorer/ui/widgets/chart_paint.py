@@ -184,7 +184,7 @@ def _fills(grid: Grid, plot: Plot, model: ChartModel, traces: Sequence[Trace], r
 def _levels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
     """Dashed levels: each value holds until the next one, the last one runs on to its label."""
     for one in model.series:
-        if one.stroke is not Stroke.DASHES:
+        if one.stroke is not Stroke.DASHES or not one.points:
             continue
         followers = [at_s for at_s, _ in one.points[1:]]
         ends = [column(at_s, model.start_s, model.end_s, plot.width) for at_s in followers] + [plot.width]
@@ -219,7 +219,8 @@ def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Gl
 
 
 def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
-    """The word of each window, inside when it fits, else beside it."""
+    """The word of each window, inside when it fits, else beside it, in the first row that is free."""
+    taken: set[tuple[int, int]] = set()
     for window in model.windows:
         start, end = _columns(window, model, plot.width)
         word = glyphs.text(window.word)
@@ -233,8 +234,13 @@ def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Gl
         else:
             text = f"{word}{glyphs.after}"
             x = max(0, start - len(text))
-        free = [y for y in range(1, plot.height) if not _inked(raster, y, x, x + len(text))]
-        grid.text(plot.x + x, plot.y + (free[0] if free else 1), text, "fault", strong=True)
+        columns = range(x, x + len(text))
+        rows = range(1, plot.height)
+        apart = [y for y in rows if taken.isdisjoint((y, at) for at in columns)]
+        free = [y for y in apart if not _inked(raster, y, x, x + len(text))]
+        row = next(iter([*free, *apart, 1]))
+        taken |= {(row, at) for at in columns}
+        grid.text(plot.x + x, plot.y + row, text, "fault", strong=True)
 
 
 def _inked(raster: Raster, y: int, start: int, end: int) -> bool:
@@ -245,7 +251,7 @@ def _inked(raster: Raster, y: int, start: int, end: int) -> bool:
 def _labels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
     """Labels at the ends of the series, moved apart where they would collide."""
     labelled = [one for one in model.series if one.labels]
-    wanted = [max(0.0, min(plot.height - 1.0, _end_row(one, scale))) for one in labelled]
+    wanted = [max(0, min(plot.height - 1, round(_end_row(one, scale)))) for one in labelled]
     room = plot.gutter - 1
     for one, row in zip(labelled, spread_rows(wanted, plot.height), strict=True):
         label = next((text for text in one.labels if len(text) <= room), one.labels[-1])

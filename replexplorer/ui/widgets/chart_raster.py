@@ -126,6 +126,8 @@ def raster_dots(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs
     for index, trace in enumerate(traces):
         for x, y in trace_dots(trace):
             column_at, row_at = x // glyphs.dots_x, y // glyphs.dots_y
+            if not (0 <= column_at < width and 0 <= row_at < height):
+                continue
             bits[row_at][column_at] |= _bit(x % glyphs.dots_x, y % glyphs.dots_y, glyphs)
             owner[row_at][column_at] = index
     return [
