@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
 from replexplorer.config.model import Configuration
+from replexplorer.config.paths import shipped
 from replexplorer.config.shapes import Check, Doctor
 from replexplorer.core.errors import MissingPiece
 
@@ -29,7 +30,6 @@ DISK_NEEDED_BYTES: Final = 2 * 1024**3
 """What images and a stack take at the least."""
 
 _BASE_IMAGE: Final = "debian:sid-slim"
-_IMAGES: Final = ("replexplorer/mysql", "replexplorer/sidecar")
 _MAKER: Final = "mmdebstrap"
 
 State = Literal["ok", "warning", "missing", "unknown"]
@@ -103,13 +103,16 @@ def _docker(client: APIClient, configuration: Configuration, progress: Callable[
 
 def _image(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> Check:
     """Our images, or a way to make them."""
+    from replexplorer.adapters import images
     from replexplorer.adapters.docker_client import spoken
 
+    wanted = {"mysqld", "sidecar"} if configuration.image is None else {"sidecar"}
+    states = [state for state in images.states(shipped("compose")) if state.role in wanted]
+    if all(state.present for state in states):
+        return _check("images", "ok", f"built: {', '.join(state.reference for state in states)}")
     with spoken():
-        tags = {tag.partition(":")[0] for image in client.images() for tag in image.get("RepoTags") or []}
-    wanted = _IMAGES if configuration.image is None else _IMAGES[1:]
-    if tags.issuperset(wanted):
-        return _check("images", "ok", f"built: {', '.join(wanted)}")
+        if any(client.images(name) for name in (images.BASE, images.OWN_BASE)):
+            return _check("images", "ok", "not built yet; their base image is here")
     progress("asking whether an image registry answers")
     if _registry_answers(client):
         return _check("images", "ok", f"not built yet; a registry answers for {_BASE_IMAGE}")

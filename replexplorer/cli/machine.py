@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli.console import table
-from replexplorer.cli.wiring import load_configuration_of
+from replexplorer.cli.wiring import link_backend, load_configuration_of
 from replexplorer.config import paths
 from replexplorer.core.errors import UsageError
 
@@ -130,7 +131,10 @@ def doctor(call: Call) -> int:
     from replexplorer.adapters.doctor import examine
     from replexplorer.core.errors import MissingPiece
 
-    report = examine(load_configuration_of(call).values, _paths(), progress=call.console.progress)
+    values = load_configuration_of(call).values
+    call.console.progress("asking Docker")
+    backend = asyncio.run(link_backend(values))
+    report = examine(values, _paths(), link_backend=backend, progress=call.console.progress)
     if call.console.json:
         call.console.document(report)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from replexplorer.cli.console import number, table
 from replexplorer.config.shapes import GetKnob, LinkShape, NodeShape, Scalar, SetReport, Status
@@ -66,20 +66,21 @@ def render_knobs(knobs: Mapping[str, GetKnob]) -> str:
     return table(rows, ("KNOB", "REQUESTED", "IN EFFECT", "DEFAULT", "RANGE", "NODE", "SCOPE", "DOES"))
 
 
-def render_set(report: SetReport) -> str:
+def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
     """One line a knob with the statements that ran, or would run, below it."""
-    if not report.changed:
-        return "nothing to change: every knob is as asked"
     lines = []
-    for change in report.changed:
+    for index, change in enumerate(report.changed):
         key = change.key if change.node in ("primary", "load") else f"{change.key}@{change.node}"
         took = "not run" if report.dry_run else f"{change.took_ms:.0f} ms"
         effective = "" if report.dry_run else f", in effect {_value(key, change.effective)}"
         note = f" ({change.note})" if change.note else ""
         before, asked = _value(key, change.before), _value(key, change.requested)
         lines.append(f"{key}: {before} -> {asked}{effective}, {took}{note}")
-        lines += [f"    {statement};" for statement in change.statements]
-    return "\n".join(lines)
+        following = report.changed[index + 1 :]
+        if not following or following[0].statements != change.statements:
+            lines += [f"    {statement};" for statement in change.statements]
+    lines += [f"{key}: already so" for key in unchanged]
+    return "\n".join(lines) or "nothing to change: every knob is as asked"
 
 
 def knob_catalogue_markdown() -> str:

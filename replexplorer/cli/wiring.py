@@ -1,24 +1,161 @@
-"""Composition: the configuration of a call, and later the adapters behind a session."""
+"""Composition: the configuration of a call and the adapters behind its session, imported lazily."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replexplorer.config import paths
+from replexplorer.config.model import Configuration, LoadedConfiguration, load_configuration
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.engine.fleet import Outside
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import Credentials, NodeAddress, UpOptions
+
 if TYPE_CHECKING:
+    from replexplorer.adapters.docker_stack import DockerStack
+    from replexplorer.adapters.mysql import ControlConnection
     from replexplorer.cli.entry import Call
-    from replexplorer.config.model import LoadedConfiguration
+
+
+class HostClock:
+    """The host's own time (`ports.Clock`)."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    def wall(self) -> float:
+        """Seconds since 1970, UTC."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
 
 
 def load_configuration_of(call: Call) -> LoadedConfiguration:
     """The effective configuration: `--config`, else REPLEXPLORER_CONFIG, else the user's own file."""
-    from replexplorer.config import paths
-    from replexplorer.config.model import load_configuration
-
     named = call.args.config or os.environ.get("REPLEXPLORER_CONFIG")
     file = Path(named).expanduser() if named else paths.config_file()
     loaded = load_configuration(file, named_by_user=bool(named), flags={"stack": call.args.stack})
     for variable in loaded.unknown_variables:
         call.console.warn(f"{variable} is no setting: `replexplorer config` lists them")
     return loaded
+
+
+def stack_of(values: Configuration, name: str | None = None) -> DockerStack:
+    """The stack that the configuration names, or another one; Docker is not touched yet."""
+    from replexplorer.adapters.docker_stack import DockerStack
+
+    return DockerStack(name or values.stack, subnet=values.subnet)
+
+
+async def stack_names() -> list[str]:
+    """Every stack of ours on this Docker host."""
+    from replexplorer.adapters import docker_stack
+
+    return await docker_stack.stack_names()
+
+
+def outside_of(stack: DockerStack) -> Outside:
+    """The adapters around one stack."""
+    from replexplorer.adapters.agent import BridgedAgent
+    from replexplorer.adapters.load_process import LoadChild
+
+    return Outside(
+        stack=stack,
+        sql=_connection,
+        agent=lambda node: BridgedAgent(node, stack.open_bridge),
+        load=LoadChild,
+        clock=HostClock(),
+    )
+
+
+def _connection(node: NodeAddress, credentials: Credentials) -> ControlConnection:
+    from replexplorer.adapters.mysql import ControlConnection, connect_address
+
+    return ControlConnection(
+        node.name, lambda: connect_address(node), credentials.control_user, credentials.control_password
+    )
+
+
+async def new_stack_options(stack: DockerStack, values: Configuration, asked: UpOptions) -> UpOptions:
+    """What `up` shall make: flags first; the configured replicas and image only for a new stack."""
+    if values.replicas == 1 and values.image is None:
+        return asked
+    if await stack.nodes():
+        return asked
+    return UpOptions(
+        replicas=values.replicas if asked.replicas is None else asked.replicas,
+        image=asked.image or values.image,
+    )
+
+
+@asynccontextmanager
+async def composed(
+    call: Call,
+    holder: str,
+    *,
+    up: UpOptions | None = None,
+    on_quit: str = "keep",
+    beside: bool = False,
+    table_size: int | None = None,
+    tick_s: float = 0.5,
+) -> AsyncIterator[Session]:
+    """A session that is not attached yet; everything of it is closed at the end."""
+    values = load_configuration_of(call).values
+    stack = stack_of(values)
+    try:
+        options = SessionOptions(
+            holder=holder,
+            up=await new_stack_options(stack, values, up) if up is not None else UpOptions(),
+            reapply=values.reapply,
+            on_quit=on_quit,
+            beside=beside,
+            table_size=table_size or values.workload.table_size,
+            tick_s=tick_s,
+        )
+        session = Session(outside_of(stack), options)
+        try:
+            yield session
+        finally:
+            await asyncio.shield(session.disconnect())
+    finally:
+        await asyncio.shield(stack.close())
+
+
+@asynccontextmanager
+async def attached(
+    call: Call, holder: str, *, beside: bool = False, table_size: int | None = None, tick_s: float = 0.5
+) -> AsyncIterator[Session]:
+    """A session on the running stack; raises StackUnavailable when there is none."""
+    async with composed(call, holder, beside=beside, table_size=table_size, tick_s=tick_s) as session:
+        await session.attach()
+        yield session
+
+
+async def link_backend(values: Configuration) -> str | None:
+    """What the running stack's agent delays packets with, and why; None when there is none to ask."""
+    from replexplorer.adapters.agent import BridgedAgent
+
+    stack = stack_of(values)
+    try:
+        replicas = [node.name for node in await stack.nodes() if node.role == "replica"]
+        if not replicas:
+            return None
+        agent = BridgedAgent("primary", stack.open_bridge)
+        try:
+            link = await agent.link(replicas[0])
+        finally:
+            await agent.close()
+        return f"{link.backend}: {link.backend_reason}" if link.backend else None
+    except ReplexplorerError:
+        return None
+    finally:
+        await stack.close()

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from replexplorer.config.model import closest, first_error, read_toml
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import KnobName, Value, find, parse_value
+from replexplorer.core.knobs import KnobName, Place, Value, find, parse_value
 
 SHIPPED: Final = ("none", "local", "network", "both")
 """The scenes that ship, in the order of `scene list`."""
@@ -110,9 +110,17 @@ def read_scene(file: Path, *, shipped: bool = False) -> Scene:
     return Scene(file.stem, content.title, knobs, file, shipped)
 
 
-def save_scene(
-    name: str, title: str, requested: Mapping[KnobName, Value], user_directory: Path
-) -> tuple[Path, bool]:
+def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
+    """Requested values by written key; where all replicas agree the key is bare and fits any stack."""
+    written: dict[str, Value] = {}
+    for name, value in requested.items():
+        among = {other for known, other in requested.items() if known.key == name.key}
+        everywhere = name.knob.place is Place.REPLICAS and len(among) == 1
+        written[name.key if everywhere else str(name)] = value
+    return written
+
+
+def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory: Path) -> tuple[Path, bool]:
     """Write the user's scene whole or not at all; answers its file and whether it replaced one.
 
     Raises UsageError when the name is not usable.
@@ -124,8 +132,7 @@ def save_scene(
     file = user_directory / f"{name}.toml"
     replaced = file.exists()
     lines = [f"title = {_quoted(title)}", "", "[knobs]"]
-    for knob_name, value in requested.items():
-        key = str(knob_name)
+    for key, value in knobs.items():
         lines.append(f"{key if '@' not in key else _quoted(key)} = {_written(value)}")
     try:
         user_directory.mkdir(parents=True, exist_ok=True)

@@ -261,8 +261,10 @@ class LabPhase(Shape):
     predicted_tps: float | None = None
     tps: float | None
     latency_ms: Latency | None
-    protection: str | None = None
     n: int
+    clients: int | None = None
+    errors: int | None = None
+    protection: str | None = None
 
 
 class Relation(Shape):

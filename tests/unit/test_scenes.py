@@ -8,9 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.config.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene
+from replexplorer.config.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene, scene_keys
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import CATALOGUE, Kind, KnobName, Value, defaults, parse_name, same_value
+from replexplorer.core.knobs import (
+    CATALOGUE,
+    Kind,
+    KnobName,
+    Value,
+    defaults,
+    desired_of,
+    parse_assignment,
+    same_value,
+)
+
+REPLICAS = ("replica", "replica2")
 
 MODES = {
     "none": ("off", 0, 0),
@@ -30,7 +41,7 @@ def test_a_shipped_mode_is_the_published_one(name: str, tmp_path: Path) -> None:
 
 
 def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
-    save_scene("zoo", "", {KnobName("rtt", "replica"): 85.0}, tmp_path)
+    save_scene("zoo", "", {"rtt": 85.0}, tmp_path)
     (tmp_path / "broken.toml").write_text("[knobs]\nrtt = 'abc'\n")
     loaded, failed = load_scenes(tmp_path)
     assert [scene.name for scene in loaded] == [*SHIPPED, "zoo"]
@@ -40,17 +51,36 @@ def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
 
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
-    requested = defaults(["replica", "replica2"]) | {
+    requested = defaults(REPLICAS) | {
         KnobName("rtt", "replica"): 85.5,
         KnobName("semi_sync", "primary"): "on",
     }
-    file, replaced = save_scene("mine", 'with "quotes" and \\', requested, tmp_path)
+    file, replaced = save_scene("mine", 'with "quotes" and \\', scene_keys(requested), tmp_path)
     assert not replaced
     scene = find_scene("mine", tmp_path)
     assert scene.title == 'with "quotes" and \\'
-    assert {parse_name(key): value for key, value in scene.knobs.items()} == requested
-    assert save_scene("mine", "", requested, tmp_path) == (file, True)
+    texts = [parse_assignment(text, REPLICAS) for text in scene.assignments()]
+    assert desired_of(texts) == requested
+    assert save_scene("mine", "", scene.knobs, tmp_path) == (file, True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_where_all_replicas_agree_the_key_is_bare(tmp_path: Path) -> None:
+    requested = {
+        KnobName("rtt", "replica"): 85.0,
+        KnobName("rtt", "replica2"): 85.0,
+        KnobName("sync_relay_log", "replica"): 1,
+        KnobName("sync_relay_log", "replica2"): 100,
+        KnobName("sync_binlog", "primary"): 0,
+        KnobName("sync_binlog", "replica"): 0,
+    }
+    assert scene_keys(requested) == {
+        "rtt": 85.0,
+        "sync_relay_log@replica": 1,
+        "sync_relay_log@replica2": 100,
+        "sync_binlog": 0,
+        "sync_binlog@replica": 0,
+    }
 
 
 @given(data=st.data())
@@ -66,7 +96,7 @@ def test_any_value_of_any_knob_survives(
     else:
         value = data.draw(st.floats(knob.minimum, knob.maximum))
     name = next(name for name in defaults(["replica"]) if name.key == knob.key)
-    file, _ = save_scene("any", "", {name: value}, tmp_path_factory.mktemp("scenes"))
+    file, _ = save_scene("any", "", {str(name): value}, tmp_path_factory.mktemp("scenes"))
     assert same_value(knob, read_scene(file).knobs[str(name)], value)
 
 
@@ -117,5 +147,5 @@ def test_an_unknown_scene_gets_a_suggestion(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["none", "Bad Name", "", "../up", "a" * 41])
 def test_an_unusable_name_writes_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        save_scene(name, "", {KnobName("rtt", "replica"): 1.0}, tmp_path / "scenes")
+        save_scene(name, "", {"rtt": 1.0}, tmp_path / "scenes")
     assert list(tmp_path.iterdir()) == []

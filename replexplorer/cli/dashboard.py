@@ -1,0 +1,81 @@
+"""No verb: the dashboard, with what the configuration and the user's files say of its looks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from replexplorer.cli.wiring import load_configuration_of, new_stack_options, outside_of, stack_of
+from replexplorer.config import paths
+from replexplorer.config.keymap import load_keymap
+from replexplorer.config.model import LoadedConfiguration, closest
+from replexplorer.config.themes import load_themes
+from replexplorer.core.errors import UsageError
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import UpOptions
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+    from replexplorer.ui.settings import Settings
+
+
+def run(call: Call) -> int:
+    """Run the dashboard until it is quit; says in one line what it left behind."""
+    from replexplorer.ui.app import ExplorerApp
+
+    loaded = load_configuration_of(call)
+    settings = _settings(loaded)
+    stack = stack_of(loaded.values)
+    # Asked before the screen is taken, so that a machine without Docker gets its one line.
+    up = asyncio.run(new_stack_options(stack, loaded.values, UpOptions()))
+    asyncio.run(_look(stack.name, loaded))
+    options = SessionOptions(
+        holder="tui",
+        up=up,
+        reapply=loaded.values.reapply,
+        on_quit=loaded.values.on_quit,
+        table_size=loaded.values.workload.table_size,
+    )
+    app = ExplorerApp(Session(outside_of(stack), options), settings)
+    left = app.run()
+    if left:
+        call.console.narrate(left)
+    return app.return_code or 0
+
+
+async def _look(name: str, loaded: LoadedConfiguration) -> None:
+    """One question to Docker; raises MissingPiece when it does not answer."""
+    stack = stack_of(loaded.values, name)
+    try:
+        await stack.nodes()
+    finally:
+        await stack.close()
+
+
+def _settings(loaded: LoadedConfiguration) -> Settings:
+    """The dashboard's settings; a broken theme or key is a notice, an unknown theme an error."""
+    from replexplorer.ui.actions import DEFAULT_KEYS
+    from replexplorer.ui.glyphs import choose_glyphs
+    from replexplorer.ui.settings import Settings
+
+    values = loaded.values
+    themes, failed = load_themes(paths.themes_directory())
+    names = [found.theme.name for found in themes]
+    if values.theme not in names:
+        near = closest(values.theme, names) or f"there are {', '.join(names)}"
+        broken = next((str(found) for found in failed if found.file.stem == values.theme), None)
+        where = loaded.origins["theme"].removeprefix("file: ").removeprefix("environment: ")
+        raise UsageError(f"{where}: theme: {broken or f'no theme {values.theme!r}'}", near)
+    keymap = load_keymap(paths.keys_file(), DEFAULT_KEYS)
+    return Settings(
+        stack=values.stack,
+        theme=values.theme,
+        themes=tuple(found.theme for found in themes),
+        glyphs=choose_glyphs(values.glyphs, os.environ, sys.stdout.encoding or "ascii"),
+        no_color=bool(os.environ.get("NO_COLOR")),
+        on_quit=values.on_quit,
+        keymap=keymap.keys,
+        notices=(*(f"theme {found} (not used)" for found in failed), *keymap.problems),
+    )

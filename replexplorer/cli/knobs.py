@@ -1,0 +1,91 @@
+"""Verbs of the knobs: set, get, reset; and the report that they share with scenes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from replexplorer.cli.documents import knob_document, set_report
+from replexplorer.cli.render import render_knobs, render_set
+from replexplorer.cli.running import run_async
+from replexplorer.cli.wiring import attached
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import KnobName, addressed, find, parse_assignment
+from replexplorer.core.tick import KnobView
+from replexplorer.engine.apply import RolledBack
+from replexplorer.engine.facade import SetResult
+from replexplorer.engine.session import Session
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+
+
+def set_knobs(call: Call) -> int:
+    """Turn knobs; all are checked before the first statement runs."""
+    texts: list[str] = call.args.assignments
+    for text in texts:
+        check_without_stack(text)
+    return run_async(turn(call, "set", lambda session: apply(session, texts, dry_run=call.args.dry_run)))
+
+
+def reset(call: Call) -> int:
+    """All knobs to their defaults."""
+    return run_async(turn(call, "reset", lambda session: session.reset()))
+
+
+def get(call: Call) -> int:
+    """Knobs with their values on this stack."""
+    for key in call.args.keys:
+        find(key.partition("@")[0])
+    return run_async(_get(call))
+
+
+async def _get(call: Call) -> int:
+    async with attached(call, "get") as session:
+        views = session.controls.views()
+        chosen = _chosen(call.args.keys, views, session.fleet.replica_names)
+    knobs = {str(name): knob_document(view) for name, view in chosen.items()}
+    if call.console.json:
+        call.console.document({**knobs})
+    else:
+        call.console.print(render_knobs(knobs))
+    return 0
+
+
+def _chosen(
+    keys: Iterable[str], views: dict[KnobName, KnobView], replicas: tuple[str, ...]
+) -> dict[KnobName, KnobView]:
+    names = [name for key in keys for name in addressed(key, replicas)]
+    for name in names:
+        if name not in views:
+            raise UsageError(f"this server has no {name.key}", "`replexplorer get` lists what it has")
+    return {name: views[name] for name in names} if names else views
+
+
+def check_without_stack(text: str) -> None:
+    """Refuse what is wrong on any stack before one is looked for; raise UsageError."""
+    left, equals, value = text.partition("=")
+    parse_assignment(f"{left.partition('@')[0]}{equals}{value}", ("replica",))
+
+
+async def apply(session: Session, texts: Iterable[str], *, dry_run: bool) -> SetResult:
+    """Parse all, then turn all."""
+    return await session.set([session.parse(text) for text in texts], dry_run=dry_run)
+
+
+async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:
+    """Attach, change, and report what was changed, or that all of it was taken back."""
+    try:
+        async with attached(call, holder) as session:
+            result = await change(session)
+    except RolledBack as error:
+        call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
+        return error.exit_code
+    report = set_report(result)
+    for warning in report.warnings:
+        call.console.warn(warning)
+    if call.console.json:
+        call.console.document(report)
+    else:
+        call.console.print(render_set(report, [str(name) for name in result.unchanged]))
+    return 0

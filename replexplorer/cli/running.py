@@ -1,0 +1,36 @@
+"""Running a verb's coroutine: signals end it as Ctrl-C does, after it has cleaned up."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def run_async(verb: Coroutine[Any, Any, int]) -> int:
+    """Run to the end and answer its exit code; 128 plus its number after a signal that ends us."""
+    received: list[int] = []
+
+    async def guarded() -> int:
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+
+        def end(number: int) -> None:
+            received.append(number)
+            if task is not None:
+                task.cancel()
+
+        for number in _ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, end, number)
+        return await verb
+
+    try:
+        return asyncio.run(guarded())
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        return 128 + received[0]

@@ -1,0 +1,92 @@
+"""The verb `scene`: list, save and apply named sets of knobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replexplorer.cli.console import table
+from replexplorer.cli.knobs import apply, turn
+from replexplorer.cli.running import run_async
+from replexplorer.cli.wiring import attached
+from replexplorer.config import paths
+from replexplorer.config.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
+from replexplorer.config.shapes import SceneEntry
+from replexplorer.core.errors import UsageError
+from replexplorer.engine.facade import SetResult
+from replexplorer.engine.session import Session
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+
+
+def run(call: Call) -> int:
+    """One of the three actions."""
+    match call.args.action:
+        case "list":
+            return _list(call)
+        case "save":
+            return run_async(_save(call))
+        case _:
+            scene = find_scene(call.args.name, paths.scenes_directory())
+            dry_run = call.args.dry_run
+            return run_async(turn(call, "scene", lambda session: _apply(session, scene, dry_run=dry_run)))
+
+
+def _list(call: Call) -> int:
+    loaded, failed = load_scenes(paths.scenes_directory())
+    entries = [
+        SceneEntry(
+            name=scene.name,
+            title=scene.title,
+            origin="shipped" if scene.shipped else "user",
+            file=str(scene.file),
+            knobs=dict(scene.knobs),
+        )
+        for scene in loaded
+    ]
+    if call.console.json:
+        broken = [
+            SceneEntry(
+                name=bad.name,
+                title="",
+                origin="shipped" if bad.shipped else "user",
+                file=str(bad.file),
+                knobs={},
+                error=bad.reason,
+            )
+            for bad in failed
+        ]
+        call.console.document([*entries, *broken])
+        return 0
+    rows = [
+        (entry.name, entry.origin, entry.title or ", ".join(_assignments(entry))[:80]) for entry in entries
+    ]
+    call.console.print(table(rows, ("NAME", "ORIGIN", "TITLE")))
+    for bad in failed:
+        call.console.warn(f"{bad.reason}: this scene cannot be applied")
+    return 0
+
+
+def _assignments(entry: SceneEntry) -> list[str]:
+    return [f"{key}={value}" for key, value in entry.knobs.items()]
+
+
+async def _save(call: Call) -> int:
+    async with attached(call, "scene") as session:
+        controls = session.controls
+        requested = {name: controls.requested_value(name) for name in controls.names()}
+    knobs = scene_keys(requested)
+    file, replaced = save_scene(call.args.name, call.args.title, knobs, paths.scenes_directory())
+    call.console.narrate(f"{'replaced' if replaced else 'saved'} {file}")
+    if call.console.json:
+        call.console.document(
+            SceneEntry(name=call.args.name, title=call.args.title, origin="user", file=str(file), knobs=knobs)
+        )
+    return 0
+
+
+async def _apply(session: Session, scene: Scene, *, dry_run: bool) -> SetResult:
+    try:
+        return await apply(session, scene.assignments(), dry_run=dry_run)
+    except UsageError as error:
+        raise UsageError(f"{scene.file}: {error.message}", error.hint) from None

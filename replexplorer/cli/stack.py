@@ -1,0 +1,121 @@
+"""Verbs of the stack as a whole: up, down, status, dsn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from replexplorer.cli.documents import status_document
+from replexplorer.cli.render import render_status
+from replexplorer.cli.running import run_async
+from replexplorer.cli.wiring import attached, composed, load_configuration_of, stack_names, stack_of
+from replexplorer.config.model import closest
+from replexplorer.config.shapes import Dsn, Status
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+
+
+def up(call: Call) -> int:
+    """Bring the stack up or repair it, and wait until it answers."""
+    return run_async(_up(call))
+
+
+async def _up(call: Call) -> int:
+    options = UpOptions(replicas=call.args.replicas, image=call.args.image)
+    async with composed(call, "up", up=options) as session:
+        created = await session.up(lambda step: call.console.progress(step.text, step.done))
+        status = await _status_of(session)
+        call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
+    _print_status(call, status)
+    return 0
+
+
+def down(call: Call) -> int:
+    """Remove everything of the stack, or of all stacks."""
+    return run_async(_down(call))
+
+
+async def _down(call: Call) -> int:
+    loaded = load_configuration_of(call)
+    names = await stack_names() if call.args.all else [loaded.values.stack]
+    for name in names:
+        call.console.progress(f"removing stack '{name}'")
+        removed = await stack_of(loaded.values, name).down()
+        call.console.narrate(
+            f"stack '{name}': removed {removed} containers, networks and volumes"
+            if removed
+            else f"stack '{name}': nothing to remove"
+        )
+    if not names:
+        call.console.narrate("no stack of ours is here")
+    return 0
+
+
+def status(call: Call) -> int:
+    """The stack as it is now; exit code 4 when a node is down."""
+    return run_async(_status(call))
+
+
+async def _status(call: Call) -> int:
+    async with attached(call, "status") as session:
+        document = await _status_of(session)
+    _print_status(call, document)
+    down_nodes = [node.name for node in document.nodes if not node.reachable]
+    if down_nodes:
+        call.console.narrate(f"down: {', '.join(down_nodes)}: `replexplorer up` brings them back")
+    return StackUnavailable.exit_code if down_nodes else 0
+
+
+async def _status_of(session: Session) -> Status:
+    seen = await session.status()
+    return status_document(
+        stack=seen.stack,
+        state=seen.state,
+        nodes=seen.nodes,
+        protection=seen.protection,
+        links=seen.links,
+        knobs=seen.knobs,
+        driver=f"{seen.driver.holder} (pid {seen.driver.pid})" if seen.driver else None,
+        clients=seen.clients,
+        footprint_bytes=seen.footprint_bytes,
+    )
+
+
+def _print_status(call: Call, document: Status) -> None:
+    if call.console.json:
+        call.console.document(document)
+    else:
+        call.console.print(render_status(document))
+
+
+def dsn(call: Call) -> int:
+    """The address of a server, by the path that the load takes too."""
+    return run_async(_dsn(call))
+
+
+async def _dsn(call: Call) -> int:
+    wanted = call.args.node
+    async with attached(call, "dsn") as session:
+        known = list(session.fleet.members)
+        if wanted not in known:
+            near = closest(wanted, known) or f"its nodes are {', '.join(known)}"
+            raise UsageError(f"no node {wanted!r} in this stack", near)
+        view = session.controls.samples[wanted].view
+        credentials = session.fleet.credentials
+    if not view.reachable or credentials is None:
+        raise StackUnavailable(f"{wanted} is down", "`replexplorer up` brings it back")
+    host, port = ("127.0.0.1", view.published_port) if call.args.published else (view.host, view.port)
+    if host is None or port is None:
+        raise StackUnavailable(f"{wanted} has no such address", "`replexplorer status` shows what it has")
+    user, password = quote(credentials.dsn_user, safe=""), quote(credentials.dsn_password, safe="")
+    address = f"mysql://{user}:{password}@{host}:{port}/sandbox"
+    if call.console.json:
+        direct = view.path == "direct" and not call.args.published
+        call.console.document(Dsn(node=wanted, dsn=address, path="direct" if direct else "published"))
+    else:
+        call.console.print(address)
+    return 0
