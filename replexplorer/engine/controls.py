@@ -23,7 +23,7 @@ from replexplorer.core.knobs import (
     same_value,
 )
 from replexplorer.core.plan import Observed, Plan, make_plan, statements_of, written
-from replexplorer.core.tick import KnobView, LinkView, Protection
+from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.apply import Applied, Applier, LoadControl
 from replexplorer.engine.facade import Changed, Preview, SetResult
 from replexplorer.engine.fleet import Fleet
@@ -115,6 +115,10 @@ class Controls:
             asked_rtts_ms=self.asked_rtts_ms(),
             own_offs=self.own_offs,
         )
+
+    def node_views(self) -> tuple[NodeView, ...]:
+        """The nodes that were looked at, primary first."""
+        return tuple(self.samples[name].view for name in self.fleet.members if name in self.samples)
 
     async def look_twice_if_waiting(self) -> None:
         """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""

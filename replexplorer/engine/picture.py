@@ -74,7 +74,7 @@ class Picture:
             self._last = reduce(Interval.followed_by, intervals)
         protection = self.controls.protection()
         links = tuple(self.controls.links.values())
-        nodes = tuple(sample.view for sample in self.controls.samples.values())
+        nodes = self.controls.node_views()
         load = self._load_view()
         self._learn_local(protection, load)
         return Tick(

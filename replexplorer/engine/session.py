@@ -324,7 +324,7 @@ class Session:
             driver = await self.fleet.primary.agent.lease()
         except ReplexplorerError:
             driver = None
-        nodes = tuple(sample.view for sample in controls.samples.values())
+        nodes = controls.node_views()
         return Status(
             stack=self.outside.stack.name,
             state=state_word(nodes),
