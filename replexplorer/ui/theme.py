@@ -7,11 +7,13 @@ bold, dim and reverse, so that nothing is told by colour alone. Styles are built
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from rich.color import Color, ColorSystem
 from rich.style import Style
 from textual.app import App
+from textual.theme import BUILTIN_THEMES
 from textual.theme import Theme as TextualTheme
 
 from replexplorer.config.themes import TOKENS, Theme
@@ -65,24 +67,14 @@ def no_color_theme() -> TextualTheme:
     The app must have been made with `ansi_color=True`, or Textual turns everything grey instead.
     """
     plain = "ansi_default"
-    variables = {f"{PREFIX}{name}": plain for name in TOKENS}
-    return TextualTheme(
-        name=NO_COLOR_THEME,
-        ansi=True,
-        primary=plain,
-        secondary=plain,
-        warning=plain,
-        error=plain,
-        success=plain,
-        accent=plain,
-        foreground=plain,
-        background=plain,
-        surface=plain,
-        panel=plain,
-        boost=plain,
-        dark=True,
-        variables=variables,
-    )
+    base = BUILTIN_THEMES["ansi-dark"]
+    variables = {
+        **base.variables,
+        **{f"{PREFIX}{name}": plain for name in TOKENS},
+        "block-cursor-text-style": "reverse",
+        "input-cursor-text-style": "reverse",
+    }
+    return replace(base, name=NO_COLOR_THEME, variables=variables)
 
 
 class Inks:
@@ -132,7 +124,7 @@ def mono_style(token: str, ground: str = "bg", *, strong: bool = False) -> Style
 _INKS: dict[tuple[object, ...], Inks] = {}
 
 
-def inks_of(app: App[object]) -> Inks:
+def inks_of(app: App[Any]) -> Inks:
     """The styles of the app's theme in force; the same object until the theme or its colours change."""
     variables = app.theme_variables
     system = _system_of(app)
@@ -145,9 +137,9 @@ def inks_of(app: App[object]) -> Inks:
     return inks
 
 
-def _system_of(app: App[object]) -> ColorSystem:
-    """The colours that the terminal has."""
-    name = app.console.color_system
+def _system_of(app: App[Any]) -> ColorSystem:
+    """The colours that the terminal has; all of them where there is no terminal, as for a picture."""
+    name = "truecolor" if app.is_headless else app.console.color_system
     return {
         "standard": ColorSystem.STANDARD,
         "256": ColorSystem.EIGHT_BIT,

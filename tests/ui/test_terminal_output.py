@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from rich.color import ColorSystem
@@ -14,6 +15,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, InlineUpdate, LayoutUpdate
 from textual.app import App, ComposeResult
 from textual.geometry import Region
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static
 
@@ -186,11 +188,12 @@ class _Board(QuietOutput[None]):
 async def test_the_app_uses_it_with_the_pinned_textual(monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[object] = []
     original = App._display
-    monkeypatch.setattr(
-        App,
-        "_display",
-        lambda self, screen, update: (handed.append(update), original(self, screen, update))[1],
-    )
+
+    def noted(self: App[None], screen: Screen[Any], update: Any) -> None:
+        handed.append(update)
+        original(self, screen, update)
+
+    monkeypatch.setattr(App, "_display", noted)
     app = _Board()
     async with app.run_test() as pilot:
         handed.clear()

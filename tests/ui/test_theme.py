@@ -1,0 +1,114 @@
+"""Tokens become Textual variables and styles, and without colours attributes."""
+
+from __future__ import annotations
+
+import pytest
+from rich.color import ColorSystem
+from textual.app import App, ComposeResult
+from textual.color import Color
+from textual.widgets import Static
+
+from replexplorer.config.themes import TOKENS, load_themes
+from replexplorer.ui.chart_model import FaultWindow, tps_model
+from replexplorer.ui.theme import NO_COLOR_THEME, Inks, inks_of, mono_style, no_color_theme, textual_theme
+from replexplorer.ui.widgets.chart import Chart
+
+THEMES = {entry.theme.name: entry.theme for entry in load_themes()[0]}
+MODEL = tps_model(
+    [(at, 500.0) for at in range(60)],
+    [(0.0, 520.0)],
+    page=(0.0, 120.0),
+    windows=[FaultWindow(70.0, 90.0, "down")],
+)
+
+
+class _Themed(App[None]):
+    CSS = "#one { color: $rx-p50; background: $rx-panel; } Chart { height: 12; }"
+
+    def __init__(self, theme: str, *, ansi: bool | None = None) -> None:
+        super().__init__(ansi_color=ansi)
+        for known in THEMES.values():
+            self.register_theme(textual_theme(known))
+        self.register_theme(no_color_theme())
+        self.theme = theme
+
+    def compose(self) -> ComposeResult:
+        yield Static("one", id="one")
+        yield Chart(MODEL)
+
+
+def inks_shown(app: App[None]) -> set[tuple[str | None, str | None]]:
+    chart = app.query_one(Chart)
+    shown = set()
+    for y in range(chart.size.height):
+        for segment in chart.render_line(y):
+            if segment.style is not None:
+                color, ground = segment.style.color, segment.style.bgcolor
+                shown.add((color.name if color else None, ground.name if ground else None))
+    return shown
+
+
+@pytest.mark.parametrize("name", THEMES)
+async def test_every_colour_on_the_screen_is_one_of_the_theme(name: str) -> None:
+    app = _Themed(name)
+    async with app.run_test(size=(80, 24)):
+        token = THEMES[name].tokens()
+        assert app.query_one("#one").styles.color == Color.parse(token["p50"])
+        assert app.query_one("#one").styles.background == Color.parse(token["panel"])
+        used = {color for pair in inks_shown(app) for color in pair}
+        assert used <= set(token.values())
+        assert {token["tps"], token["tpsfill"], token["faultbg"], token["ceiling"], token["fault"]} <= used
+
+
+async def test_another_theme_is_drawn_at_once() -> None:
+    app = _Themed("dark")
+    async with app.run_test(size=(80, 24)) as pilot:
+        first = inks_of(app)
+        assert inks_of(app) is first
+        assert first.style("tps") is first.style("tps")
+        app.theme = "light"
+        await pilot.pause()
+        assert inks_of(app) is not first
+        assert {ground for _, ground in inks_shown(app)} <= set(THEMES["light"].tokens().values())
+
+
+async def test_no_color_has_no_colour_and_still_tells_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = _Themed(NO_COLOR_THEME, ansi=True)
+    async with app.run_test(size=(80, 24)):
+        assert inks_of(app).mono
+        assert inks_shown(app) == {(None, None)}
+        rows = "\n".join(app.query_one(Chart).rows)
+        assert "░░" in rows
+        assert "╌" in rows
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                for color in (segment.style.color, segment.style.bgcolor) if segment.style else ():
+                    assert color is None or color.is_default
+
+
+def test_roles_without_colours_are_attributes() -> None:
+    assert mono_style("text", "protected").reverse
+    assert mono_style("tps").bold
+    assert mono_style("grid").dim
+    assert not mono_style("text").bold
+    assert mono_style("text", strong=True).bold
+    assert mono_style("muted", "select") == mono_style("text", "select")
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_sixteen_colours_are_enough(name: str) -> None:
+    colors = THEMES[name].tokens()
+    inks = Inks(colors, system=ColorSystem.STANDARD)
+    style = inks.style("fault", "faultbg")
+    ground = inks.style("text")
+    assert style.bgcolor is not None
+    assert ground.bgcolor is not None
+    numbers = {one.bgcolor.downgrade(ColorSystem.STANDARD).number for one in (style, ground) if one.bgcolor}
+    assert inks.shades == (len(numbers) == 1), "a tint that cannot be seen is drawn with a glyph"
+    assert not Inks(colors).shades
+
+
+def test_the_names_of_variables_are_the_tokens() -> None:
+    for theme in (*map(textual_theme, THEMES.values()), no_color_theme()):
+        assert {f"rx-{token}" for token in TOKENS} <= set(theme.variables)

@@ -1,0 +1,172 @@
+"""Theme files: what ships, what users write, what is wrong with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replexplorer.config.themes import (
+    BUILT_IN,
+    TOKENS,
+    load_themes,
+    parse_color,
+    read_theme,
+    themes_directory,
+)
+from replexplorer.core.errors import UsageError
+
+
+def dark_text() -> str:
+    return (themes_directory() / "dark.toml").read_text(encoding="utf-8")
+
+
+def luminance(color: str) -> float:
+    linear = [
+        part / 12.92 / 255 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4
+        for part in parse_color(color)
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_three_themes_ship_and_name_every_token() -> None:
+    loaded, failed = load_themes()
+    assert failed == ()
+    assert tuple(entry.theme.name for entry in loaded) == BUILT_IN
+    for entry in loaded:
+        assert entry.built_in
+        assert tuple(entry.theme.tokens()) == TOKENS
+    assert [entry.theme.dark for entry in loaded] == [True, False, True]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_is_read_stands_out_from_its_ground(name: str) -> None:
+    token = read_theme(themes_directory() / f"{name}.toml").tokens()
+    for role in (
+        "text",
+        "muted",
+        "title",
+        "tps",
+        "ceiling",
+        "p50",
+        "p95",
+        "p99",
+        "mark",
+        "fault",
+        "good",
+        "bad",
+        "warn",
+    ):
+        assert contrast(token[role], token["bg"]) >= 4.0, role
+    for state in ("protected", "degraded", "async", "armed", "blocked", "partitioned"):
+        assert contrast(token["onstate"], token[state]) >= 4.0, state
+    assert contrast(token["fault"], token["faultbg"]) >= 4.0
+    assert contrast(token["tps"], token["tpsfill"]) >= 3.0
+
+
+def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
+    palette = {
+        "#000000",
+        "#e69f00",
+        "#56b4e9",
+        "#009e73",
+        "#f0e442",
+        "#0072b2",
+        "#d55e00",
+        "#cc79a7",
+        "#ffffff",
+    }
+    safe = read_theme(themes_directory() / "safe.toml")
+    coloured = {
+        **safe.status.model_dump(),
+        **safe.anatomy.model_dump(),
+        "good": safe.figures.good,
+        "bad": safe.figures.bad,
+    }
+    assert set(coloured.values()) <= palette
+    assert safe.figures.good == "#56b4e9"
+    assert safe.figures.bad == "#e69f00"
+
+
+def test_a_users_theme_comes_after_and_may_replace_a_built_in_one(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        dark_text().replace('name = "dark"', 'name = "mine"').replace("#58b6ff", "#FA0")
+    )
+    (tmp_path / "b.toml").write_text(dark_text().replace("#6fd58b", "#123456"))
+    (tmp_path / "notes.txt").write_text("not a theme")
+    loaded, failed = load_themes(tmp_path)
+    assert failed == ()
+    assert [entry.theme.name for entry in loaded] == ["dark", "light", "safe", "mine"]
+    assert loaded[3].theme.series.tps == "#ffaa00"
+    assert loaded[0].theme.series.p50 == "#123456"
+    assert not loaded[0].built_in
+
+
+NO_COLOUR = "is not a colour: write it as #rrggbb"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (('p50     = "#6fd58b"', 'p50 = "blurple"'), f"series.p50: 'blurple' {NO_COLOUR}"),
+        (('p50     = "#6fd58b"', "p50 = 5"), "series.p50: Input should be a valid string"),
+        (('p50     = "#6fd58b"', ""), "series.p50: missing"),
+        (("[figures]", '[extra]\nx = "#fff"\n[figures]'), "extra: unknown key"),
+        (('async       = "#e8b84a"', 'async = "#12"'), f"status.async: '#12' {NO_COLOUR}"),
+        (('name = "dark"', 'name = "My Theme"'), "name: 'My Theme' is no theme name: use a-z, 0-9, - and _"),
+        (("dark = true", "dark = "), "not TOML: Invalid value (at line 3, column 8)"),
+    ],
+)  # fmt: skip
+def test_a_broken_file_is_named_with_its_key_and_the_rest_stays(
+    tmp_path: Path, change: tuple[str, str], reason: str
+) -> None:
+    file = tmp_path / "broken.toml"
+    text = dark_text()
+    assert change[0] in text
+    file.write_text(text.replace(*change))
+    loaded, failed = load_themes(tmp_path)
+    assert len(loaded) == 3
+    assert [str(failure) for failure in failed] == [f"{file}: {reason}"]
+    with pytest.raises(UsageError) as caught:
+        read_theme(file)
+    assert str(caught.value) == f"theme {file}: {reason}"
+
+
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "bytes.toml").write_bytes(b"name = \xff")
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "gone.toml").symlink_to(tmp_path / "nowhere")
+    _, failed = load_themes(tmp_path)
+    assert {failure.file.name: failure.reason for failure in failed} == {
+        "bytes.toml": "not UTF-8",
+        "folder.toml": "Is a directory",
+        "gone.toml": "No such file or directory",
+    }
+
+
+def test_two_user_files_with_one_name(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.toml").write_text(dark_text().replace('name = "dark"', 'name = "mine"'))
+    loaded, failed = load_themes(tmp_path)
+    assert len(loaded) == 4
+    assert [failure.reason for failure in failed] == ["name: 'mine' is taken by a.toml"]
+
+
+def test_no_directory_is_no_themes_of_the_users_own(tmp_path: Path) -> None:
+    assert len(load_themes(tmp_path / "nowhere")[0]) == 3
+
+
+def test_themes_load_without_the_terminal_libraries() -> None:
+    code = (
+        "import sys, replexplorer.config.themes as themes; themes.load_themes(); "
+        "print([name for name in ('textual', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
