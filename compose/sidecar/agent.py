@@ -1,0 +1,121 @@
+"""The sidecar's agent: `serve` is PID 1, owns links, document and lease; `bridge` carries an app's lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+SOCKET_PATH = "/run/replexplorer/agent.sock"
+SERVER_WAIT_S = 5.0
+MOST_CRASHES, CRASH_WINDOW_S = 5, 30.0
+
+
+def serve() -> int:
+    """Start the server in a child and stay as PID 1: reap orphans, pass signals on, restart a crash.
+
+    The namespace of the node's server lives as long as this process does, so a crashed server is
+    started again and takes over the rules in force; one that keeps crashing ends the sidecar.
+    """
+    child = 0
+    stopping = False
+
+    def stop(number: int, _frame: object) -> None:
+        nonlocal stopping
+        stopping = True
+        if child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    crashes: list[float] = []
+    while not stopping:
+        child = os.fork()
+        if child == 0:
+            return _serve_in_child()
+        status = _reap_until(child)
+        child = 0
+        if stopping:
+            return 0
+        crashes = [at_s for at_s in crashes if at_s > time.monotonic() - CRASH_WINDOW_S] + [time.monotonic()]
+        sys.stderr.write(f"agent: the server ended with status {status}, starting it again\n")
+        if len(crashes) > MOST_CRASHES:
+            return 1
+    return 0
+
+
+def _serve_in_child() -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import server
+
+    server.run(os.environ.get("RX_NODE", "primary"))
+    return 0
+
+
+def _reap_until(child: int) -> int:
+    """Wait for every process that ends until the child does; answers its exit status."""
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _connect() -> socket.socket:
+    until_s = time.monotonic() + SERVER_WAIT_S
+    while True:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(SOCKET_PATH)
+        except OSError:
+            sock.close()
+            if time.monotonic() > until_s:
+                raise
+            time.sleep(0.02)
+        else:
+            return sock
+
+
+def bridge() -> int:
+    """Carry bytes between standard input and output and the server's socket until either ends."""
+    try:
+        sock = _connect()
+    except OSError as error:
+        message = f"the agent does not answer: {error.strerror}"
+        os.write(1, b'{"id": null, "error": {"code": "absent", "message": "%s"}}\n' % message.encode())
+        return 1
+    with sock, contextlib.suppress(OSError):
+        while True:
+            sources: list[int] = [0, sock.fileno()]
+            readable = select.select(sources, [], [])[0]
+            if sock.fileno() in readable:
+                text = sock.recv(1 << 16)
+                if not text:
+                    return 0
+                while text:
+                    text = text[os.write(1, text) :]
+            if 0 in readable:
+                text = os.read(0, 1 << 16)
+                if not text:
+                    return 0
+                sock.sendall(text)
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """Dispatch."""
+    verbs = {"serve": serve, "bridge": bridge}
+    if len(argv) != 1 or argv[0] not in verbs:
+        sys.stderr.write("usage: agent.py serve|bridge\n")
+        return 2
+    return verbs[argv[0]]()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

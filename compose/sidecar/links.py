@@ -1,0 +1,337 @@
+"""The links of this node to its peers: the delay in force on our egress, and the probe of the path."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import backends
+import probe
+from document import write_durably
+from tool import Refused
+
+CALIBRATION_ADDRESS = "127.77.0.1"
+CALIBRATION_DELAY_US = 2000
+QUICK = (20, 0.005)
+"""Probes and interval in s of the first calibration: an answer is wanted at once."""
+THOROUGH = (20, 0.08)
+"""Of the later ones: idle in between, as the link is between two commits of one client; the wake from
+idle is part of what the queue adds."""
+LARGEST_OVERHEAD_US = 150.0
+"""What is beyond is the load of the machine while it was measured, not the queue."""
+CALIBRATE_AGAIN_S = (1.0, 15.0, 60.0)
+"""Servers start on the same cores meanwhile; the smallest thorough figure is the queue's own."""
+BARE_PROBES, BARE_INTERVAL_S, BARE_DEADLINE_S = 8, 0.04, 0.6
+
+
+@dataclass
+class Link:
+    """Our side of the link to one peer."""
+
+    peer: str
+    address: str = ""
+    """IPv4; empty until somebody told it."""
+    delay_ms: float = 0.0
+    """In force; the overhead of the backend is within it, not on top."""
+    asked_ms: float = 0.0
+    generation: int = field(default_factory=time.time_ns)
+    """Grows with each change; told to the peer with each echo."""
+    window: probe.Window = field(default_factory=probe.Window)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    prober: asyncio.Task[None] | None = None
+
+
+class Links:
+    """All links of this node."""
+
+    def __init__(self, state_path: Path) -> None:
+        self._state_path = state_path
+        self._links: dict[str, Link] = {}
+        self._backend: backends.Backend | None = None
+        self._reason = "not tried yet"
+        self._ready = asyncio.Event()
+        self._overhead_us = 0.0
+        self._socket = probe.Socket()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._woken: dict[str, asyncio.Event] = {}
+
+    def start(self) -> None:
+        """Answer probes from now on; find the backend meanwhile."""
+        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._receive)
+        task = asyncio.create_task(self._prepare())
+        self._tasks.add(task)
+
+    async def _prepare(self) -> None:
+        try:
+            self._backend, left = await backends.choose()
+            self._reason = self._backend.reason
+            self._overhead_us = await self._calibrate(*QUICK)
+            await self._adopt(left)
+        except Refused as refusal:
+            self._reason = str(refusal)
+        finally:
+            self._ready.set()
+        self._say()
+        if self._backend is not None:
+            await self._calibrate_again()
+
+    async def _calibrate_again(self) -> None:
+        started_s, smallest_us = time.monotonic(), None
+        for at_s in CALIBRATE_AGAIN_S:
+            await asyncio.sleep(started_s + at_s - time.monotonic())
+            with contextlib.suppress(Refused):
+                overhead_us = await self._calibrate(*THOROUGH)
+                smallest_us = min(overhead_us, smallest_us or overhead_us)
+                self._overhead_us = smallest_us
+                await self._reinstall()
+        self._say()
+
+    def _say(self) -> None:
+        sys.stderr.write(
+            f"agent: link by {self.backend_name}: {self._reason}; overhead {self._overhead_us:.0f} us\n"
+        )
+
+    @property
+    def backend_name(self) -> str | None:
+        """`netem`, `nfqueue`, or None when neither works."""
+        return self._backend.name if self._backend is not None else None
+
+    async def _calibrate(self, probes: int, interval_s: float) -> float:
+        """What the backend itself adds to a delayed packet, one way, in us, measured on the loopback."""
+        backend = self._need_backend()
+        bare_us = await _loopback_us(probes // 2, interval_s)
+        try:
+            await backend.hold(CALIBRATION_ADDRESS, CALIBRATION_DELAY_US)
+            delayed_us = await _loopback_us(probes, interval_s)
+        finally:
+            await backend.hold(CALIBRATION_ADDRESS, None)
+        return min(max(0.0, delayed_us - bare_us - CALIBRATION_DELAY_US), LARGEST_OVERHEAD_US)
+
+    def _need_backend(self) -> backends.Backend:
+        if self._backend is None:
+            raise Refused(self._reason)
+        return self._backend
+
+    async def _reinstall(self) -> None:
+        for link in self._links.values():
+            async with link.turn:
+                if link.delay_ms and link.address:
+                    await self._hold(link.address, link.asked_ms)
+
+    async def _adopt(self, left: list[str] | None) -> None:
+        """Take over what an agent before us had in force in this namespace (rules were found)."""
+        try:
+            saved: dict[str, dict[str, Any]] = json.loads(self._state_path.read_bytes())
+        except (OSError, ValueError):
+            return
+        for peer, fields in saved.items():
+            if left is None or fields["address"] in left:
+                link = self._link(peer, fields["address"])
+                link.window.base_ms = fields["base_ms"]
+                await self._install(link, fields["delay_ms"])
+
+    def _save(self) -> None:
+        state = {
+            link.peer: {"address": link.address, "delay_ms": link.asked_ms, "base_ms": link.window.base_ms}
+            for link in self._links.values()
+            if link.asked_ms
+        }
+        with contextlib.suppress(OSError):
+            write_durably(self._state_path, json.dumps(state).encode())
+
+    def _link(self, peer: str, address: str | None = None) -> Link:
+        link = self._links.setdefault(peer, Link(peer))
+        if address is not None:
+            link.address = address
+        return link
+
+    async def _hold(self, address: str, delay_ms: float) -> float:
+        """Install a delay, less our own overhead; answers the delay in force."""
+        backend = self._need_backend()
+        if delay_ms <= 0:
+            await backend.hold(address, None)
+            return 0.0
+        await backend.hold(address, max(0, round(delay_ms * 1000 - self._overhead_us)))
+        return max(delay_ms, round(self._overhead_us / 1000, 3))
+
+    async def _install(self, link: Link, delay_ms: float) -> None:
+        link.delay_ms = await self._hold(link.address, delay_ms)
+        link.asked_ms = delay_ms
+        link.generation = max(link.generation + 1, time.time_ns())
+        link.window.restart(time.monotonic(), link.delay_ms)
+        self._save()
+        self._wake(link.peer)
+
+    async def _move(self, link: Link, address: str) -> None:
+        """The peer has another address now: the rule goes with it, and the path is unknown."""
+        if link.address in ("", address):
+            link.address = address
+            return
+        old, link.address = link.address, address
+        link.window = probe.Window()
+        if link.delay_ms and self._backend is not None:
+            await self._backend.hold(old, None)
+            await self._install(link, link.asked_ms)
+
+    async def set_delay(self, peer: str, address: str, delay_ms: float) -> dict[str, Any]:
+        """Put a one-way delay in force and answer the link's state."""
+        await self._ready.wait()
+        link = self._link(peer)
+        async with link.turn:
+            await self._move(link, address)
+            await self._install(link, delay_ms)
+        return await self.state(peer)
+
+    async def watch(self, peer: str, address: str) -> dict[str, Any]:
+        """Probe the peer from now on, the bare path first; answers when that is known or in time."""
+        await self._ready.wait()
+        link = self._link(peer)
+        async with link.turn:
+            await self._move(link, address)
+            if link.prober is None:
+                if not link.delay_ms:
+                    await self._probe_bare(link)
+                self._woken[peer] = asyncio.Event()
+                link.prober = asyncio.create_task(self._probe(link))
+                self._tasks.add(link.prober)
+        return await self.state(peer)
+
+    async def _probe_bare(self, link: Link) -> None:
+        """A burst at an idle link's pace, until half of it is answered."""
+        link.window.restart(time.monotonic(), 0.0)
+        for _ in range(BARE_PROBES):
+            self._socket.ask(link.window.send(time.monotonic()), link.address)
+            await asyncio.sleep(BARE_INTERVAL_S)
+        for _ in range(round(BARE_DEADLINE_S / BARE_INTERVAL_S)):
+            if link.window.answered >= BARE_PROBES // 2:
+                break
+            await asyncio.sleep(BARE_INTERVAL_S)
+
+    async def _probe(self, link: Link) -> None:
+        woken = self._woken[link.peer]
+        while True:
+            now_s = time.monotonic()
+            link.window.count_lost(now_s, link.delay_ms)
+            self._socket.ask(link.window.send(now_s), link.address)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(link.window.interval_s(now_s)):
+                    await woken.wait()
+            woken.clear()
+
+    def _wake(self, peer: str) -> None:
+        if peer in self._woken:
+            self._woken[peer].set()
+
+    def _receive(self) -> None:
+        while (datagram := self._socket.receive()) is not None:
+            text, stamp_ns, sender = datagram
+            link = next((link for link in self._links.values() if link.address == sender[0]), None)
+            if self._socket.is_probe(text):
+                self._socket.answer(
+                    text,
+                    stamp_ns,
+                    sender,
+                    generation=link.generation if link else 0,
+                    delay_ms=link.delay_ms if link else 0.0,
+                )
+            elif link is not None and self._socket.is_echo(text):
+                echo = self._socket.echo(text, stamp_ns, sender)
+                if echo is not None:
+                    generation = link.window.peer_generation
+                    link.window.take(echo, time.monotonic(), link.delay_ms)
+                    if generation != link.window.peer_generation:
+                        self._wake(link.peer)
+
+    async def state(self, peer: str) -> dict[str, Any]:
+        """The link as the protocol tells it."""
+        await self._ready.wait()
+        link = self._links.get(peer, Link(peer))
+        dropped = 0
+        if self._backend is not None and link.address:
+            with contextlib.suppress(Refused):
+                dropped = (await self._backend.stats(link.address))["dropped"]
+        window = link.window
+        return {
+            "peer": peer,
+            "backend": self.backend_name,
+            "backend_reason": self._reason,
+            "delay_ms": link.delay_ms,
+            "base_ms": _rounded(window.base_ms),
+            "overhead_ms": round(self._overhead_us / 1000, 4),
+            "measured_ms": _rounded(window.measured_ms()),
+            "probes": window.answered,
+            "lost": window.lost,
+            "dropped": dropped,
+        }
+
+    async def health(self) -> dict[str, Any]:
+        """Backend, cost and counts over all links."""
+        await self._ready.wait()
+        counts = {"packets": 0, "dropped": 0, "held": 0}
+        strangers: int | None = 0
+        cost: dict[str, Any] = {}
+        if self._backend is not None:
+            for link in self._links.values():
+                if link.address:
+                    stats = await self._backend.stats(link.address)
+                    counts = {name: count + stats[name] for name, count in counts.items()}
+                    strangers = (
+                        strangers + stats["strangers"]
+                        if strangers is not None and "strangers" in stats
+                        else None
+                    )
+            cost = await self._backend.health()
+        return {"backend": self.backend_name, "backend_reason": self._reason, **counts,
+                "client_packets": strangers, **cost}  # fmt: skip
+
+    async def close(self) -> None:
+        """Stop probing and take all rules away."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        self._socket.close()
+        if self._backend is not None:
+            with contextlib.suppress(Refused):
+                await self._backend.close()
+
+
+def _rounded(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms, 4)
+
+
+async def _loopback_us(probes: int, interval_s: float) -> float:
+    """One-way time of a datagram to the calibration address, in us: the lower quartile, for what else
+    runs on the machine only adds."""
+    times_us = []
+    with probe.stamped_socket(CALIBRATION_ADDRESS, 0) as sock:
+        try:
+            for number in range(probes):
+                sent_ns = time.time_ns()
+                sock.sendto(number.to_bytes(4, "big"), sock.getsockname())
+                async with asyncio.timeout(1.0):
+                    stamp_ns = await _arrival_ns(sock)
+                times_us.append((stamp_ns - sent_ns) / 1000)
+                await asyncio.sleep(interval_s)
+        except (TimeoutError, OSError) as error:
+            raise Refused("a delayed packet did not come back on the loopback") from error
+    return statistics.quantiles(times_us)[0]
+
+
+async def _arrival_ns(sock: socket.socket) -> int:
+    while (datagram := probe.receive(sock)) is None:
+        readable = asyncio.Event()
+        asyncio.get_running_loop().add_reader(sock.fileno(), readable.set)
+        try:
+            await readable.wait()
+        finally:
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+    return datagram[1]

@@ -1,0 +1,125 @@
+"""Command lines of the kernel's own delay (prio + u32 + netem), and what its refusals mean.
+
+Law: pure functions. Delayed packets take an extra band, so that no packet falls into it by its type
+of service; a filter by the peer's address is the only way in. A rate far above any link keeps packets
+in order when the delay falls: netem sorts by due time, and only with a rate does a later packet queue
+behind an earlier one (sch_netem.c, netem_enqueue).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+BANDS = 16
+FIRST_BAND = 4
+"""Bands 1..3 are the ordinary ones of prio."""
+PEERS = BANDS - FIRST_BAND + 1
+PRIORITY_MAP = "1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
+"""The kernel's default: packets that no filter takes keep their ordinary bands."""
+ORDER_KEEPING_RATE = "100gbit"
+ROOT = "1:"
+PACKETS_PER_S = 20_000
+"""For the size of the queue: with too small a limit a delay becomes a bandwidth cap with silent drops."""
+SMALLEST_LIMIT = 1000
+
+Argv = list[str]
+
+NO_NETEM = "no netem"
+NO_PERMISSION = "no permission"
+NO_DEVICE = "no device"
+LEFTOVER = "leftover"
+CLEAN = "already clean"
+OTHER = "other"
+
+_REFUSALS = (
+    ("Specified qdisc kind is unknown", NO_NETEM),
+    ("Specified qdisc not found", NO_NETEM),
+    ("Specified filter kind", NO_NETEM),
+    ("TC classifier not found", NO_NETEM),
+    ("Cannot find device", NO_DEVICE),
+    ("Operation not permitted", NO_PERMISSION),
+    ("Cannot delete qdisc with handle of zero", CLEAN),
+    ("File exists", LEFTOVER),
+    ("Operation not supported", NO_NETEM),
+    ("RTNETLINK answers: No such file or directory", NO_NETEM),
+)
+
+
+def diagnosis(stderr: str) -> str:
+    """What a refusal of `tc` means: one of the words above."""
+    return next((meaning for text, meaning in _REFUSALS if text in stderr), OTHER)
+
+
+def packet_limit(delay_us: int) -> int:
+    """Packets that a delay's queue must hold: twice what comes within the delay."""
+    return max(SMALLEST_LIMIT, 2 * PACKETS_PER_S * delay_us // 1_000_000)
+
+
+def band(slot: int) -> str:
+    """The class of a peer's band; slots count from 0."""
+    if not 0 <= slot < PEERS:
+        raise ValueError(f"netem has room for {PEERS} peers")
+    return f"1:{FIRST_BAND + slot:x}"
+
+
+def handle(slot: int) -> str:
+    """The handle of a peer's netem."""
+    return f"{0x40 + slot:x}:"
+
+
+def root_argv(device: str) -> Argv:
+    """Put the bands in place; over leftovers as well."""
+    return ["tc", "qdisc", "replace", "dev", device, "root", "handle", ROOT, "prio", "bands", str(BANDS),
+            "priomap", *PRIORITY_MAP.split()]  # fmt: skip
+
+
+def delay_argv(device: str, slot: int, delay_us: int) -> Argv:
+    """Install or change a peer's delay."""
+    return ["tc", "qdisc", "replace", "dev", device, "parent", band(slot), "handle", handle(slot),
+            "netem", "limit", str(packet_limit(delay_us)), "delay", f"{delay_us}us",
+            "rate", ORDER_KEEPING_RATE]  # fmt: skip
+
+
+def filter_argv(device: str, slot: int, address: str) -> Argv:
+    """Send what goes to the peer's address, and nothing else, into its band."""
+    return ["tc", "filter", "add", "dev", device, "parent", ROOT, "protocol", "ip", "prio", str(10 + slot),
+            "u32", "match", "ip", "dst", f"{address}/32", "flowid", band(slot)]  # fmt: skip
+
+
+def unfilter_argv(device: str, slot: int) -> Argv:
+    """Let the peer's packets go undelayed."""
+    return ["tc", "filter", "del", "dev", device, "parent", ROOT, "protocol", "ip", "prio", str(10 + slot)]
+
+
+def remove_argv(device: str, slot: int) -> Argv:
+    """Take a peer's netem away; it must be empty, for its packets would be dropped."""
+    return ["tc", "qdisc", "del", "dev", device, "parent", band(slot), "handle", handle(slot)]
+
+
+def clear_argv(device: str) -> Argv:
+    """Take everything away; packets then held are dropped."""
+    return ["tc", "qdisc", "del", "dev", device, "root"]
+
+
+def stats_argv(device: str) -> Argv:
+    """Ask for the counters."""
+    return ["tc", "-s", "-j", "qdisc", "show", "dev", device]
+
+
+def stats(text: str) -> dict[int, dict[str, int]]:
+    """Packets, dropped and held by slot, from the answer to `stats_argv`."""
+    found: dict[int, dict[str, int]] = {}
+    rows: list[dict[str, Any]] = json.loads(text or "[]")
+    for row in rows:
+        if row.get("kind") == "netem" and row.get("handle", "").endswith(":"):
+            slot = int(row["handle"][:-1], 16) - 0x40
+            found[slot] = {"packets": row.get("packets", 0), "dropped": row.get("drops", 0),
+                           "held": row.get("qlen", 0)}  # fmt: skip
+    return found
+
+
+def is_ours(text: str) -> bool:
+    """Whether the answer to `stats_argv` shows bands that an agent before us left."""
+    rows: list[dict[str, Any]] = json.loads(text or "[]")
+    return any(row.get("kind") == "prio" and row.get("handle") == ROOT for row in rows)

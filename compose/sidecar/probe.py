@@ -1,0 +1,215 @@
+"""The UDP probe: its wire format, and the window of round trips since the last change of a link.
+
+Law: an answer counts for the link as it is now, or not at all: it must belong to a probe that was sent
+after the last change here, and must carry the number of the last change there. Round trips are network
+time: from our send to the kernel's receive stamp, less the time the echo spent in the peer's agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import statistics
+import struct
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+PORT = 47017
+"""UDP, on the node's own address; not published."""
+_PROBE = struct.Struct("!4sBxxxIQq")
+_ECHO = struct.Struct("!4sBxxxIQqqQI")
+_MAGIC = b"RXP1"
+_ASKS, _ANSWERS = 0, 1
+_SO_TIMESTAMPNS = 35
+WINDOW = 5
+"""Answered probes that the measured figure is the median of."""
+KEPT_S = 15.0
+"""How long an unanswered probe is remembered: a late answer takes it off the lost ones."""
+BARE_SAMPLES = 10
+IDLE_INTERVAL_S, SETTLING_INTERVAL_S = 0.5, 0.1
+
+
+@dataclass(frozen=True)
+class Echo:
+    """A peer's answer."""
+
+    number: int
+    address: str
+    rtt_ms: float
+    peer_generation: int
+    """Which change of the peer's rules towards us was the last when it answered."""
+    peer_delay_ms: float
+    """What the peer's agent holds packets to us for."""
+
+
+def stamped_socket(address: str, port: int) -> socket.socket:
+    """A UDP socket whose datagrams carry the kernel's receive stamp."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    sock.bind((address, port))
+    sock.setblocking(False)
+    return sock
+
+
+def receive(sock: socket.socket) -> tuple[bytes, int, tuple[str, int]] | None:
+    """A datagram, its receive stamp (ns since 1970) and its sender; None when none waits."""
+    try:
+        text, control, _, sender = sock.recvmsg(256, 128)
+    except OSError:
+        return None
+    stamp_ns = time.time_ns()
+    for level, kind, stamp in control:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(stamp) == 16:
+            seconds, nanoseconds = struct.unpack("qq", stamp)
+            stamp_ns = seconds * 1_000_000_000 + nanoseconds
+    return text, stamp_ns, sender
+
+
+class Socket:
+    """The one UDP socket that probes and answers probes."""
+
+    def __init__(self, port: int = PORT) -> None:
+        self._sock = stamped_socket("0.0.0.0", port)  # noqa: S104 - a container's own network
+        self._port = port
+        self._instance = int.from_bytes(os.urandom(8), "big")
+
+    def fileno(self) -> int:
+        """For the event loop."""
+        return self._sock.fileno()
+
+    def ask(self, number: int, address: str) -> None:
+        """Send a probe; one that cannot be sent is a lost one."""
+        with contextlib.suppress(OSError):
+            self._sock.sendto(
+                _PROBE.pack(_MAGIC, _ASKS, number, self._instance, time.time_ns()), (address, self._port)
+            )
+
+    def receive(self) -> tuple[bytes, int, tuple[str, int]] | None:
+        """A datagram, its receive stamp (ns since 1970) and its sender; None when none waits."""
+        return receive(self._sock)
+
+    def answer(
+        self, text: bytes, stamp_ns: int, sender: tuple[str, int], *, generation: int, delay_ms: float
+    ) -> None:
+        """Echo a probe."""
+        _, _, number, instance, sent_ns = _PROBE.unpack(text)
+        spent_ns = max(0, time.time_ns() - stamp_ns)
+        echo = _ECHO.pack(
+            _MAGIC, _ANSWERS, number, instance, sent_ns, spent_ns, generation, round(delay_ms * 1000)
+        )
+        with contextlib.suppress(OSError):
+            self._sock.sendto(echo, sender)
+
+    def echo(self, text: bytes, stamp_ns: int, sender: tuple[str, int]) -> Echo | None:
+        """Read an answer; None when it is none to a probe of ours."""
+        _, _, number, instance, sent_ns, spent_ns, generation, delay_us = _ECHO.unpack(text)
+        if instance != self._instance:
+            return None
+        return Echo(number, sender[0], (stamp_ns - sent_ns - spent_ns) / 1e6, generation, delay_us / 1000)
+
+    @staticmethod
+    def is_probe(text: bytes) -> bool:
+        """Whether a datagram asks."""
+        return len(text) == _PROBE.size and text[:5] == _MAGIC + bytes([_ASKS])
+
+    @staticmethod
+    def is_echo(text: bytes) -> bool:
+        """Whether a datagram answers."""
+        return len(text) == _ECHO.size and text[:5] == _MAGIC + bytes([_ANSWERS])
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._sock.close()
+
+
+@dataclass
+class Window:
+    """The probes of one link since its last change; times are seconds on the monotonic clock."""
+
+    base_ms: float | None = None
+    """Round trip of the path without delays; None until known."""
+    peer_generation: int = 0
+    peer_delay_ms: float = 0.0
+    answered: int = 0
+    lost: int = 0
+    settling_until_s: float = 0.0
+    _number: int = 0
+    _pending: dict[int, tuple[float, bool]] = field(default_factory=dict)
+    """Unanswered probes by number: when sent, and whether counted as lost."""
+    _recent_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _bare_ms: deque[float] = field(default_factory=lambda: deque(maxlen=BARE_SAMPLES))
+
+    def expected_ms(self, own_delay_ms: float) -> float:
+        """The round trip that the rules of both sides should give."""
+        return (self.base_ms or 0.0) + own_delay_ms + self.peer_delay_ms
+
+    def deadline_s(self, own_delay_ms: float) -> float:
+        """The age at which an unanswered probe counts as lost."""
+        return 1.0 + 2 * self.expected_ms(own_delay_ms) / 1000
+
+    def restart(self, now_s: float, own_delay_ms: float) -> None:
+        """A rule changed: forget what was measured; probes under way no longer count."""
+        self._pending.clear()
+        self._recent_ms.clear()
+        self.answered = self.lost = 0
+        self.settling_until_s = now_s + 2.0 + self.deadline_s(own_delay_ms)
+
+    def send(self, now_s: float) -> int:
+        """A probe goes out now: its number."""
+        self._number = (self._number + 1) & 0xFFFFFFFF
+        self._pending[self._number] = (now_s, False)
+        return self._number
+
+    def count_lost(self, now_s: float, own_delay_ms: float) -> None:
+        """Count the probes that are overdue, once each; a rise of the peer's that we know nothing of
+        yet makes some of them late, not lost: their answers take them off again."""
+        deadline_s = self.deadline_s(own_delay_ms)
+        for number, (sent_s, counted) in list(self._pending.items()):
+            age_s = now_s - sent_s
+            if age_s > deadline_s and not counted:
+                self.lost += 1
+                self._pending[number] = (sent_s, True)
+            if age_s > max(KEPT_S, deadline_s):
+                del self._pending[number]
+
+    def take(self, echo: Echo, now_s: float, own_delay_ms: float) -> bool:
+        """Take an answer in; False when it does not count for the link as it is now."""
+        if echo.peer_generation > self.peer_generation:
+            changed = self.peer_generation != 0
+            self.peer_generation, self.peer_delay_ms = echo.peer_generation, echo.peer_delay_ms
+            if changed:
+                probe = self._pending.get(echo.number)
+                self.restart(now_s, own_delay_ms)
+                if probe is not None:
+                    self._pending[echo.number] = (probe[0], False)
+        elif echo.peer_generation < self.peer_generation:
+            return False
+        sent = self._pending.pop(echo.number, None)
+        if sent is None:
+            return False
+        self.lost -= sent[1]
+        self.answered += 1
+        self._recent_ms.append(echo.rtt_ms)
+        self._learn_base(echo.rtt_ms, own_delay_ms)
+        return True
+
+    def _learn_base(self, rtt_ms: float, own_delay_ms: float) -> None:
+        delays_ms = own_delay_ms + self.peer_delay_ms
+        if delays_ms == 0:
+            self._bare_ms.append(rtt_ms)
+            self.base_ms = statistics.median(self._bare_ms)
+        elif self.base_ms is None and len(self._recent_ms) == WINDOW:
+            # Delays were in force before the first probe: the rest is the best that can be known.
+            self.base_ms = max(0.0, statistics.median(self._recent_ms) - delays_ms)
+
+    def measured_ms(self) -> float | None:
+        """The median of the last answered probes; None when none answered."""
+        return statistics.median(self._recent_ms) if self._recent_ms else None
+
+    def interval_s(self, now_s: float) -> float:
+        """How long to wait until the next probe."""
+        settled = self.answered >= WINDOW or now_s >= self.settling_until_s
+        return IDLE_INTERVAL_S if settled else SETTLING_INTERVAL_S

@@ -1,0 +1,227 @@
+"""The agent's server: JSON lines on a Unix socket, many bridges at once, one driver's lease.
+
+A request is `{"id": 7, "op": "link", ...}`; its answer `{"id": 7, "ok": {...}}` or
+`{"id": 7, "error": {"code", "message"}}`; an event `{"event": "document", ...}` answers nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from document import DocumentFile
+from links import Links
+from tool import Refused
+
+PROTOCOL_VERSION = 1
+SOCKET_PATH = Path("/run/replexplorer/agent.sock")
+STATE_PATH = Path("/run/replexplorer/links.json")
+TOOLS_PATH = Path("/var/lib/replexplorer/tools")
+VOLUMES = ("/var/lib/replexplorer/data", "/var/lib/replexplorer/tools")
+LONGEST_LINE_BYTES = 4 << 20
+
+Fields = dict[str, Any]
+
+
+class Rejected(Exception):
+    """A request that cannot be answered: a stable code and the reason in words."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Bridge:
+    """One connection."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self.greeted = False
+
+    def tell(self, message: Fields) -> None:
+        """Write a line; one that nobody reads any more is lost."""
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps(message).encode() + b"\n")
+
+    def close(self) -> None:
+        """End the connection."""
+        self._writer.close()
+
+
+class Server:
+    """What the agent of one node answers."""
+
+    def __init__(self, node: str, links: Links, document: DocumentFile) -> None:
+        self._node = node
+        self._links = links
+        self._document = document
+        self._bridges: set[Bridge] = set()
+        self._driver: tuple[Bridge, Fields] | None = None
+        self._writing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started_s = time.monotonic()
+        self._ops: dict[str, Callable[[Bridge, Fields], Awaitable[Fields]]] = {
+            "hello": self._hello, "link": self._link, "set_delay": self._set_delay, "watch": self._watch,
+            "document": self._read_document, "write_document": self._write_document,
+            "take_lease": self._take_lease, "lease": self._lease, "release_lease": self._release_lease,
+            "health": self._health,
+        }  # fmt: skip
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one bridge until it ends; its lease ends with it. Requests overlap, answers carry ids."""
+        bridge = Bridge(writer)
+        self._bridges.add(bridge)
+        try:
+            while line := await reader.readline():
+                task = asyncio.create_task(self._answer(bridge, line))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        except (ConnectionError, ValueError):
+            pass  # the bridge broke, or sent a line beyond all bounds: either way it is done
+        finally:
+            self._bridges.discard(bridge)
+            self._drop_lease(bridge)
+            bridge.close()
+
+    async def _answer(self, bridge: Bridge, line: bytes) -> None:
+        number = None
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise Rejected("request", "a request is a JSON object")
+            number = request.get("id")
+            op = request.get("op")
+            if op not in self._ops:
+                raise Rejected("request", f"unknown op {op!r}")
+            if op != "hello" and not bridge.greeted:
+                raise Rejected("version", "say hello first")
+            answer = {"id": number, "ok": await self._ops[op](bridge, request)}
+        except Rejected as rejected:
+            answer = {"id": number, "error": {"code": rejected.code, "message": str(rejected)}}
+        except Refused as refused:
+            answer = {"id": number, "error": {"code": "refused", "message": str(refused)}}
+        except (ValueError, KeyError, TypeError) as error:
+            answer = {"id": number, "error": {"code": "request", "message": f"malformed request: {error!r}"}}
+        except OSError as error:
+            answer = {"id": number, "error": {"code": "system", "message": error.strerror or str(error)}}
+        bridge.tell(answer)
+
+    def _push(self, event: Fields) -> None:
+        for bridge in self._bridges:
+            if bridge.greeted:
+                bridge.tell(event)
+
+    async def _hello(self, bridge: Bridge, request: Fields) -> Fields:
+        if request["version"] != PROTOCOL_VERSION:
+            raise Rejected(
+                "version",
+                f"the agent speaks version {PROTOCOL_VERSION}, the app version {request['version']}",
+            )
+        bridge.greeted = True
+        return {"version": PROTOCOL_VERSION, "node": self._node}
+
+    async def _link(self, _bridge: Bridge, request: Fields) -> Fields:
+        return await self._links.state(str(request["peer"]))
+
+    async def _set_delay(self, _bridge: Bridge, request: Fields) -> Fields:
+        delay_ms = float(request["delay_ms"])
+        if not 0 <= delay_ms <= 60_000:
+            raise Rejected("request", "delay_ms must be within 0..60000")
+        return await self._links.set_delay(str(request["peer"]), str(request["address"]), delay_ms)
+
+    async def _watch(self, _bridge: Bridge, request: Fields) -> Fields:
+        return await self._links.watch(str(request["peer"]), str(request["address"]))
+
+    def _keep_document(self) -> DocumentFile:
+        if self._node != "primary":
+            raise Rejected("node", "the primary's agent keeps the document and the lease")
+        return self._document
+
+    async def _read_document(self, _bridge: Bridge, _request: Fields) -> Fields:
+        async with self._writing:
+            version, content = await asyncio.to_thread(self._keep_document().read)
+        return {"version": version, "content": content}
+
+    async def _write_document(self, _bridge: Bridge, request: Fields) -> Fields:
+        expect_version, content = request["expect_version"], request["content"]
+        if not isinstance(expect_version, int) or not isinstance(content, dict):
+            raise Rejected("request", "expect_version is a number, content an object")
+        async with self._writing:
+            written = await asyncio.to_thread(self._keep_document().write, expect_version, content)
+        if written is None:
+            return {"document": None}
+        self._push({"event": "document", "version": written[0]})
+        return {"document": {"version": written[0], "content": written[1]}}
+
+    async def _take_lease(self, bridge: Bridge, request: Fields) -> Fields:
+        self._keep_document()
+        wish = {"holder": str(request["holder"]), "pid": int(request["pid"]), "host": str(request["host"])}
+        if self._driver is not None and self._driver[0] is not bridge:
+            return {"lease": self._driver[1], "ours": False}
+        changed = self._driver is None or self._driver[1] != wish
+        self._driver = (bridge, wish)
+        if changed:
+            self._push({"event": "lease", "lease": wish})
+        return {"lease": wish, "ours": True}
+
+    async def _lease(self, bridge: Bridge, _request: Fields) -> Fields:
+        self._keep_document()
+        if self._driver is None:
+            return {"lease": None, "ours": False}
+        return {"lease": self._driver[1], "ours": self._driver[0] is bridge}
+
+    async def _release_lease(self, bridge: Bridge, _request: Fields) -> Fields:
+        self._drop_lease(bridge)
+        return {"lease": None if self._driver is None else self._driver[1], "ours": False}
+
+    def _drop_lease(self, bridge: Bridge) -> None:
+        if self._driver is not None and self._driver[0] is bridge:
+            self._driver = None
+            self._push({"event": "lease", "lease": None})
+
+    async def _health(self, _bridge: Bridge, _request: Fields) -> Fields:
+        volumes = {}
+        for path in VOLUMES:
+            with contextlib.suppress(OSError):
+                disk = os.statvfs(path)
+                total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+                volumes[Path(path).name] = {"total_bytes": total, "free_bytes": free}
+        return {
+            "node": self._node,
+            "uptime_s": time.monotonic() - self._started_s,
+            "cpu_s": time.process_time(),
+            "bridges": len(self._bridges),
+            "volumes": volumes,
+            **await self._links.health(),
+        }
+
+
+async def _until_told(links: Links, server: Server) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    links.start()
+    listener = await asyncio.start_unix_server(server.serve, SOCKET_PATH, limit=LONGEST_LINE_BYTES)
+    await stop.wait()
+    listener.close()
+    await links.close()
+
+
+def run(node: str) -> None:
+    """Serve until SIGTERM; then take the rules away."""
+    SOCKET_PATH.parent.mkdir(parents=True, exist_ok=True)
+    SOCKET_PATH.unlink(missing_ok=True)
+    os.umask(0o077)
+    asyncio.run(_main(node))
+
+
+async def _main(node: str) -> None:
+    links = Links(STATE_PATH)
+    await _until_told(links, Server(node, links, DocumentFile(TOOLS_PATH / "requested.json")))

@@ -1,0 +1,271 @@
+"""The agent in a node's sidecar, over one bridge: requests with ids, answers in any order.
+
+Law: a bridge whose stream is in doubt is dropped, never reused; a call that is cancelled leaves the
+bridge as good as it was, because its line is written whole and its late answer belongs to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from replexplorer.config import agent_protocol as protocol
+from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.ports import Bridge, Document, Lease, LinkState
+
+OPEN_DEADLINE_S = 10.0
+"""For the exec and the greeting."""
+CALL_DEADLINE_S = 5.0
+REPAIR = "`replexplorer up` repairs the stack"
+
+OpenBridge = Callable[[str], Awaitable[Bridge]]
+"""`Stack.open_bridge`."""
+EventCallback = Callable[[str], None]
+"""Called with `document` or `lease` when another app changed it."""
+Told = TypeVar("Told", bound=BaseModel)
+
+
+class _BridgeLost(Exception):
+    """The stream ended or cannot be trusted; in words."""
+
+
+class _Connection:
+    """One bridge and the calls under way on it."""
+
+    def __init__(self, bridge: Bridge, on_event: EventCallback | None) -> None:
+        self._bridge = bridge
+        self._on_event = on_event
+        self._waiting: dict[int, asyncio.Future[protocol.Answer]] = {}
+        self._number = 0
+        self._writes: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+        self.lost: str | None = None
+        """Why it is of no use any more; None while it is."""
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        reason = "its agent went away"
+        try:
+            async for line in self._bridge.lines():
+                self._take(line)
+        except (ValidationError, _BridgeLost) as error:
+            reason = (
+                str(error) if isinstance(error, _BridgeLost) else "its agent sent something else than answers"
+            )
+        except ReplexplorerError as error:
+            reason = error.message
+        finally:
+            self._lose(reason)
+
+    def _take(self, line: str) -> None:
+        answer = protocol.Answer.model_validate_json(line)
+        if answer.id is not None:
+            future = self._waiting.pop(answer.id, None)
+            if future is not None and not future.done():
+                future.set_result(answer)
+        elif answer.error is not None:
+            raise _BridgeLost(answer.error.message)
+        elif answer.event is not None and self._on_event is not None:
+            self._on_event(answer.event)
+
+    def _lose(self, reason: str) -> None:
+        self.lost = self.lost or reason
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(_BridgeLost(self.lost))
+        self._waiting.clear()
+
+    async def _write(self, line: str) -> None:
+        async with self._turn:
+            try:
+                await self._bridge.send(line)
+            except ReplexplorerError as error:
+                self._lose(error.message)
+
+    async def ask(self, request: BaseModel, deadline_s: float) -> protocol.Answer:
+        """One request and its answer; raise _BridgeLost, TimeoutError."""
+        if self.lost is not None:
+            raise _BridgeLost(self.lost)
+        self._number += 1
+        number = self._number
+        future: asyncio.Future[protocol.Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        line = protocol.REQUEST.dump_json(protocol.REQUEST.validate_python(request)).decode()
+        write = asyncio.create_task(self._write(f'{{"id":{number},{line[1:]}'))
+        self._writes.add(write)
+        write.add_done_callback(self._writes.discard)
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    async def close(self) -> None:
+        """End the bridge and all that waits for it."""
+        self._lose("the bridge was closed")
+        tasks = [self._reader, *self._writes]
+        for task in tasks:
+            task.cancel()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            await self._bridge.close()
+
+
+class BridgedAgent:
+    """`ports.Agent` over a bridge that is opened when first needed, and again when it was lost."""
+
+    def __init__(self, node: str, open_bridge: OpenBridge, *, on_event: EventCallback | None = None) -> None:
+        self.node = node
+        self._open_bridge = open_bridge
+        self._on_event = on_event
+        self._connection: _Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def _connect(self) -> _Connection:
+        """The bridge in use, or a new one that has been greeted; raise ReplexplorerError."""
+        async with self._opening:
+            if self._connection is not None and self._connection.lost is None:
+                return self._connection
+            stale, self._connection = self._connection, None
+            if stale is not None:
+                await stale.close()
+            try:
+                async with asyncio.timeout(OPEN_DEADLINE_S):
+                    connection = _Connection(await self._open_bridge(self.node), self._on_event)
+                    try:
+                        answer = await connection.ask(protocol.Hello(), OPEN_DEADLINE_S)
+                        welcome = self._read(answer, protocol.Welcome)
+                        if welcome.node != self.node:
+                            raise StackUnavailable(
+                                f"the sidecar of {self.node} says it is {welcome.node}'s", REPAIR
+                            )
+                    except BaseException:
+                        await connection.close()
+                        raise
+            except TimeoutError:
+                raise StackUnavailable(f"the agent of {self.node} does not answer", REPAIR) from None
+            except _BridgeLost as lost:
+                raise StackUnavailable(f"no agent on {self.node}, {lost}", REPAIR) from None
+            self._connection = connection
+            return connection
+
+    def _read(self, answer: protocol.Answer, shape: type[Told]) -> Told:
+        """The answer's content; raise ReplexplorerError when it is an error."""
+        if answer.error is not None:
+            raise self._failure(answer.error)
+        try:
+            return shape.model_validate(answer.ok)
+        except ValidationError:
+            raise StackUnavailable(
+                f"the agent of {self.node} answers in a shape that this version does not know",
+                "`replexplorer down`, then `up`, takes the stack to this version",
+            ) from None
+
+    def _failure(self, failure: protocol.Failure) -> ReplexplorerError:
+        if failure.code == "version":
+            return StackUnavailable(
+                f"the sidecar of {self.node} is of another version, {failure.message}",
+                "`replexplorer down`, then `up`, takes the stack to this version",
+            )
+        if failure.code == "refused":
+            return MissingPiece(
+                f"the link of {self.node} cannot be changed, {failure.message}",
+                "`replexplorer doctor` tells more",
+            )
+        if failure.code == "request":
+            return UsageError(f"the agent of {self.node} refused, {failure.message}")
+        return StackUnavailable(f"the agent of {self.node} failed, {failure.message}", REPAIR)
+
+    async def _call(
+        self,
+        request: BaseModel,
+        shape: type[Told],
+        *,
+        repeatable: bool = True,
+        deadline_s: float = CALL_DEADLINE_S,
+    ) -> Told:
+        """Ask; when the bridge turns out to be lost, ask once more on a new one if that is harmless."""
+        for attempt in (1, 2):
+            connection = await self._connect()
+            try:
+                return self._read(await connection.ask(request, deadline_s), shape)
+            except TimeoutError:
+                connection.lost = "an answer did not come in time"
+                raise StackUnavailable(
+                    f"the agent of {self.node} did not answer within {deadline_s:g} s", REPAIR
+                ) from None
+            except _BridgeLost as lost:
+                if attempt == 2 or not repeatable:
+                    raise StackUnavailable(f"the bridge to {self.node} was lost, {lost}", REPAIR) from None
+        raise AssertionError("unreachable")
+
+    async def link(self, peer: str) -> LinkState:
+        """The state of the link to a peer."""
+        return _link_state(await self._call(protocol.AskLink(peer=peer), protocol.Link))
+
+    async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
+        """Delay egress to the peer one way; returns when it is in force."""
+        request = protocol.SetDelay(peer=peer, address=address, delay_ms=delay_ms)
+        return _link_state(
+            await self._call(request, protocol.Link, deadline_s=CALL_DEADLINE_S + delay_ms / 1000)
+        )
+
+    async def watch(self, peer: str, address: str) -> LinkState:
+        """Probe the peer from now on."""
+        return _link_state(await self._call(protocol.Watch(peer=peer, address=address), protocol.Link))
+
+    async def document(self) -> Document:
+        """The requested document."""
+        told = await self._call(protocol.AskDocument(), protocol.Document)
+        return Document(told.version, told.content)
+
+    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """Compare and set. A bridge lost midway is an error: whether it was written, `document` tells."""
+        request = protocol.WriteDocument(expect_version=expect_version, content=dict(content))
+        written = (await self._call(request, protocol.Written, repeatable=False)).document
+        return None if written is None else Document(written.version, written.content)
+
+    async def take_lease(self, holder: str, *, beside: bool = False) -> Lease | None:
+        """Take the lease; the holder when another has it. `beside` does not take it away: the caller
+        that drives beside gets None, and the lease stays where it is."""
+        request = protocol.TakeLease(holder=holder, pid=os.getpid(), host=socket.gethostname())
+        told = await self._call(request, protocol.LeaseState)
+        return None if told.ours or beside else _lease(told)
+
+    async def lease(self) -> Lease | None:
+        """Who drives now."""
+        return _lease(await self._call(protocol.AskLease(), protocol.LeaseState))
+
+    async def release_lease(self) -> None:
+        """Give it back; nothing when it is not ours, or went with a lost bridge."""
+        connection = self._connection
+        if connection is None or connection.lost is not None:
+            return
+        with contextlib.suppress(_BridgeLost, TimeoutError):
+            await connection.ask(protocol.ReleaseLease(), CALL_DEADLINE_S)
+
+    async def health(self) -> Mapping[str, Any]:
+        """What `agent_protocol.Health` tells."""
+        return (await self._call(protocol.AskHealth(), protocol.Health)).model_dump()
+
+    async def close(self) -> None:
+        """End the bridge; the lease goes with it. A later call opens a new one."""
+        async with self._opening:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await connection.close()
+
+
+def _lease(told: protocol.LeaseState) -> Lease | None:
+    return None if told.lease is None else Lease(told.lease.holder, told.lease.pid, told.lease.host)
+
+
+def _link_state(told: protocol.Link) -> LinkState:
+    return LinkState(**told.model_dump())

@@ -1,0 +1,224 @@
+"""The protocol between the app and the agent in a sidecar: JSON lines, one model a shape.
+
+A request carries an id and an op; the answer carries the id and either `ok` or `error`. A line without
+an id is an event, or an error of the bridge itself. Requests are strict: the app sends nothing that is
+not here. Answers ignore fields they do not know, so that an agent may tell more.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, TypeAdapter
+
+PROTOCOL_VERSION = 1
+"""Both sides must speak the same; `hello` says which."""
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Hello(_Asked):
+    """The first request of every bridge."""
+
+    op: Literal["hello"] = "hello"
+    version: int = PROTOCOL_VERSION
+    """The version that the app speaks."""
+
+
+class AskLink(_Asked):
+    """The state of the link to a peer; answered by `Link`."""
+
+    op: Literal["link"] = "link"
+    peer: str
+    """Node name."""
+
+
+class SetDelay(_Asked):
+    """Delay egress to a peer, 0 removes the rule; answered by `Link` when in force."""
+
+    op: Literal["set_delay"] = "set_delay"
+    peer: str
+    address: str
+    """The peer's IPv4 address."""
+    delay_ms: NonNegativeFloat
+    """One way."""
+
+
+class Watch(_Asked):
+    """Probe a peer from now on; answered by `Link`."""
+
+    op: Literal["watch"] = "watch"
+    peer: str
+    address: str
+    """The peer's IPv4 address."""
+
+
+class AskDocument(_Asked):
+    """The requested document; answered by `Document`."""
+
+    op: Literal["document"] = "document"
+
+
+class WriteDocument(_Asked):
+    """Compare and set; answered by `Written`."""
+
+    op: Literal["write_document"] = "write_document"
+    expect_version: NonNegativeInt
+    content: dict[str, Any]
+
+
+class TakeLease(_Asked):
+    """Become the driver of the load; answered by `LeaseState`. The lease ends with the bridge."""
+
+    op: Literal["take_lease"] = "take_lease"
+    holder: str
+    pid: int
+    host: str
+
+
+class AskLease(_Asked):
+    """Who drives; answered by `LeaseState`."""
+
+    op: Literal["lease"] = "lease"
+
+
+class ReleaseLease(_Asked):
+    """Give the lease back, when it is ours; answered by `LeaseState`."""
+
+    op: Literal["release_lease"] = "release_lease"
+
+
+class AskHealth(_Asked):
+    """What the agent costs and counts; answered by `Health`."""
+
+    op: Literal["health"] = "health"
+
+
+Request = Annotated[
+    Hello
+    | AskLink
+    | SetDelay
+    | Watch
+    | AskDocument
+    | WriteDocument
+    | TakeLease
+    | AskLease
+    | ReleaseLease
+    | AskHealth,
+    Field(discriminator="op"),
+]
+"""Everything that an app may ask."""
+
+REQUEST: TypeAdapter[Request] = TypeAdapter(Request)
+
+
+class _Told(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Welcome(_Told):
+    """The answer to `Hello`."""
+
+    version: int
+    node: str
+    """Which node's agent this is."""
+
+
+class Link(_Told):
+    """One agent's side of a link; fields as in `ports.LinkState`."""
+
+    peer: str
+    backend: str | None
+    backend_reason: str
+    delay_ms: float
+    base_ms: float | None
+    overhead_ms: float
+    measured_ms: float | None
+    probes: int
+    lost: int
+    dropped: int
+
+
+class Document(_Told):
+    """The requested document."""
+
+    version: NonNegativeInt
+    content: dict[str, Any]
+
+
+class Written(_Told):
+    """The document as written; null when somebody else wrote meanwhile."""
+
+    document: Document | None
+
+
+class LeaseHolder(_Told):
+    """Who holds the lease."""
+
+    holder: str
+    pid: int
+    host: str
+
+
+class LeaseState(_Told):
+    """The lease now."""
+
+    lease: LeaseHolder | None
+    ours: bool
+    """It belongs to the bridge that asked."""
+
+
+class Volume(_Told):
+    """Room on one volume's disk."""
+
+    total_bytes: int
+    free_bytes: int
+    """For an ordinary user."""
+
+
+class Health(_Told):
+    """The agent's cost and counts since it started."""
+
+    node: str
+    uptime_s: float
+    cpu_s: float
+    """Of the agent."""
+    bridges: int
+    backend: str | None
+    backend_reason: str
+    packets: int
+    """That took a delay's rule."""
+    held: int
+    dropped: int
+    client_packets: int | None
+    """Under a rule though not to its peer: 0 is the proof that clients are untouched. None: not counted."""
+    queue_cpu_s: float | None = None
+    """Of the process that holds packets; None with netem."""
+    timer_late_us: float | None = None
+    queue_restarts: int = 0
+    volumes: dict[str, Volume]
+    """By mount: `data`, `tools`."""
+
+
+class Failure(_Told):
+    """Why a request was not done."""
+
+    code: str
+    """`version`, `request`, `refused` (kernel or tool), `node`, `system`, `absent` (no agent)."""
+    message: str
+
+
+class Answer(_Told):
+    """A line from the agent: an answer when it has an id, else an event or the bridge's own error."""
+
+    id: int | None = None
+    ok: dict[str, Any] | None = None
+    error: Failure | None = None
+    event: str | None = None
+    """`document` or `lease`: it changed."""
+    version: int | None = None
+    """Of the document, with its event."""
+    lease: LeaseHolder | None = None
+    """With its event; null when nobody drives."""

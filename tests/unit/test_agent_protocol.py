@@ -1,0 +1,55 @@
+"""The protocol's shapes, and that the agent's own code speaks them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from replexplorer.config import agent_protocol as protocol
+from tests.sidecar import load
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"op": "hello", "version": 1},
+        {"op": "set_delay", "peer": "replica", "address": "172.18.0.3", "delay_ms": 42.5},
+        {"op": "watch", "peer": "replica", "address": "172.18.0.3"},
+        {"op": "write_document", "expect_version": 3, "content": {"rtt@replica": 85}},
+        {"op": "take_lease", "holder": "tui", "pid": 7, "host": "box"},
+        {"op": "health"},
+    ],
+)
+def test_a_request_survives_its_line(line: dict[str, object]) -> None:
+    request = protocol.REQUEST.validate_json(json.dumps(line))
+    assert json.loads(protocol.REQUEST.dump_json(request)) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"op": "reboot"},
+        {"op": "set_delay", "peer": "replica", "address": "172.18.0.3", "delay_ms": -1},
+        {"op": "set_delay", "peer": "replica", "delay_ms": 1},
+        {"op": "link", "peer": "replica", "jitter_ms": 3},
+        {"op": "write_document", "expect_version": -1, "content": {}},
+    ],
+)
+def test_what_is_no_request_is_refused(line: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        protocol.REQUEST.validate_python(line)
+
+
+def test_an_agent_may_tell_more_than_the_app_knows() -> None:
+    answer = protocol.Answer.model_validate({"id": 1, "ok": {"version": 1, "node": "primary", "mood": "good"}})
+    assert protocol.Welcome.model_validate(answer.ok).node == "primary"
+
+
+def test_both_sides_have_one_version_and_the_same_requests() -> None:
+    server = load("server")
+    assert server.PROTOCOL_VERSION == protocol.PROTOCOL_VERSION
+    ops = set(server.Server("primary", None, None)._ops)
+    schema = protocol.REQUEST.json_schema()
+    assert ops == set(schema["discriminator"]["mapping"])
