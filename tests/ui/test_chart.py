@@ -127,7 +127,7 @@ def test_an_open_fault_reaches_to_the_newest_sample() -> None:
     model = both(windows=[FaultWindow(690.0, None, "partition")])[1]
     grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE, raster)
     tinted = [x - 7 for x in range(WIDTH) if grid.inks[2][x].ground == "faultbg"]
-    assert tinted == list(range(int(90 / 120 * 57), int(99.5 / 120 * 57)))
+    assert tinted == list(range(int(90 / 120 * 57), int(99.5 / 120 * 57) + 1))
 
 
 def test_the_area_under_the_line_is_tinted() -> None:

@@ -163,7 +163,7 @@ def _columns(window: FaultWindow, model: ChartModel, width: int) -> tuple[int, i
     if until < model.start_s or window.start_s > model.end_s:
         return 0, 0
     start = max(0, min(width - 1, column(window.start_s, model.start_s, model.end_s, width)))
-    end = column(until, model.start_s, model.end_s, width)
+    end = column(until, model.start_s, model.end_s, width) + (window.end_s is None)
     return start, max(start + 1, min(width, end))
 
 
