@@ -72,6 +72,12 @@ class Restart(StrEnum):
     """New sessions of the load: the variable is copied into a session when it begins."""
 
 
+ON_OFF: Final = ("off", "on")
+"""The words of a switch."""
+_TRUE: Final = frozenset({"on", "1", "true", "yes", "enabled"})
+_FALSE: Final = frozenset({"off", "0", "false", "no", "disabled"})
+
+
 @dataclass(frozen=True, slots=True)
 class Knob:
     """One row of the catalogue."""
@@ -91,6 +97,8 @@ class Knob:
     """Unit of the value: `ms`, `us`, `s`, `commits`, `clients`; empty for words and plain counts."""
     choices: tuple[str, ...] = ()
     """The words of a CHOICE, in ladder order."""
+    synonyms: tuple[tuple[str, str], ...] = ()
+    """Words that mean one of the choices to the server, each with its choice: it reads back as that."""
     minimum: float | None = None
     maximum: float | None = None
     below_minimum: str = ""
@@ -112,13 +120,17 @@ class Knob:
         """Every name that is accepted for it on input, its own first."""
         return tuple(dict.fromkeys((self.key, *self.aliases, *self.variables)))
 
+    def word(self, text: str) -> str:
+        """The word as it is kept: lower-case, synonyms resolved, whatever means on or off as that."""
+        word = text.strip().lower().replace("-", "_")
+        if set(ON_OFF) <= set(self.choices):
+            word = "on" if word in _TRUE else "off" if word in _FALSE else word
+        return dict(self.synonyms).get(word, word)
+
     @property
     def steps(self) -> tuple[Value, ...]:
         """The values that the arrow keys walk through, in order."""
         return self.ladder or self.choices
-
-
-ON_OFF: Final = ("off", "on")
 
 
 def _semi_sync_names(suffix: str, *, maria: str = "") -> tuple[str, ...]:
@@ -269,7 +281,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         Backing.SERVER,
         "on",
         "Write pages twice so that a torn page can be repaired; detect_only keeps no page contents.",
-        choices=("off", "detect_only", "on", "detect_and_recover"),
+        choices=("off", "detect_only", "on"),
+        synonyms=(("detect_and_recover", "on"),),
         ladder=("detect_only", "on"),
         variables=("innodb_doublewrite",),
         risk="detect_only: a torn page is found and not repaired",

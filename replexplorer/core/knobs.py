@@ -178,8 +178,6 @@ def desired_of(assignments: Iterable[Assignment]) -> dict[KnobName, Value]:
 
 _TIME_UNITS_US: Final = {"us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000}  # both micro signs
 _NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([^\s0-9.+-]*)")
-_TRUE: Final = frozenset({"on", "1", "true", "yes", "enabled"})
-_FALSE: Final = frozenset({"off", "0", "false", "no", "disabled"})
 
 
 def parse_value(knob: Knob, text: str) -> Value:
@@ -191,9 +189,7 @@ def parse_value(knob: Knob, text: str) -> Value:
 
 
 def _parse_word(knob: Knob, text: str) -> str:
-    word = text.lower().replace("-", "_")
-    if set(ON_OFF) <= set(knob.choices):
-        word = "on" if word in _TRUE else "off" if word in _FALSE else word
+    word = knob.word(text)
     if word not in knob.choices:
         near = get_close_matches(word, knob.choices, n=1)
         hint = f"did you mean {near[0]}? It is {describe_range(knob)}" if near else describe_range(knob)

@@ -267,13 +267,10 @@ def _flavor(version: str, comment: str) -> str:
 
 def from_server(knob: Knob, text: str) -> Value:
     """A server's value as ours: lower-case words, whole numbers; what is neither stays a word."""
-    word = text.strip().lower()
     if knob.kind is Kind.CHOICE:
-        if set(ON_OFF) <= set(knob.choices) and word in ("0", "1"):
-            return ON_OFF[int(word)]
-        return word
-    number = _whole(word)
-    return word if number is None else number
+        return knob.word(text)
+    number = _whole(text)
+    return text.strip().lower() if number is None else number
 
 
 def literal(knob: Knob, value: Value) -> str:

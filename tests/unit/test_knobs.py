@@ -131,6 +131,7 @@ def test_an_unknown_knob_is_refused_with_the_nearest_name(text: str, hint: str) 
         ("wait_point", "after-sync", "after_sync"),
         ("innodb_doublewrite", "1", "on"),
         ("innodb_doublewrite", "Detect_Only", "detect_only"),
+        ("innodb_doublewrite", "DETECT_AND_RECOVER", "on"),
         ("clients", "32clients", 32),
     ],
 )
@@ -325,7 +326,7 @@ def test_places_decide_the_nodes() -> None:
         ("semi_sync", "on", True, False, "on"),
         ("semi_sync", "on", False, True, "off"),
         ("innodb_doublewrite", "on", False, False, "detect_only"),
-        ("innodb_doublewrite", "detect_and_recover", True, False, "on"),
+        ("innodb_doublewrite", "off", True, False, "on"),
     ],
 )
 def test_the_arrow_keys_walk_the_ladder(

@@ -138,6 +138,7 @@ def test_flavours(version: str, comment: str, flavor: str) -> None:
         ("wait_point", "AFTER_SYNC", "after_sync"),
         ("innodb_doublewrite", "DETECT_ONLY", "detect_only"),
         ("innodb_doublewrite", "1", "on"),
+        ("innodb_doublewrite", "DETECT_AND_RECOVER", "on"),
         ("sync_binlog", "100", 100),
         ("binlog_row_image", "FULL_NODUP", "full_nodup"),
         ("sync_binlog", "what", "what"),
