@@ -54,6 +54,13 @@ class Console:
 
         self.print(to_json(document))
 
+    @property
+    def columns(self) -> int | None:
+        """Width of the terminal that data goes to; None when it goes elsewhere."""
+        import shutil
+
+        return shutil.get_terminal_size().columns if self.out.isatty() else None
+
     def narrate(self, text: str) -> None:
         """A line for the person who watches."""
         self._end_progress()

@@ -48,7 +48,9 @@ async def _get(call: Call) -> int:
     if call.console.json:
         call.console.document({**knobs})
     else:
-        call.console.print(render_knobs(knobs))
+        call.console.print(render_knobs(knobs, call.console.columns))
+        for key in dict.fromkeys(name.key for name in chosen) if call.args.keys else ():
+            call.console.narrate(f"{key}: {find(key).help}")
     return 0
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replexplorer.cli.console import number, table
-from replexplorer.config.shapes import GetKnob, LinkShape, NodeShape, Scalar, SetReport, Status
+from replexplorer.config.shapes import ChangedKnob, GetKnob, LinkShape, NodeShape, Scalar, SetReport, Status
 from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value
+
+_COLUMNS_AT_LEAST = 3
+_NAMED_UNCHANGED = 3
 
 _STATE_WORDS = {
     "protected": "a commit is on a replica before it is acknowledged",
@@ -30,7 +33,7 @@ def render_status(status: Status) -> str:
     ]
     if protection.replicas_required is not None:
         parts.append(
-            f"            acknowledging {_shown(protection.replicas_acking)} of "
+            f"            replicas {_shown(protection.replicas_acking)} of "
             f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
             f"timeout {_shown(protection.timeout_ms)} ms, fell back {_shown(protection.fallbacks)} times"
         )
@@ -48,8 +51,9 @@ def render_status(status: Status) -> str:
     return "\n".join(parts)
 
 
-def render_knobs(knobs: Mapping[str, GetKnob]) -> str:
-    """One line a knob: requested, effective, default, range, and what it does."""
+def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:
+    """One line a knob; columns that do not fit into so many characters are left out from the right."""
+    headings = ("KNOB", "REQUESTED", "IN EFFECT", "DEFAULT", "RANGE", "NODE", "SCOPE", "DOES")
     rows = [
         (
             key,
@@ -63,24 +67,39 @@ def render_knobs(knobs: Mapping[str, GetKnob]) -> str:
         )
         for key, knob in knobs.items()
     ]
-    return table(rows, ("KNOB", "REQUESTED", "IN EFFECT", "DEFAULT", "RANGE", "NODE", "SCOPE", "DOES"))
+    count = len(headings)
+    while True:
+        text = table([row[:count] for row in rows], headings[:count])
+        if columns is None or count <= _COLUMNS_AT_LEAST or max(map(len, text.splitlines())) <= columns:
+            return text
+        count -= 1
 
 
 def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
     """One line a knob with the statements that ran, or would run, below it."""
     lines = []
     for index, change in enumerate(report.changed):
-        key = change.key if change.node in ("primary", "load") else f"{change.key}@{change.node}"
-        took = "not run" if report.dry_run else f"{change.took_ms:.0f} ms"
-        effective = "" if report.dry_run else f", in effect {_value(key, change.effective)}"
-        note = f" ({change.note})" if change.note else ""
-        before, asked = _value(key, change.before), _value(key, change.requested)
-        lines.append(f"{key}: {before} -> {asked}{effective}, {took}{note}")
+        lines.append(_change_line(change, dry_run=report.dry_run))
         following = report.changed[index + 1 :]
         if not following or following[0].statements != change.statements:
             lines += [f"    {statement};" for statement in change.statements]
-    lines += [f"{key}: already so" for key in unchanged]
-    return "\n".join(lines) or "nothing to change: every knob is as asked"
+    if len(unchanged) <= _NAMED_UNCHANGED:
+        lines += [f"{key}: already so" for key in unchanged]
+    else:
+        lines.append(f"{len(unchanged)} {'others' if lines else 'knobs'}: already so")
+    return "\n".join(lines)
+
+
+def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
+    key = change.key if change.node in ("primary", "load") else f"{change.key}@{change.node}"
+    before, asked = _value(key, change.before), _value(key, change.requested)
+    if dry_run:
+        return f"{key}: {before} -> {asked}, not run"
+    if change.effective is None and change.note:
+        return f"{key}: {asked} is stored ({change.note})"
+    note = f" ({change.note})" if change.note else ""
+    effective = _value(key, change.effective)
+    return f"{key}: {before} -> {asked}, in effect {effective}, {change.took_ms:.0f} ms{note}"
 
 
 def knob_catalogue_markdown() -> str:

@@ -68,7 +68,7 @@ def test_the_wheel_carries_compose_themes_and_scenes(wheel: Path) -> None:
     missing = [
         str(path)
         for path in shipped
-        if "__pycache__" not in path.parts
+        if not any(part.startswith((".", "__")) for part in path.relative_to(CHECKOUT).parts)
         and f"replexplorer/_shipped/{path.relative_to(CHECKOUT)}" not in names
     ]
     assert missing == []

@@ -1,0 +1,173 @@
+"""Every failure of a verb is one line and an exit code; stdout keeps its promise."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from replexplorer.cli import entry, machine, main
+from replexplorer.cli.console import Console
+from replexplorer.cli.running import run_async
+from replexplorer.core.errors import (
+    ExpectationFailed,
+    MissingPiece,
+    ReplexplorerError,
+    ServerRefused,
+    ServerUnreachable,
+    StackUnavailable,
+    UsageError,
+)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REPLEXPLORER_DEBUG", raising=False)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def verb(call: entry.Call) -> int:
+        raise error
+
+    monkeypatch.setattr(machine, "config", verb)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "word"),
+    [
+        (ExpectationFailed("it deviates"), 1, "expectation"),
+        (UsageError("no", "do this"), 2, "usage"),
+        (MissingPiece("no Docker", "start it"), 3, "missing"),
+        (StackUnavailable("no stack", "replexplorer up"), 4, "stack"),
+        (ServerUnreachable("gone"), 4, "unreachable"),
+        (ServerRefused(1290, "read only", "look"), 5, "refused"),
+        (RuntimeError("a\nb"), 1, "error"),
+        (PermissionError(13, "Permission denied", "/etc/x"), 1, "error"),
+    ],
+)
+def test_an_error_is_one_line_and_one_document(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    code: int,
+    word: str,
+) -> None:
+    failing(monkeypatch, error)
+    assert main(["config"]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("replexplorer: ")
+    assert main(["config", "--json"]) == code
+    out, err = capsys.readouterr()
+    document = json.loads(out)["error"]
+    assert document["code"] == word
+    assert set(document) == {"code", "message", "hint"}
+    assert "Traceback" not in err
+    if isinstance(error, ReplexplorerError):
+        assert (document["message"], document["hint"]) == (error.message, error.hint)
+
+
+def test_a_traceback_is_only_for_those_who_ask(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(monkeypatch, RuntimeError("inside"))
+    assert main(["config", "-v"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("REPLEXPLORER_DEBUG", "1")
+    assert main(["config"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
+    assert main(["config"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run(
+        [sys.executable, "-m", "replexplorer", "schema"], stdout=writing, stderr=subprocess.PIPE, timeout=60
+    )
+    os.close(writing)
+    assert run.stderr == b""
+    assert run.returncode == 141
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_verb_after_it_has_cleaned_up(number: signal.Signals) -> None:
+    cleaned = []
+
+    async def verb() -> int:
+        import asyncio
+
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append(True)
+        return 0
+
+    assert run_async(verb()) == 128 + number
+    assert cleaned == [True]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_one_line_on_a_terminal_and_gone_before_anything_else() -> None:
+    err, out = _Terminal(), io.StringIO()
+    console = Console(out=out, err=err)
+    console.progress("building", 0.5)
+    console.progress("x" * 500)
+    console.print("done")
+    assert out.getvalue() == "done\n"
+    written = err.getvalue()
+    assert "\n" not in written
+    assert "building  50%" in written
+    assert written.endswith("\r\x1b[K")
+    assert max(map(len, written.split("\r\x1b[K"))) < 500
+
+
+def test_progress_elsewhere_is_a_line_a_step() -> None:
+    err = io.StringIO()
+    console = Console(out=io.StringIO(), err=err)
+    for done in (0.1, 0.2, None):
+        console.progress("building", done)
+    console.progress("starting")
+    assert err.getvalue() == "building\nstarting\n"
+
+
+def test_narration_survives_a_closed_stderr() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    out = io.StringIO()
+    console = Console(out=out, err=Closed())
+    console.narrate("lost")
+    console.print("kept")
+    assert out.getvalue() == "kept\n"
+
+
+def test_a_document_is_all_that_stdout_gets(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["schema"],
+        ["themes", "--json"],
+        ["keys", "--json"],
+        ["config", "--json"],
+        ["scene", "list", "--json"],
+    ):
+        assert main(words) == 0
+        document: Any = json.loads(capsys.readouterr().out)
+        assert document

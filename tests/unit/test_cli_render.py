@@ -1,0 +1,171 @@
+"""Documents and tables from the engine's values: unknown stays unknown, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.cli.console import number, table
+from replexplorer.cli.documents import knob_document, set_report, status_document
+from replexplorer.cli.render import render_knobs, render_set, render_status
+from replexplorer.config.shapes import Status, to_json
+from replexplorer.core.knobs import BY_KEY, CATALOGUE, KnobName, defaults
+from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection, ProtectionState
+from replexplorer.engine.facade import Changed, SetResult
+
+KNOBS = {name: KnobView(name, value, value) for name, value in defaults(["replica"]).items()}
+
+
+def everything_down() -> Status:
+    return status_document(
+        stack="s",
+        state="down",
+        nodes=[
+            NodeView("primary", "primary", reachable=False),
+            NodeView("replica", "replica", reachable=False),
+        ],
+        protection=Protection(ProtectionState.DOWN, requested=True),
+        links=[LinkView("replica")],
+        knobs={name: KnobView(name, view.requested, None) for name, view in KNOBS.items()},
+    )
+
+
+def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
+    document = json.loads(to_json(everything_down()))
+    assert list(document) == [
+        "stack",
+        "state",
+        "nodes",
+        "protection",
+        "links",
+        "disks",
+        "load",
+        "footprint_bytes",
+        "knobs",
+    ]
+    assert document["nodes"][0]["server_uuid"] is None
+    assert document["links"][0]["rtt_measured_ms"] is None
+    assert document["knobs"]["sync_binlog"] == {"requested": 1, "effective": None, "node": "primary"}
+    assert document["knobs"]["rtt@replica"]["node"] == "replica"
+    assert document["disks"][1] == {
+        "node": "replica",
+        "fsync_delay_ms": None,
+        "fsync_measured_ms": None,
+        "disk_probe_ms": None,
+        "fsyncs": {"redo": None, "binlog": None, "relay": None, "other": None},
+    }
+
+
+def test_unknown_figures_are_dashes_for_people() -> None:
+    text = render_status(everything_down())
+    assert "DOWN: no login to the primary" in text
+    assert "measured - ms" in text
+    assert "KNOB" not in text
+
+
+def test_status_names_the_knobs_that_are_not_at_rest() -> None:
+    name = KnobName("rtt", "replica")
+    status = status_document(
+        stack="s",
+        state="up",
+        nodes=[NodeView("primary", "primary", reachable=True, host="10.0.0.2", port=3306, path="direct")],
+        protection=Protection(ProtectionState.ARMED, True, True, 0, 1, "after_sync", 10_000, 0),
+        links=[LinkView("replica", "nfqueue", 85.0, 85.0, 84.9, 0.06, 0)],
+        knobs=KNOBS | {name: KnobView(name, 85.0, 85.0)},
+        driver="tui (pid 7)",
+        clients=8,
+        footprint_bytes=3 * 1024**2,
+    )
+    text = render_status(status)
+    assert "10.0.0.2:3306" in text
+    assert "ARMED" in text
+    assert "asked 85.0 ms, measured 84.9 ms" in text
+    assert "tui (pid 7), 8 clients" in text
+    assert text.splitlines()[-1].split() == ["rtt@replica", "85", "ms", "85", "ms"]
+
+
+def test_get_tells_all_that_the_catalogue_knows() -> None:
+    for name, view in KNOBS.items():
+        document = knob_document(view)
+        assert (document.default, document.node, document.help) == (view.requested, name.node, name.knob.help)
+    sync_binlog = knob_document(KNOBS[KnobName("sync_binlog", "primary")]).model_dump()
+    expected = {
+        "min": 0,
+        "max": 4294967295,
+        "unit": "commits",
+        "scope": "global",
+        "restart": "none",
+        "note": None,
+    }
+    assert {key: sync_binlog[key] for key in expected} == expected
+
+
+def test_columns_that_do_not_fit_are_left_out_from_the_right() -> None:
+    knobs = {str(name): knob_document(view) for name, view in KNOBS.items()}
+    whole = render_knobs(knobs)
+    assert "DOES" in whole
+    assert len(whole.splitlines()) == len(knobs) + 1
+    narrow = render_knobs(knobs, 100)
+    assert max(map(len, narrow.splitlines())) <= 100
+    assert narrow.splitlines()[0].split()[:4] == ["KNOB", "REQUESTED", "IN", "EFFECT"]
+    assert "DOES" not in narrow
+
+
+def test_a_set_tells_requested_effective_and_statements() -> None:
+    names = [KnobName("sync_binlog", "primary"), KnobName("innodb_flush_log_at_trx_commit", "primary")]
+    both = ("SET GLOBAL sync_binlog = 0", "SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+    result = SetResult(
+        changed=(
+            Changed(names[0], 1, 0, 0, 1.23, both),
+            Changed(names[1], 1, 0, 0, 1.23, both),
+            Changed(KnobName("clients", "load"), None, 32, None, 0.0, (), "no load runs"),
+        ),
+        warnings=("mind the gap",),
+    )
+    report = set_report(result)
+    assert json.loads(to_json(report))["changed"][0] == {
+        "key": "sync_binlog",
+        "node": "primary",
+        "before": 1,
+        "requested": 0,
+        "effective": 0,
+        "took_ms": 1.2,
+        "statements": list(both),
+        "note": None,
+    }
+    text = render_set(report, ["wait_point"])
+    assert text.count("SET GLOBAL sync_binlog = 0;") == 1
+    assert "clients: 32 is stored (no load runs)" in text
+    assert text.endswith("wait_point: already so")
+
+
+def test_many_that_are_already_so_are_counted() -> None:
+    report = set_report(SetResult(changed=()))
+    assert render_set(report, [knob.key for knob in CATALOGUE]) == f"{len(CATALOGUE)} knobs: already so"
+
+
+def test_a_dry_run_promises_nothing() -> None:
+    change = Changed(KnobName("rtt", "replica"), 0.0, 85.0, None, 0.0)
+    text = render_set(set_report(SetResult(changed=(change,), dry_run=True)))
+    assert text == "rtt@replica: 0 ms -> 85 ms, not run"
+
+
+@given(
+    st.lists(
+        st.lists(st.text(st.characters(codec="ascii", exclude_categories=["C"])), min_size=3, max_size=3)
+    )
+)
+def test_a_tables_columns_stand_below_each_other(rows: list[list[str]]) -> None:
+    lines = table(rows, ("ONE", "TWO", "THREE")).split("\n")
+    widths = [max(len(row[column]) for row in [("ONE", "TWO", "THREE"), *rows]) for column in range(2)]
+    for line, row in zip(lines[1:], rows, strict=True):
+        padded = line.ljust(widths[0] + widths[1] + 4)
+        assert padded[: widths[0]].rstrip() == row[0].rstrip()
+        assert padded[widths[0] + 2 : widths[0] + 2 + widths[1]].rstrip() == row[1].rstrip()
+
+
+def test_an_unknown_number_is_a_dash() -> None:
+    assert (number(None), number(0.0), number(1234.56)) == ("-", "0.0", "1,234.6")
+    assert BY_KEY["rtt"].unit == "ms"

@@ -1,0 +1,25 @@
+"""The README's table of knobs is the catalogue's, and it names every verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli.arguments import VERBS
+from replexplorer.cli.render import knob_catalogue_markdown
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
+    _, _, rest = README.partition("<!-- knobs: drawn from the catalogue -->\n")
+    table, _, _ = rest.partition("<!-- end of knobs -->")
+    assert table.strip() == knob_catalogue_markdown(), (
+        "paste replexplorer.cli.render.knob_catalogue_markdown()"
+    )
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_every_verb_is_named(verb: str) -> None:
+    assert f"`{verb}`" in README or f"`replexplorer {verb}" in README
