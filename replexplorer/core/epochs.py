@@ -30,6 +30,8 @@ LEAST_BATCH_LATENCIES: Final = 2
 _MOST_BATCHES: Final = 20
 _MOST_CHUNKS: Final = 160
 _KEPT: Final = 100
+_STILL_OPEN: Final = 3
+"""Newest epochs that may still get intervals, by themselves or for the comparison."""
 
 
 @dataclass(slots=True)
@@ -154,6 +156,7 @@ class Epochs:
     def __init__(self, began_s: float) -> None:
         self._segments: deque[_Segment] = deque(maxlen=_KEPT)
         self._segments.append(_Segment(0, began_s, "baseline", effective_s=began_s))
+        self._closed_rows: dict[int, Epoch] = {}
 
     def add(self, interval: Interval) -> None:
         """Take an interval of the load; one during which the load did not run is left out."""
@@ -168,6 +171,8 @@ class Epochs:
     def begin(self, number: int, at_s: float, title: str) -> None:
         """A change begins: the epoch before ends here, and the new one waits until it is effective."""
         self._segments[-1].until_s = at_s
+        if len(self._segments) == _KEPT:
+            self._closed_rows.pop(self._segments[0].number, None)
         self._segments.append(_Segment(number, at_s, title, effective_s=None))
 
     def effective(self, number: int, at_s: float, title: str | None = None) -> None:
@@ -180,9 +185,16 @@ class Epochs:
     def rows(self) -> tuple[Epoch, ...]:
         """All epochs that are kept, newest last."""
         segments = list(self._segments)
-        return tuple(
-            _row(before, segment) for before, segment in zip([None, *segments], segments, strict=False)
-        )
+        closed = len(segments) - _STILL_OPEN
+        rows: list[Epoch] = []
+        for index, segment in enumerate(segments):
+            row = self._closed_rows.get(segment.number)
+            if row is None:
+                row = _row(segments[index - 1] if index else None, segment)
+            if index < closed:
+                self._closed_rows[segment.number] = row
+            rows.append(row)
+        return tuple(rows)
 
 
 def _row(before: _Segment | None, segment: _Segment) -> Epoch:

@@ -186,6 +186,17 @@ def test_memory_is_bounded_and_long_epochs_lose_nothing() -> None:
     assert epochs.rows()[0].verdict == "too short"  # what it was compared with is forgotten
 
 
+def test_a_finished_epoch_keeps_its_row_whatever_comes_after() -> None:
+    epochs = two_sides([100] * 30, [30] * 30)
+    row = epochs.rows()[1]
+    assert row.verdict == "slower"
+    for number in range(2, 100):
+        epochs.begin(number, 28.0 + number, "x")
+        assert epochs.rows()[1] == row
+    epochs.begin(100, 200.0, "x")
+    assert epochs.rows()[0] == row  # the baseline is forgotten, what was found is not
+
+
 def test_chunks_add_up() -> None:
     chunk = _Chunk(1.0, 5)
     chunk.add(0.5, 2)
