@@ -7,6 +7,7 @@ session's clock, all of one chart's values one unit. Nothing here knows a termin
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,6 +23,8 @@ PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 180
 """Lengths of the page, what `+` and `-` walk through."""
 DEFAULT_PAGE_S: Final = 120.0
 """Length of the page at start."""
+_MOST_POINTS: Final = 600
+_MOST_STRETCHES: Final = 200
 _AUTO_LOG_RATIO: Final = 30.0
 _CEILING_IN_VIEW: Final = 4.0
 
@@ -234,9 +237,40 @@ def chart_models(
 
 
 def in_page(points: Points, page: tuple[float, float]) -> tuple[tuple[float, float | None], ...]:
-    """The points inside the page."""
-    start_s, end_s = page
-    return tuple(point for point in points if start_s <= point[0] <= end_s)
+    """The points inside the page, a long page's condensed."""
+    low = bisect_left(points, page[0], key=_moment)
+    high = bisect_right(points, page[1], key=_moment)
+    return condensed(points[low:high])
+
+
+def condensed(points: Points) -> tuple[tuple[float, float | None], ...]:
+    """Many points as few with the same outline.
+
+    Of each stretch stay the first, the least, the greatest, the last and the first gap. Stretches
+    double in length as points grow in number, so that the picture seldom shifts.
+    """
+    if len(points) <= _MOST_POINTS:
+        return tuple(points)
+    length = 8
+    while len(points) > length * _MOST_STRETCHES:
+        length *= 2
+    kept: list[tuple[float, float | None]] = []
+    for start in range(0, len(points), length):
+        stretch = points[start : start + length]
+        values = [value for _, value in stretch]
+        known = [value for value in values if value is not None]
+        places = {0, len(values) - 1}
+        if known:
+            places |= {values.index(min(known)), values.index(max(known))}
+        if len(known) < len(values):
+            places.add(values.index(None))
+        kept += [stretch[at] for at in sorted(places)]
+    return tuple(kept)
+
+
+def _moment(point: tuple[float, float | None]) -> float:
+    """When a point was taken."""
+    return point[0]
 
 
 def value_range(model: ChartModel) -> tuple[float, float] | None:

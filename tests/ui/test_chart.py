@@ -22,6 +22,7 @@ from replexplorer.ui.chart_model import (
     FaultWindow,
     Stroke,
     chart_models,
+    condensed,
     tps_model,
     zoomed,
 )
@@ -39,7 +40,7 @@ from replexplorer.ui.widgets.chart_axes import (
 )
 from replexplorer.ui.widgets.chart_cells import Grid
 from replexplorer.ui.widgets.chart_paint import paint_chart, plot_area
-from replexplorer.ui.widgets.chart_raster import Raster, Trace, raster_dots, thinned, trace_dots
+from replexplorer.ui.widgets.chart_raster import Raster, Trace, raster_dots, straightened, thinned, trace_dots
 
 PAGE = (600.0, 720.0)
 WIDTH, HEIGHT = 75, 11
@@ -313,6 +314,39 @@ def test_thinning_keeps_the_picture() -> None:
     few = thinned(run)
     assert len(few) <= 80
     assert set(trace_dots(Trace((tuple(run),), True, "p"))) == set(trace_dots(Trace((few,), True, "p")))
+
+
+def test_straightening_keeps_the_picture() -> None:
+    rng = random.Random(5)
+    for length in (1, 2, 3, 60):
+        y = 5
+        run = [(at, y := max(0, min(9, y + rng.choice((0, 0, 0, 0, 1, -1))))) for at in range(length)]
+        few = straightened(run)
+        assert len(few) < len(run) or length <= 3
+        assert set(trace_dots(Trace((tuple(run),), True, "p"))) == set(trace_dots(Trace((few,), True, "p")))
+
+
+@pytest.mark.parametrize(("count", "gaps"), [(601, 0.0), (1500, 0.3), (7200, 0.01), (7200, 1.0)])
+def test_an_hour_is_condensed_to_its_outline(count: int, gaps: float) -> None:
+    rng = random.Random(count)
+    values = [None if rng.random() < gaps else rng.uniform(0, 1e6) for _ in range(count)]
+    points = [(float(at), value) for at, value in enumerate(values)]
+    few = condensed(points)
+    assert len(few) <= 5 * 200
+    assert set(few) <= set(points)
+    assert (few[0], few[-1]) == (points[0], points[-1])
+    known = [value for value in values if value is not None]
+    kept = [value for _, value in few if value is not None]
+    assert (min(kept, default=None), max(kept, default=None)) == (
+        min(known, default=None),
+        max(known, default=None),
+    )
+    assert (None in values) == (None in [value for _, value in few])
+
+
+def test_a_short_page_is_not_condensed() -> None:
+    points = [(float(at), float(at % 7)) for at in range(600)]
+    assert condensed(points) == tuple(points)
 
 
 def test_another_thread_gets_our_own_raster(monkeypatch: pytest.MonkeyPatch) -> None:
