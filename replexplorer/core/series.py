@@ -2,7 +2,9 @@
 
 Law: a percentile is read from merged histograms. A point takes back earlier ticks until it has
 20 commits for p95 and 100 for p99, at most 10 s of them and never across a mark; where that does
-not suffice the line has a gap and only the slowest commit is drawn.
+not suffice the line has a gap and only the slowest commit is drawn. TPS takes back ticks too while
+so few commits lie in one that it would show the ticks' own beat, at most 2 s; a second without any
+commit is 0.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ _LOOK_BACK_S: Final = 10.0
 _ENOUGH_P50: Final = 5
 _ENOUGH_P95: Final = 20
 _ENOUGH_P99: Final = 100
+_ENOUGH_TPS: Final = 100
+_TPS_LOOK_BACK_S: Final = 2.0
+_STALL_S: Final = 1.0
 _CAPACITY: Final = 7200
 """An hour at two ticks a second."""
 
@@ -40,14 +45,24 @@ class Point:
     """Commits behind the percentiles, ticks taken back included."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One tick that a later point may still take back."""
+
+    start_s: float
+    duration_s: float
+    """Of the load's interval."""
+    service: Histogram
+
+
 @dataclass(slots=True)
 class History:
     """All points of a session, the oldest dropped."""
 
     capacity: int = _CAPACITY
     points: list[Point] = field(default_factory=list)
-    _recent: deque[tuple[float, Histogram]] = field(default_factory=deque)
-    """Start and histogram of the ticks that a percentile may still take back, oldest first."""
+    _recent: deque[_Part] = field(default_factory=deque)
+    """Oldest first."""
     _mark_s: float = -math.inf
 
     def feed(self, tick: Tick) -> None:
@@ -79,15 +94,16 @@ class History:
             return Point(at_s, load.tps, ceiling, load.p50_ms, load.p95_ms, load.p99_ms, load.max_ms, load.n)
         start_s = at_s if last_s is None else last_s
         if start_s >= self._mark_s:
-            if not self._recent or self._recent[-1][1] is not load.service:  # else no newer interval
-                self._recent.append((start_s, load.service))
+            if not self._recent or self._recent[-1].service is not load.service:  # else no newer interval
+                self._recent.append(_Part(start_s, load.duration_s, load.service))
             merged = self._merged_back(at_s)
+            tps = self._tps_back(at_s)
         else:
-            merged = {}  # a tick on both sides of a mark belongs to neither
+            merged, tps = {}, None  # a tick on both sides of a mark belongs to neither
         p50, p95, p99 = (merged.get(enough) for enough in (_ENOUGH_P50, _ENOUGH_P95, _ENOUGH_P99))
         return Point(
             at_s,
-            tps=load.tps,
+            tps=load.tps if tps is None else tps,
             ceiling_tps=ceiling,
             p50_ms=p50.percentile_ms(50) if p50 else None,
             p95_ms=p95.percentile_ms(95) if p95 else None,
@@ -98,18 +114,30 @@ class History:
 
     def _merged_back(self, at_s: float) -> dict[int, Histogram]:
         """For each count that suffices, the fewest newest ticks that reach it; absent: out of reach."""
-        while self._recent and self._recent[0][0] < at_s - _LOOK_BACK_S:
+        while self._recent and self._recent[0].start_s < at_s - _LOOK_BACK_S:
             self._recent.popleft()
         found: dict[int, Histogram] = {}
         total = Histogram()
-        for _, part in reversed(self._recent):
-            total.add(part)
+        for part in reversed(self._recent):
+            total.add(part.service)
             for enough in (_ENOUGH_P50, _ENOUGH_P95, _ENOUGH_P99):
                 if enough not in found and total.count >= enough:
                     found[enough] = Histogram.merged([total])
             if _ENOUGH_P99 in found:
                 break
         return found
+
+    def _tps_back(self, at_s: float) -> float | None:
+        """TPS over the fewest newest ticks that have enough commits; None where lengths are unknown."""
+        commits, duration_s = 0, 0.0
+        for part in reversed(self._recent):
+            if duration_s and part.start_s < at_s - _TPS_LOOK_BACK_S:
+                break
+            commits += part.service.count
+            duration_s += part.duration_s
+            if commits >= _ENOUGH_TPS or (commits == 0 and duration_s >= _STALL_S):
+                break
+        return commits / duration_s if duration_s > 0 else None
 
 
 def page_of(now_s: float, origin_s: float, length_s: float) -> tuple[float, float]:

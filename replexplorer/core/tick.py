@@ -104,6 +104,8 @@ class LoadView:
     tps: float | None
     n: int = 0
     """Commits in the interval."""
+    duration_s: float = 0.0
+    """Length of the interval; 0 when unknown."""
     mean_ms: float | None = None
     p50_ms: float | None = None
     p95_ms: float | None = None

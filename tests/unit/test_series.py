@@ -142,3 +142,34 @@ def test_now_is_always_on_the_page_and_at_least_three_quarters_in(
     assert now_s <= right_s + slack_s
     assert right_s - left_s == pytest.approx(length_s)
     assert left_s == origin_s or now_s >= left_s + 0.75 * length_s - slack_s
+
+
+def test_few_commits_a_tick_do_not_show_the_ticks_own_beat() -> None:
+    """One client at 90 ms makes 5 or 6 commits a tick: TPS is drawn over the last 2 s."""
+    history = History()
+    for number, count in enumerate([6, 5, 6, 5, 6, 5], 1):
+        history.feed(_beat(number * 0.5, count))
+    assert history.points[-1].tps == pytest.approx(22 / 2)
+    assert history.points[0].tps == pytest.approx(12)
+
+
+def test_many_commits_a_tick_are_drawn_as_they_are() -> None:
+    history = History()
+    for number, count in enumerate([200, 400], 1):
+        history.feed(_beat(number * 0.5, count))
+    assert history.points[-1].tps == pytest.approx(800)
+
+
+def test_a_second_without_commits_is_zero() -> None:
+    history = History()
+    for number, count in enumerate([50, 50, 0, 0], 1):
+        history.feed(_beat(number * 0.5, count))
+    assert history.points[-1].tps == 0.0
+
+
+def _beat(at_s: float, count: int) -> Tick:
+    service = Histogram()
+    for _ in range(count):
+        service.record(1000)
+    view = LoadView(1, 1, "insert", tps=count / 0.5, n=count, duration_s=0.5, service=service)
+    return Tick(at_s, at_s, "default", "up", load=view)
