@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.server import Capabilities
-from replexplorer.ports import Agent, Clock, Credentials, LoadProcess, NodeAddress, Sql, Stack
+from replexplorer.ports import Agent, Clock, Credentials, LoadProcess, NodeAddress, Report, Sql, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class Outside:
     """A new connection to that node's server; it logs in at its first call."""
     agent: Callable[[str], Agent]
     """The agent of that node's sidecar; it opens its bridge at its first call."""
-    load: Callable[[], LoadProcess]
+    load: Callable[[Report], LoadProcess]
+    """A load process that is not started yet; it reports the preparing of its table."""
     clock: Clock
 
 

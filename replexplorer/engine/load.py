@@ -11,9 +11,13 @@ from dataclasses import dataclass, replace
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.interval import Interval
 from replexplorer.core.knobs import Value
-from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget
+from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget, Report
 
 _KEPT_INTERVALS = 240
+
+
+def _silent(text: str, done: float | None) -> None:
+    """Nobody listens to the progress of a start."""
 
 
 @dataclass(slots=True)
@@ -27,7 +31,7 @@ class _Running:
 class LoadDriver:
     """One load process at most, and what it reported since somebody last asked."""
 
-    def __init__(self, make: Callable[[], LoadProcess], *, interval_s: float) -> None:
+    def __init__(self, make: Callable[[Report], LoadProcess], *, interval_s: float) -> None:
         self._make = make
         self._interval_s = interval_s
         self._running: _Running | None = None
@@ -45,21 +49,23 @@ class LoadDriver:
         """Whether the process is up."""
         return self._running is not None and not self._running.reader.done()
 
-    async def start(self, target: LoadTarget, settings: LoadSettings) -> None:
-        """Start the process, or change it when it runs already."""
+    async def start(self, target: LoadTarget, settings: LoadSettings, report: Report = _silent) -> None:
+        """Start the process, or change it when it runs already.
+
+        Returns at the first commit, so it waits while commits are blocked; intervals come meanwhile.
+        """
         if self.is_running:
             await self._adopt(settings)
             return
         await self.stop()
-        process = self._make()
-        self.fault = None
+        process = self._make(report)
+        self.fault, self.settings = None, settings
+        self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
         try:
             await process.start(target, settings, interval_s=self._interval_s)
         except BaseException:
-            await asyncio.shield(process.stop())
+            await asyncio.shield(self.stop())
             raise
-        self.settings = settings
-        self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
 
     async def _read(self, process: LoadProcess) -> None:
         """Take intervals until the process ends."""

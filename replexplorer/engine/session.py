@@ -76,6 +76,7 @@ class Session:
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
+        self._beginning: asyncio.Task[None] | None = None
 
     # -- beginning and ending
 
@@ -89,15 +90,16 @@ class Session:
 
         Answers whether this call created it.
         """
-        self._created = await bring_up(
+        created = await bring_up(
             self.fleet, self.options.up, lambda text, done: progress(Progress(text, done))
         )
+        self._created = self._created or created
         await self.controls.refresh()
         lost = self.controls.lost_values(self.fleet.members)
         if lost:
             progress(Progress("re-applying what was requested"))
             await self._change(lost, "re-applied: ")
-        return self._created
+        return created
 
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
@@ -110,14 +112,16 @@ class Session:
                 await self.up(progress)
         else:
             await self.up(progress)
-        progress(Progress("starting the load"))
-        await self._begin_load()
         self.watcher.start()
+        self._beginning = asyncio.create_task(self._begin_load(), name="begin load")
 
     async def close(self) -> str:
         """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made."""
         self._closed.set()
         await self.watcher.stop()
+        if self._beginning is not None:
+            self._beginning.cancel()
+            await asyncio.gather(self._beginning, return_exceptions=True)
         await self.load.stop()
         nodes = len(self.fleet.members)
         await self.fleet.close()
@@ -177,9 +181,14 @@ class Session:
             )
             return
         try:
-            await self.load.start(await self.load_target(), self.load_settings())
+            await self.load.start(await self.load_target(), self.load_settings(), self._tell_preparing)
         except ReplexplorerError as error:
             self.chronicle.tell(Severity.BAD, f"no load: {error}")
+
+    def _tell_preparing(self, text: str, done: float | None) -> None:
+        """The table's preparing, in the log."""
+        if not done:
+            self.chronicle.tell(Severity.INFO, text)
 
     async def toggle_load(self) -> bool:
         """Stop or start our load; raises StackUnavailable when another app drives it."""
