@@ -152,8 +152,54 @@ class StackFile(_Strict):
         return self
 
     def service(self, node: str, role: str) -> Service:
-        """The service of a node (`primary` or `replica`) in a role (`sidecar` or `mysqld`)."""
-        return next(s for s in self.services.values() if (s.node, s.role) == (node, role))
+        """The service of a node in a role; replica2 and on are made from the `replica` service."""
+        written = node if node == "primary" else "replica"
+        found = next(s for s in self.services.values() if (s.node, s.role) == (written, role))
+        return found if node == written else _renamed(found, node)
+
+    def volume_labels(self, role: str, node: str | None = None) -> dict[str, str]:
+        """The labels of the volume of a role (`data`, `tools`), of a node where it has one."""
+        written = "replica" if node not in (None, "primary") else node
+        labels = next(
+            volume.labels
+            for volume in self.volumes.values()
+            if volume.labels.get(f"{LABEL}role") == role and volume.labels.get(f"{LABEL}node") == written
+        )
+        return labels if node == written else {**labels, f"{LABEL}node": str(node)}
+
+    def network_labels(self) -> dict[str, str]:
+        """The labels of the one network."""
+        return next(iter(self.networks.values())).labels
+
+
+def replica_name(number: int) -> str:
+    """The name of the n-th replica, counted from 1: `replica`, `replica2`, ..."""
+    return "replica" if number == 1 else f"replica{number}"
+
+
+def replica_number(node: str) -> int:
+    """The inverse of `replica_name`; 0 for the primary."""
+    if node == "primary":
+        return 0
+    return int(node.removeprefix("replica") or 1)
+
+
+def _renamed(service: Service, node: str) -> Service:
+    """The `replica` service under another replica's name, with its own volume and server_id."""
+    environment = {**service.environment, "RX_NODE": node}
+    if "RX_SERVER_ID" in environment:
+        environment["RX_SERVER_ID"] = str(replica_number(node) + 1)
+    return service.model_copy(
+        update={
+            "hostname": node if service.hostname else None,
+            "environment": environment,
+            "labels": {**service.labels, f"{LABEL}node": node},
+            "networks": {
+                name: Membership(aliases=tuple(node if a == "replica" else a for a in membership.aliases))
+                for name, membership in service.networks.items()
+            },
+        }
+    )
 
 
 def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> StackFile:

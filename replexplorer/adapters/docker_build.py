@@ -1,0 +1,319 @@
+"""Bringing a stack up: what is missing is made, what is dead is started, what is whole is left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import replexplorer
+from replexplorer.adapters import docker_inventory as inventory
+from replexplorer.adapters import images, secrets
+from replexplorer.adapters.docker_inventory import Container, Inventory
+from replexplorer.adapters.docker_removal import remove_stack
+from replexplorer.config.stack_file import Mount, Service, StackFile, read_stack_file, replica_name
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.ports import Report, UpOptions
+
+_KILL_LIMIT_S: Final = 10
+_SECRETS: Final = "/var/lib/replexplorer/tools/secrets"
+
+
+class Builder:
+    """One `up` of one stack; used once, in a thread of its own."""
+
+    def __init__(
+        self,
+        client: Any,
+        stack: str,
+        compose: Path,
+        accounts_file: Path,
+        subnet: str | None,
+        report: Report,
+        cancelled: threading.Event,
+    ) -> None:
+        self._client = client
+        self._stack = stack
+        self._compose = compose
+        self._accounts_file = accounts_file
+        self._subnet = subnet
+        self._report = report
+        self._cancelled = cancelled
+
+    def up(self, options: UpOptions) -> bool:
+        """Make or mend; answers whether the stack was created here."""
+        found = inventory.take(self._client, self._stack)
+        created = not found.containers
+        nodes = self._nodes(options, found)
+        self._check_image(options, found)
+        if _whole(found, nodes):
+            return False
+        topology, server_image = self._topology(options.image, found.image())
+        if created and not found.empty:
+            self._report("removing what a broken start left", None)
+            remove_stack(self._client, self._stack)
+            found = Inventory(())
+        try:
+            self._make(found, nodes, topology, server_image)
+        except BaseException:
+            if created:
+                with suppress(Exception):
+                    remove_stack(self._client, self._stack)
+                    self._accounts_file.unlink(missing_ok=True)
+            raise
+        return created
+
+    def _nodes(self, options: UpOptions, found: Inventory) -> list[str]:
+        has = found.asked_replicas()
+        wanted = options.replicas if options.replicas is not None else has or 1
+        if wanted < 1:
+            raise UsageError(f"{wanted} replicas", "a stack has at least one")
+        if found.containers and wanted < has:
+            raise UsageError(
+                f"stack {self._stack} has {has} replicas, not {wanted}",
+                f"a live stack only grows: `replexplorer down --stack {self._stack}` first",
+            )
+        return ["primary", *(replica_name(number) for number in range(1, wanted + 1))]
+
+    def _check_image(self, options: UpOptions, found: Inventory) -> None:
+        servers = [container for container in found.containers if container.role == "mysqld"]
+        if options.image is None or not servers:
+            return
+        wanted = images.image_id(self._client, options.image)
+        if any(options.image != server.image and wanted != server.image_id for server in servers):
+            raise UsageError(
+                f"stack {self._stack} runs the image {servers[0].image}, not {options.image}",
+                f"`replexplorer down --stack {self._stack}` first, or another --stack",
+            )
+
+    def _topology(self, asked: str | None, live: str | None) -> tuple[StackFile, str]:
+        """stack.yaml with the images in it, all of them here."""
+        # Read once before anything is built, so that a broken file costs no build.
+        read_stack_file(self._compose / "stack.yaml")
+        image = asked or live
+        ours = image is not None and image.startswith(f"{images.MYSQL.repository}:")
+        if image is None or (ours and images.image_id(self._client, image) is None and asked is None):
+            made = images.ensure([images.MYSQL, images.SIDECAR], self._compose, self._report)
+            image = made["mysqld"]
+        else:
+            if not ours and (asked or images.image_id(self._client, image) is None):
+                images.require(self._client, image, self._report)
+            made = images.ensure([images.SIDECAR], self._compose, self._report)
+            if asked:
+                images.check_foreign(self._client, image, self._compose, self._report)
+        variables = {
+            "RX_STACK": self._stack,
+            "RX_VERSION": replexplorer.__version__,
+            "RX_SIDECAR_TAG": made["sidecar"].rpartition(":")[2],
+            "RX_MYSQL_IMAGE": image,
+        }
+        return read_stack_file(self._compose / "stack.yaml", variables), image
+
+    def _make(self, found: Inventory, nodes: Sequence[str], topology: StackFile, image: str) -> None:
+        self._report("creating the network and the volumes", 0.0)
+        step = _Steps(self._client, self._stack, found, topology)
+        with ThreadPoolExecutor(len(nodes) + 2) as pool:
+            network = pool.submit(step.network, self._subnet, len(nodes) - 1, image)
+            volumes = [pool.submit(step.volume, "data", node) for node in nodes]
+            volumes.append(pool.submit(step.volume, "tools", None))
+            _results([network, *volumes])
+            accounts = self._accounts(found, network.result())
+            self._stop_if_cancelled()
+            self._report("starting the servers", 0.3)
+            # The first sidecar fills the tools volume, then the passwords follow. The primary's
+            # head start lets a replica's first connect find it listening: the next try is a second later.
+            primary = step.sidecar("primary")
+            if accounts is not None:
+                self._client.put_archive(primary.id, _SECRETS, secrets.archive(accounts))
+            first = pool.submit(self._node, step, "primary", primary, None)
+            _results([first, *(pool.submit(self._node, step, node, None, first) for node in nodes[1:])])
+        self._stop_if_cancelled()
+        self._report("the servers are starting", 0.6)
+
+    def _accounts(self, found: Inventory, network: str) -> secrets.Accounts | None:
+        """The passwords to put on the tools volume; None when they lie there already.
+
+        Data that is there keeps the passwords that it was made with.
+        """
+        if not found.volumes:
+            accounts = secrets.generate(network)
+        elif (kept := secrets.read(self._accounts_file)) is not None:
+            accounts = secrets.Accounts(kept.passwords, network)
+        elif any(container.by_compose for container in found.containers):
+            return None
+        else:
+            raise StackUnavailable(
+                f"stack {self._stack} found, cannot log in: its passwords are lost",
+                f"replexplorer down --stack {self._stack}",
+            )
+        secrets.write(self._accounts_file, accounts)
+        return accounts if found.volume("tools") is None else None
+
+    def _node(self, step: _Steps, node: str, sidecar: _Made | None, first: Future[None] | None) -> None:
+        """Bring one node up: its sidecar, then (after `first`) the server in the sidecar's namespace."""
+        self._stop_if_cancelled()
+        made = sidecar or step.sidecar(node)
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(step.start, made)
+            server = step.server(node, made)
+            namespace_is_new = started.result()
+        if namespace_is_new and server.state == "running":
+            # It runs on in the namespace of the sidecar's former life.
+            self._client.kill(server.id)
+            self._client.wait(server.id, timeout=_KILL_LIMIT_S)
+            server = _Made(server.id, "exited")
+        if first is not None:
+            first.result()
+        step.start(server)
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise StackUnavailable("interrupted while the stack came up", "try again")
+
+
+class _Made:
+    """A container that is there now."""
+
+    def __init__(self, container_id: str, state: str) -> None:
+        self.id = container_id
+        self.state = state
+
+
+class _Steps:
+    """Each object of a stack: the one that is there, else a new one as stack.yaml says."""
+
+    def __init__(self, client: Any, stack: str, found: Inventory, topology: StackFile) -> None:
+        self._client = client
+        self._prefix = f"replexplorer-{stack}"
+        self._found = found
+        self._topology = topology
+
+    def network(self, subnet: str | None, replicas: int, image: str) -> str:
+        if self._found.networks:
+            return self._found.identity
+        from docker.types import IPAMConfig, IPAMPool
+
+        labels = {
+            **self._topology.network_labels(),
+            inventory.REPLICAS: str(replicas),
+            inventory.IMAGE: image,
+        }
+        ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]) if subnet else None
+        made = self._client.create_network(
+            self._prefix, driver="bridge", ipam=ipam, check_duplicate=True, enable_ipv6=False, labels=labels
+        )
+        return str(made["Id"])
+
+    def volume(self, role: str, node: str | None) -> Mapping[str, Any]:
+        if (found := self._found.volume(role, node)) is not None:
+            return found
+        made: Mapping[str, Any] = self._client.create_volume(
+            self._volume_name(role, node), labels=self._topology.volume_labels(role, node)
+        )
+        return made
+
+    def sidecar(self, node: str) -> _Made:
+        if (found := self._found.container(node, "sidecar")) is not None:
+            return _Made(found.id, found.state)
+        service = self._topology.service(node, "sidecar")
+        network = self._network_name()
+        aliases = list(next(iter(service.networks.values())).aliases)
+        endpoint = self._client.create_endpoint_config(aliases=aliases)
+        host = self._host_config(
+            service,
+            network_mode=network,
+            port_bindings=dict(map(_binding, service.ports)),
+        )
+        return self._create(
+            service,
+            f"{self._prefix}-{node}-net",
+            host,
+            hostname=service.hostname,
+            ports=[port for port, _ in map(_binding, service.ports)],
+            networking_config=self._client.create_networking_config({network: endpoint}),
+        )
+
+    def server(self, node: str, sidecar: _Made) -> _Made:
+        found = self._found.container(node, "mysqld")
+        if found is not None and self._joined(found) == sidecar.id:
+            return _Made(found.id, found.state)
+        if found is not None:
+            self._client.remove_container(found.id, force=True, v=True)
+        service = self._topology.service(node, "mysqld")
+        host = self._host_config(service, network_mode=f"container:{sidecar.id}")
+        return self._create(service, f"{self._prefix}-{node}", host)
+
+    def start(self, made: _Made) -> bool:
+        """Make the container run; answers whether it was started anew."""
+        if made.state == "running":
+            return False
+        if made.state == "paused":
+            self._client.unpause(made.id)
+            return False
+        self._client.start(made.id)
+        return True
+
+    def _joined(self, server: Container) -> str:
+        """The container whose namespace a server joined when it was made."""
+        mode: str = self._client.inspect_container(server.id)["HostConfig"]["NetworkMode"]
+        return mode.removeprefix("container:")
+
+    def _create(self, service: Service, name: str, host: Any, **more: Any) -> _Made:
+        made = self._client.create_container(
+            service.image,
+            name=name,
+            user=service.user,
+            entrypoint=list(service.entrypoint) if service.entrypoint is not None else None,
+            command=list(service.command) if service.command is not None else None,
+            environment=service.environment,
+            labels=service.labels,
+            stop_signal=service.stop_signal,
+            host_config=host,
+            **more,
+        )
+        return _Made(made["Id"], "created")
+
+    def _host_config(self, service: Service, **more: Any) -> Any:
+        return self._client.create_host_config(
+            binds=[self._bind(mount, service.node) for mount in service.volumes],
+            cap_drop=list(service.cap_drop),
+            cap_add=list(service.cap_add),
+            security_opt=list(service.security_opt),
+            restart_policy={"Name": "no"},
+            **more,
+        )
+
+    def _bind(self, mount: Mount, node: str) -> str:
+        labels = self._topology.volumes[mount.volume].labels
+        role = labels[inventory.ROLE]
+        name = self._volume_name(role, node if inventory.NODE in labels else None)
+        return f"{name}:{mount.path}:{'ro' if mount.read_only else 'rw'}"
+
+    def _volume_name(self, role: str, node: str | None) -> str:
+        found = self._found.volume(role, node)
+        return str(found["Name"]) if found else "-".join(filter(None, (self._prefix, node, role)))
+
+    def _network_name(self) -> str:
+        return str(self._found.networks[0]["Name"]) if self._found.networks else self._prefix
+
+
+def _whole(found: Inventory, nodes: Sequence[str]) -> bool:
+    """Every container of these nodes runs."""
+    wanted = [found.container(node, role) for node in nodes for role in ("sidecar", "mysqld")]
+    return all(container is not None and container.running for container in wanted)
+
+
+def _binding(port: str) -> tuple[int, tuple[str, int | None]]:
+    """`127.0.0.1::3306` as the SDK wants it."""
+    host, published, inside = port.split(":")
+    return int(inside), (host, int(published) if published else None)
+
+
+def _results(futures: Sequence[Future[Any]]) -> None:
+    """Wait for all, then raise what the first failing one raised."""
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:
+        raise errors[0]

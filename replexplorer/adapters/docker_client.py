@@ -1,0 +1,124 @@
+"""One way to the Docker daemon: connect, and say its failures in the product's words.
+
+The SDK is imported at the first use: it costs more than everything else that a verb without a
+daemon needs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from replexplorer.core.errors import MissingPiece, ReplexplorerError
+
+if TYPE_CHECKING:
+    from docker.api.client import APIClient
+
+CALL_TIMEOUT_S: Final = 30
+"""How long one call may take: creating a container copies the datadir into its volume."""
+
+_START_DOCKER: Final = "start it (`systemctl start docker` or Docker Desktop), then try again"
+
+
+def connect(*, timeout_s: int = CALL_TIMEOUT_S) -> APIClient:
+    """A client of the local daemon; it may be used from several threads.
+
+    Raises MissingPiece: no daemon, no permission on its socket, or a remote host.
+    """
+    host = _host()
+    if not host.startswith(("unix://", "npipe://", "http+unix://")):
+        raise MissingPiece(
+            f"the Docker host {host} is remote: not supported yet",
+            "unset DOCKER_HOST or choose a local context (`docker context use default`)",
+        )
+    from docker.api.client import APIClient
+
+    with spoken():
+        return APIClient(base_url=host, version="auto", timeout=timeout_s)
+
+
+def _host() -> str:
+    """Where the daemon listens: DOCKER_HOST, else the CLI's context, else the default socket."""
+    if host := os.environ.get("DOCKER_HOST", "").strip():
+        return host
+    from docker.constants import DEFAULT_UNIX_SOCKET, IS_WINDOWS_PLATFORM
+    from docker.context import ContextAPI
+    from docker.errors import DockerException
+
+    try:
+        context = ContextAPI.get_current_context()
+    except (DockerException, OSError, ValueError) as error:
+        raise MissingPiece(f"the Docker context is broken: {one_line(error)}", "docker context ls") from None
+    found = context.Host if context is not None else None
+    default = "npipe:////./pipe/docker_engine" if IS_WINDOWS_PLATFORM else DEFAULT_UNIX_SOCKET
+    return str(found or default)
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Turn what the SDK raises into MissingPiece (or leave our own errors as they are)."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except ReplexplorerError:
+        raise
+    except (DockerException, RequestException, OSError) as error:
+        raise explain(error) from error
+
+
+def explain(error: BaseException) -> ReplexplorerError:
+    """The error for people behind one of the SDK's."""
+    text = one_line(error)
+    low = text.lower()
+    causes = list(_causes(error))
+    if "no space left on device" in low:
+        return MissingPiece(
+            "the disk of Docker is full", "free some space (`docker system df` tells what is used)"
+        )
+    if any(isinstance(cause, PermissionError) for cause in causes) or (
+        "permission denied" in low and "sock" in low
+    ):
+        return MissingPiece(
+            "no permission on Docker's socket",
+            "join the docker group (`sudo usermod -aG docker $USER`, then log in again) or run as root",
+        )
+    if any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
+        return MissingPiece("Docker is not running", _START_DOCKER)
+    if "connection aborted" in low or "connection refused" in low or "error while fetching server api" in low:
+        return MissingPiece("Docker does not answer", _START_DOCKER)
+    if "timed out" in low or "timeout" in low:
+        return MissingPiece("Docker did not answer in time", "look at the daemon's log, then try again")
+    if "non-overlapping ipv4" in low or ("could not find an available" in low and "pool" in low):
+        return MissingPiece(
+            "Docker has no free address pool",
+            'set the config key subnet (subnet = "10.77.0.0/24"), or run `docker network prune`',
+        )
+    if "pool overlaps" in low:
+        return MissingPiece(
+            "the configured subnet overlaps another network", "set the config key subnet to a free network"
+        )
+    if "port is already allocated" in low or "address already in use" in low:
+        return MissingPiece(f"a port is in use: {text}", "free it, or let Docker choose (127.0.0.1::3306)")
+    return MissingPiece(f"Docker refused: {text}", "look at the daemon's log, then try again")
+
+
+def one_line(error: BaseException) -> str:
+    """An error's text in one line, the daemon's own explanation where it gave one."""
+    text = str(getattr(error, "explanation", None) or error)
+    return " ".join(text.split())[:300]
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it was raised from, and what its arguments carry (requests nests them there)."""
+    seen: set[int] = set()
+    waiting: list[object] = [error]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, BaseException) and id(found) not in seen:
+            seen.add(id(found))
+            yield found
+            waiting += [found.__cause__, found.__context__, getattr(found, "reason", None), *found.args]

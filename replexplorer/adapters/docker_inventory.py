@@ -1,0 +1,164 @@
+"""What is there of a stack, found by label and never by name.
+
+Containers that the Compose tool made are as good as ours: they carry the same labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replexplorer.config.stack_file import LABEL, replica_number
+from replexplorer.ports import NodeAddress
+
+STACK: Final = f"{LABEL}stack"
+NODE: Final = f"{LABEL}node"
+ROLE: Final = f"{LABEL}role"
+REPLICAS: Final = f"{LABEL}replicas"
+"""On the network: how many replicas were asked for, so that a half-made stack is finished as asked."""
+IMAGE: Final = f"{LABEL}image"
+"""On the network: the server's image, for the same reason."""
+
+COMPOSE_PROJECT: Final = "com.docker.compose.project"
+"""The Compose tool's own label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a stack."""
+
+    id: str
+    node: str
+    role: str
+    image: str
+    """As it was named when the container was made."""
+    image_id: str
+    state: str
+    """Docker's word: created, running, paused, exited, dead, ..."""
+    address: str | None
+    published_port: int | None
+    by_compose: bool
+
+    @property
+    def running(self) -> bool:
+        """Its process lives and is not frozen."""
+        return self.state == "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything that carries one stack's label."""
+
+    containers: tuple[Container, ...]
+    networks: tuple[Mapping[str, Any], ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+
+    def container(self, node: str, role: str) -> Container | None:
+        """The container of a node in a role."""
+        return next((c for c in self.containers if (c.node, c.role) == (node, role)), None)
+
+    def volume(self, role: str, node: str | None = None) -> Mapping[str, Any] | None:
+        """The volume of a role, of a node where it has one."""
+        for volume in self.volumes:
+            labels = volume.get("Labels") or {}
+            if labels.get(ROLE) == role and labels.get(NODE) == node:
+                return volume
+        return None
+
+    def nodes(self) -> list[str]:
+        """Names of the nodes of which anything is there, primary first."""
+        labels = [volume.get("Labels") or {} for volume in self.volumes]
+        found = {c.node for c in self.containers} | {label[NODE] for label in labels if NODE in label}
+        return sorted(found, key=replica_number)
+
+    def asked_replicas(self) -> int:
+        """How many replicas there are, or were asked for."""
+        asked = [(network.get("Labels") or {}).get(REPLICAS, "") for network in self.networks]
+        return max([int(text) for text in asked if text.isdigit()] + [len(self.nodes()) - 1, 0])
+
+    def image(self) -> str | None:
+        """The image of the stack's servers."""
+        for container in self.containers:
+            if container.role == "mysqld":
+                return container.image
+        for network in self.networks:
+            if name := (network.get("Labels") or {}).get(IMAGE):
+                return str(name)
+        return None
+
+    @property
+    def identity(self) -> str:
+        """Tells this stack from an older one of the same name: its network's id."""
+        return str(self.networks[0]["Id"]) if self.networks else ""
+
+    @property
+    def empty(self) -> bool:
+        """Nothing of the stack is there."""
+        return not (self.containers or self.networks or self.volumes)
+
+
+def containers(client: Any, stack: str) -> tuple[Container, ...]:
+    """The stack's containers, running or not: one call of a few milliseconds."""
+    listed = client.containers(all=True, filters={"label": f"{STACK}={stack}"})
+    return tuple(_container(item) for item in listed if {NODE, ROLE} <= item["Labels"].keys())
+
+
+def take(client: Any, stack: str) -> Inventory:
+    """Everything of the stack."""
+    label = {"label": f"{STACK}={stack}"}
+    return Inventory(
+        containers(client, stack),
+        tuple(client.networks(filters=label)),
+        tuple(client.volumes(filters=label)["Volumes"] or ()),
+    )
+
+
+def stack_names(client: Any) -> list[str]:
+    """Every stack of which anything is there."""
+    label = {"label": STACK}
+    found: list[Mapping[str, Any]] = [
+        *client.containers(all=True, filters=label),
+        *client.networks(filters=label),
+        *(client.volumes(filters=label)["Volumes"] or ()),
+    ]
+    return sorted({(item.get("Labels") or {})[STACK] for item in found})
+
+
+def addresses(found: Iterable[Container]) -> list[NodeAddress]:
+    """The nodes of these containers, primary first."""
+    by_node: dict[str, dict[str, Container]] = {}
+    for container in found:
+        by_node.setdefault(container.node, {})[container.role] = container
+    nodes = []
+    for name in sorted(by_node, key=replica_number):
+        sidecar, server = by_node[name].get("sidecar"), by_node[name].get("mysqld")
+        nodes.append(
+            NodeAddress(
+                name=name,
+                role="primary" if name == "primary" else "replica",
+                server_running=server is not None and server.running,
+                sidecar_running=sidecar is not None and sidecar.running,
+                address=sidecar.address if sidecar else None,
+                published_port=sidecar.published_port if sidecar else None,
+            )
+        )
+    return nodes
+
+
+def _container(item: Mapping[str, Any]) -> Container:
+    labels = item["Labels"]
+    networks = (item.get("NetworkSettings") or {}).get("Networks") or {}
+    address = next((found["IPAddress"] for found in networks.values() if found.get("IPAddress")), None)
+    published = next((port["PublicPort"] for port in item.get("Ports") or () if port.get("PublicPort")), None)
+    return Container(
+        id=item["Id"],
+        node=labels[NODE],
+        role=labels[ROLE],
+        image=item["Image"],
+        image_id=item["ImageID"],
+        state=item["State"],
+        address=address,
+        published_port=published,
+        by_compose=COMPOSE_PROJECT in labels,
+    )

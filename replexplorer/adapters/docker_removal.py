@@ -1,0 +1,48 @@
+"""Taking a stack away: everything by label, killed and not waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from replexplorer.adapters.docker_inventory import STACK
+
+
+def remove_stack(client: Any, stack: str) -> int:
+    """Remove containers, networks and volumes with this stack's label; answers how many went."""
+    label = {"label": f"{STACK}={stack}"}
+    count = _each(
+        [item["Id"] for item in client.containers(all=True, filters=label)],
+        lambda found: client.remove_container(found, force=True, v=True),
+    )
+    networks = [item["Id"] for item in client.networks(filters=label)]
+    volumes = [item["Name"] for item in client.volumes(filters=label)["Volumes"] or ()]
+    count += _each(networks, lambda found: _remove_network(client, found))
+    return count + _each(volumes, lambda found: client.remove_volume(found, force=True))
+
+
+def _remove_network(client: Any, network: str) -> None:
+    """Remove a network, also when somebody has put a container of his own on it."""
+    for container in client.inspect_network(network)["Containers"] or {}:
+        client.disconnect_container_from_network(container, network, force=True)
+    client.remove_network(network)
+
+
+def _each(found: Iterable[str], remove: Callable[[str], object]) -> int:
+    """Remove all at once; what is gone already, or is going, counts as gone."""
+    from docker.errors import APIError, NotFound
+
+    def one(name: str) -> None:
+        try:
+            remove(name)
+        except NotFound:
+            pass
+        except APIError as error:
+            if "already in progress" not in str(error):
+                raise
+
+    names = list(found)
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:
+        list(pool.map(one, names))
+    return len(names)

@@ -1,0 +1,223 @@
+"""Stacks as Docker objects: `ports.Stack` over the SDK.
+
+Law: whatever is there is taken as found by label and mended; what a call began and could not
+finish is taken down again. The SDK blocks, so every call runs in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from replexplorer.adapters import docker_inventory as inventory
+from replexplorer.adapters import secrets
+from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
+from replexplorer.adapters.docker_build import Builder
+from replexplorer.adapters.docker_client import connect, spoken
+from replexplorer.adapters.docker_removal import remove_stack
+from replexplorer.config import paths
+from replexplorer.core.errors import MissingPiece, StackUnavailable
+from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
+
+ACCOUNTS_FILE: Final = "accounts"
+"""The passwords' file in the stack's state directory."""
+
+_DATA: Final = "/var/lib/replexplorer/data"
+_ACCOUNTS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools/secrets/accounts"
+
+T = TypeVar("T")
+
+
+class DockerStack:
+    """One stack of the local daemon; made without touching Docker."""
+
+    def __init__(self, name: str, *, subnet: str | None = None, compose: Path | None = None) -> None:
+        self.name = name
+        self._subnet = subnet
+        self._compose = compose or paths.shipped("compose")
+        self._client: Any = None
+        self._client_lock = threading.Lock()
+
+    @property
+    def accounts_file(self) -> Path:
+        """Where this host keeps the stack's passwords."""
+        return paths.stack_directory(self.name) / ACCOUNTS_FILE
+
+    async def nodes(self) -> Sequence[NodeAddress]:
+        """The nodes, primary first; empty when there is no such stack."""
+        return await self._call(lambda client: inventory.addresses(inventory.containers(client, self.name)))
+
+    async def up(self, options: UpOptions, report: Report) -> bool:
+        """Make or mend the stack; answers whether this call created it.
+
+        Raises UsageError for another image or fewer replicas than a live stack has, MissingPiece
+        for what the machine lacks, StackUnavailable when the passwords are lost. A cancel takes
+        down what this call created, and leaves a stack that was there.
+        """
+        loop = asyncio.get_running_loop()
+        cancelled = threading.Event()
+
+        def report_from_thread(text: str, done: float | None) -> None:
+            loop.call_soon_threadsafe(report, text, done)
+
+        def work(client: Any) -> bool:
+            with self._lock(report_from_thread, cancelled):
+                builder = Builder(
+                    client,
+                    self.name,
+                    self._compose,
+                    self.accounts_file,
+                    self._subnet,
+                    report_from_thread,
+                    cancelled,
+                )
+                return builder.up(options)
+
+        task = asyncio.ensure_future(self._call(work))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled.set()
+            with suppress(Exception):
+                await task
+            raise
+
+    async def down(self) -> int:
+        """Remove all that carries this stack's label; answers how many things went."""
+
+        def work(client: Any) -> int:
+            with self._lock(lambda text, done: None, threading.Event()):
+                count = remove_stack(client, self.name)
+                self.accounts_file.unlink(missing_ok=True)
+                with suppress(OSError):
+                    self.accounts_file.parent.rmdir()
+                return count
+
+        return await self._call(work)
+
+    async def credentials(self) -> Credentials:
+        """The stack's accounts.
+
+        A stack that the Compose tool made keeps its passwords itself: the daemon hands them out.
+        Raises StackUnavailable when there is no stack, or its passwords are lost.
+        """
+        return await self._call(self._credentials)
+
+    async def footprint_bytes(self) -> int | None:
+        """Bytes in the stack's volumes; None when the daemon does not tell."""
+        return await self._call(self._footprint)
+
+    async def open_bridge(self, node: str) -> Bridge:
+        """A long-lived exec into that node's sidecar; raises StackUnavailable when it is down."""
+
+        def create(client: Any) -> tuple[str, str]:
+            for container in inventory.containers(client, self.name):
+                if (container.node, container.role, container.running) == (node, "sidecar", True):
+                    made = client.exec_create(
+                        container.id, list(BRIDGE_COMMAND), stdin=True, stdout=True, stderr=True
+                    )
+                    return client._custom_adapter.socket_path, made["Id"]
+            raise StackUnavailable(f"the sidecar of {node} is down", "replexplorer up")
+
+        socket_path, exec_id = await self._call(create)
+        return await DockerBridge.start(socket_path, exec_id, node)
+
+    async def close(self) -> None:
+        """Close the connections to the daemon; a later call opens them again."""
+        with self._client_lock:
+            client, self._client = self._client, None
+        if client is not None:
+            await asyncio.to_thread(client.close)
+
+    def _credentials(self, client: Any) -> Credentials:
+        found = inventory.take(client, self.name)
+        if not found.containers:
+            raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
+        origin = found.identity
+        accounts = secrets.read(self.accounts_file)
+        if accounts is not None and accounts.origin == origin:
+            return accounts.credentials()
+        sidecar = found.container("primary", "sidecar")
+        if sidecar is not None and sidecar.by_compose:
+            stream, _ = client.get_archive(sidecar.id, _ACCOUNTS_IN_CONTAINER)
+            if (accounts := secrets.from_archive(b"".join(stream), origin)) is not None:
+                secrets.write(self.accounts_file, accounts)
+                return accounts.credentials()
+        raise StackUnavailable(
+            f"stack {self.name} found, cannot log in: its passwords are lost or another user's",
+            f"replexplorer down --stack {self.name}",
+        )
+
+    def _footprint(self, client: Any) -> int | None:
+        total = 0
+        found = [c for c in inventory.containers(client, self.name) if c.role == "mysqld"]
+        if not found:
+            return None
+        if not all(container.running for container in found):
+            return self._footprint_by_daemon(client)
+        for container in found:
+            made = client.exec_create(container.id, ["du", "-sk", _DATA], stderr=False)
+            said = client.exec_start(made["Id"]).split()
+            if not said or not said[0].isdigit():
+                return self._footprint_by_daemon(client)
+            total += int(said[0]) * 1024
+        return total
+
+    def _footprint_by_daemon(self, client: Any) -> int | None:
+        sizes = [
+            volume["UsageData"]["Size"]
+            for volume in client.df()["Volumes"] or ()
+            if (volume.get("Labels") or {}).get(inventory.STACK) == self.name and volume.get("UsageData")
+        ]
+        return sum(size for size in sizes if size >= 0) if sizes else None
+
+    async def _call(self, work: Callable[[Any], T]) -> T:
+        def run() -> T:
+            with spoken():
+                return work(self._connected())
+
+        return await asyncio.to_thread(run)
+
+    def _connected(self) -> Any:
+        with self._client_lock:
+            if self._client is None:
+                self._client = connect()
+            return self._client
+
+    @contextmanager
+    def _lock(self, report: Report, cancelled: threading.Event) -> Iterator[None]:
+        """One `up` or `down` a stack at a time on this host."""
+        file = paths.state_directory() / "stacks" / f".{self.name}.lock"
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stream = file.open("w")
+        except OSError as error:
+            raise MissingPiece(f"cannot write {file}", error.strerror or str(error)) from None
+        with stream:
+            told = False
+            while True:
+                try:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if not told:
+                        report(f"another replexplorer works on stack {self.name}: waiting", None)
+                        told = True
+                    if cancelled.wait(0.1):
+                        raise StackUnavailable("interrupted while waiting", "try again") from None
+            yield
+
+
+async def stack_names() -> list[str]:
+    """Every stack of which anything is there on this daemon."""
+
+    def run() -> list[str]:
+        with spoken():
+            return inventory.stack_names(connect())
+
+    return await asyncio.to_thread(run)

@@ -1,0 +1,110 @@
+"""The passwords of one stack: made at random, kept in a file of mode 0600, never anywhere else.
+
+The containers get them as a file on the tools volume that only the server's user can read. The
+file on the host names the volume's creation, so that the passwords of an older stack of the same
+name are told from its own.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from replexplorer.core.errors import MissingPiece
+from replexplorer.ports import Credentials
+
+CONTROL_USER: Final = "replexplorer"
+"""The app's own account on every node; start-mysqld makes it."""
+DSN_USER: Final = "sandbox"
+"""The account that `dsn` hands out; start-mysqld makes it."""
+SERVER_UID: Final = 999
+"""The server's user and group in every image."""
+
+_KEYS: Final = ("control", "dsn", "replication")
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The passwords by account: control, dsn, replication; `repr` hides them."""
+
+    passwords: Mapping[str, str]
+    origin: str
+    """What the file belongs to: when the stack's tools volume was created."""
+
+    def __repr__(self) -> str:
+        """Without the passwords."""
+        return f"Accounts(origin={self.origin!r})"
+
+    def credentials(self) -> Credentials:
+        """For the engine."""
+        return Credentials(CONTROL_USER, self.passwords["control"], DSN_USER, self.passwords["dsn"])
+
+
+def generate(origin: str) -> Accounts:
+    """New random passwords."""
+    return Accounts({key: secrets.token_hex(16) for key in _KEYS}, origin)
+
+
+def encode(accounts: Accounts) -> str:
+    """`name=value` lines, as start-mysqld reads them."""
+    return "".join(f"{key}={accounts.passwords[key]}\n" for key in _KEYS)
+
+
+def decode(text: str, origin: str | None = None) -> Accounts | None:
+    """Read `name=value` lines; None when an account is missing."""
+    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    if not all(values.get(key) for key in _KEYS):
+        return None
+    return Accounts(
+        {key: values[key] for key in _KEYS}, origin if origin is not None else values.get("origin", "")
+    )
+
+
+def write(file: Path, accounts: Accounts) -> None:
+    """Keep the passwords, mode 0600, replaced in one step; raises MissingPiece when it cannot."""
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            stream.write(f"{encode(accounts)}origin={accounts.origin}\n")
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise MissingPiece(
+            f"cannot keep the stack's passwords in {file}", error.strerror or str(error)
+        ) from None
+
+
+def read(file: Path) -> Accounts | None:
+    """The passwords that are kept; None when the file is lost, broken or another user's."""
+    try:
+        return decode(file.read_text(encoding="ascii"))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def archive(accounts: Accounts) -> bytes:
+    """A tar with the file for the tools volume's `secrets` directory, readable by the server only."""
+    content = encode(accounts).encode()
+    member = tarfile.TarInfo("accounts")
+    member.size, member.mode, member.uid, member.gid = len(content), 0o400, SERVER_UID, SERVER_UID
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        tar.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def from_archive(content: bytes, origin: str) -> Accounts | None:
+    """The accounts in a tar that the daemon made of that file."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        for member in tar:
+            if member.isfile() and (stream := tar.extractfile(member)) is not None:
+                return decode(stream.read().decode("ascii", "replace"), origin)
+    return None
