@@ -66,7 +66,7 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
     Action("theme.next", "t", "Switch to the next theme"),
     Action("palette", "ctrl+p", "Open the command palette", listed=False),
     Action("help", "question_mark", "Show keys and states"),
-    Action("app.quit", "q,ctrl+c", "Quit; stops the load"),
+    Action("app.quit", "q", "Quit (ctrl+c as well); stops the load"),
 )
 """Actions of every screen."""
 

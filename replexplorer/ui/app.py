@@ -9,8 +9,7 @@ import sys
 from typing import ClassVar
 
 from textual import on, work
-from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError
@@ -23,10 +22,11 @@ from replexplorer.ui.screens.dashboard import DashboardScreen, bindings_of
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.terminal_output import QuietOutput
 from replexplorer.ui.theme import NO_COLOR_THEME, no_color_theme, textual_theme
 
 
-class ExplorerApp(App[str]):
+class ExplorerApp(QuietOutput[str]):
     """The dashboard of one stack; `run` answers the line that tells what was left behind."""
 
     CSS_PATH = "app.tcss"
@@ -34,7 +34,11 @@ class ExplorerApp(App[str]):
     COMMANDS = {ExplorerCommands}  # noqa: RUF012  (Textual declares it as an instance's)
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "f20"
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of(EVERYWHERE, priority=False)
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_of(EVERYWHERE),
+        Binding("ctrl+c", "app_quit", "Quit", show=False, priority=True),
+    ]
 
     def __init__(self, facade: Facade, settings: Settings) -> None:
         super().__init__(ansi_color=settings.no_color)
@@ -42,7 +46,7 @@ class ExplorerApp(App[str]):
         self.settings = settings
         """How it was started."""
         self._facade = facade
-        self._closing = False
+        self._leaving = False
         self._watch = TerminalWatch(self._lost, deadline_s=settings.close_deadline_s)
         themes = settings.themes or tuple(one.theme for one in load_themes()[0])
         self.theme_names = [theme.name for theme in themes]
@@ -92,10 +96,10 @@ class ExplorerApp(App[str]):
 
     def action_app_quit(self) -> None:
         """Stop the load, disconnect, leave; a second time leaves at once."""
-        if self._closing:
+        if self._leaving:
             self.exit("left at once; the load ends with the app")
             return
-        self._closing = True
+        self._leaving = True
         self.notify("stopping the load…", timeout=10)
         self._quit()
 

@@ -53,8 +53,3 @@ def elapsed(seconds: float) -> str:
 def local_time(wall_s: float) -> str:
     """Seconds since 1970 as the user's own clock shows them: `14:03:22`."""
     return time.strftime("%H:%M:%S", time.localtime(wall_s))
-
-
-def apart(asked_ms: float, measured_ms: float) -> bool:
-    """A measured round trip is not the one asked: more than 1 ms and more than 5 % away."""
-    return abs(measured_ms - asked_ms) > max(1.0, 0.05 * asked_ms)

@@ -15,9 +15,9 @@ _UNDERLINE = Style(underline=True)
 
 
 def style_of(app: App[Any], words: str, ground: str = "bg") -> Style:
-    """The style of `TOKEN [on TOKEN] [b] [u]`: b is bold, u underlined; `ground` where none is named."""
+    """The style of `TOKEN [on TOKEN] [b] [u]` (bold, underlined); `ground` where no other is named."""
     token, *rest = words.split()
-    if rest and rest[0] == "on":
-        ground, rest = rest[1], rest[2:]
+    if "on" in rest:
+        ground = rest[rest.index("on") + 1]
     style = inks_of(app).style(token, ground, strong="b" in rest)
     return style + _UNDERLINE if "u" in rest else style

@@ -13,8 +13,7 @@ from replexplorer.ui.chart_model import (
     ChartMark,
     ChartModel,
     FaultWindow,
-    latency_model,
-    tps_model,
+    chart_models,
     zoomed,
 )
 from replexplorer.ui.figures import rate, round_trip
@@ -39,8 +38,6 @@ class Picture:
     windows: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     origin_s: float = 0.0
     """When the first tick came: elapsed time counts from here."""
-    tick_s: float = 0.5
-    """Seconds between the last two ticks."""
     page_s: float = DEFAULT_PAGE_S
     """Length of the charts' page."""
     log_scale: bool | None = None
@@ -52,8 +49,6 @@ class Picture:
         """Take one tick."""
         if self.tick is None:
             self.origin_s = tick.at_s
-        elif tick.at_s > self.tick.at_s:
-            self.tick_s = tick.at_s - self.tick.at_s
         self.tick = tick
         self.history.feed(tick)
         self.log.extend(tick.events)
@@ -94,9 +89,8 @@ class Picture:
         marks = [mark for mark in self.marks if page[0] <= mark.at_s <= now_s]
         windows = [one for one in self.windows if one.start_s <= now_s and (one.end_s or now_s) >= page[0]]
         ceiling = self.tick.ceiling if self.tick else None
-        tps = tps_model(
-            [(point.at_s, point.tps) for point in points],
-            [(point.at_s, point.ceiling_tps) for point in points],
+        return chart_models(
+            points,
             page=page,
             origin_s=self.origin_s,
             marks=marks,
@@ -104,17 +98,6 @@ class Picture:
             formula=formula(ceiling, wide=wide) if ceiling else "",
             log=self.log_scale,
         )
-        latency = latency_model(
-            [(point.at_s, point.p50_ms) for point in points],
-            [(point.at_s, point.p95_ms) for point in points],
-            [(point.at_s, point.p99_ms) for point in points],
-            [(point.at_s, point.max_ms) for point in points],
-            page=page,
-            origin_s=self.origin_s,
-            marks=marks,
-            windows=windows,
-        )
-        return tps, latency
 
     def _watch_faults(self, tick: Tick) -> None:
         """A fault is a window: it opens with the state and closes with it."""
@@ -131,6 +114,8 @@ class Picture:
 def formula(ceiling: Ceiling, *, wide: bool) -> str:
     """The bound with its numbers: `ceiling 48 ÷ (85.4 + 3.0 ms) = 543/s`."""
     rtt, local = round_trip(ceiling.rtt_ms), round_trip(ceiling.local_ms)
+    if not ceiling.local_ms:
+        return f"ceiling {ceiling.clients} ÷ {rtt} ms = {rate(ceiling.tps)}/s"
     if wide:
         return f"ceiling = {ceiling.clients} clients ÷ ({rtt} ack + {local} local) ms = {rate(ceiling.tps)}/s"
     return f"ceiling {ceiling.clients} ÷ ({rtt} + {local} ms) = {rate(ceiling.tps)}/s"

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs import PRIMARY, Assignment, KnobName, format_value
+from replexplorer.core.knobs import PRIMARY, Assignment, KnobName, Value, format_value
 from replexplorer.core.tick import Tick
 from replexplorer.engine.facade import Facade, Preview
 from replexplorer.ui.actions import DASHBOARD, Action
@@ -33,17 +33,18 @@ from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.widgets.statement import Intent, KnobLine, Statement
+from replexplorer.ui.widgets.statement import TYPED_WIDTH, Intent, KnobLine, Statement
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
 
 
-def bindings_of(actions: tuple[Action, ...], *, priority: bool = False) -> list[BindingType]:
+DRAWER_LEAVES = 6
+"""Rows that the drawer does not cover: the header, the last event, the knob line and the keys."""
+
+
+def bindings_of(actions: tuple[Action, ...]) -> list[BindingType]:
     """The registry's rows as bindings."""
-    return [
-        Binding(action.keys, action.method, action.title, show=False, priority=priority, id=action.id)
-        for action in actions
-    ]
+    return [Binding(action.keys, action.method, action.title, show=False, id=action.id) for action in actions]
 
 
 class DashboardScreen(Screen[None]):
@@ -134,7 +135,6 @@ class DashboardScreen(Screen[None]):
         with self.app.batch_update():
             header = self.query_one(Header)
             header.point = picture.point
-            header.tick_s = picture.tick_s
             header.elapsed_s = picture.elapsed_s
             header.frozen = picture.frozen_at_s is not None
             header.tick = tick
@@ -184,14 +184,22 @@ class DashboardScreen(Screen[None]):
         if name is None or name not in self.board.views:
             return None
         value = self.board.asked(name)
-        try:
-            preview = self._facade.preview([Assignment((name,), value)])
-        except ReplexplorerError as error:
-            preview = Preview((), (), (str(error),))
+        requested = self.board.views[name].requested
         return Intent(
-            name, self.board.label(name), value, self.board.views[name].requested, preview, self.board.place,
-            hidden_below, self._problem,
+            name, self.board.label(name), value, requested, self._preview(name, value, requested),
+            self.board.place, hidden_below, self._problem,
         )  # fmt: skip
+
+    def _preview(self, name: KnobName, value: Value, requested: Value) -> Preview:
+        """What the value runs; for the one in force, what would bring it back from another."""
+        try:
+            if value != requested:
+                return self._facade.preview([Assignment((name,), value)])
+            other = next((one for one in name.knob.steps if one != value), value)
+            back = self._facade.preview([Assignment((name,), other)])
+            return Preview(back.undo, (), self._facade.preview([Assignment((name,), value)]).warnings)
+        except ReplexplorerError as error:
+            return Preview((), (), (str(error),))
 
     @property
     def drawer_open(self) -> bool:
@@ -212,6 +220,7 @@ class DashboardScreen(Screen[None]):
             self.set_class(height >= TALL_ROWS, "-tall")
             if self.layout_name is not Layout.COMPACT:
                 self.remove_class("-drawer")
+            self.query_one(KnobDrawer).styles.height = max(1, height - DRAWER_LEAVES)
             self._close_entries()
             self.query_one(Footer).layout_name = self.layout_name
         self.call_after_refresh(self._draw)
@@ -361,7 +370,8 @@ class DashboardScreen(Screen[None]):
         self._problem = ""
         place = self._value_place()
         if place is not None:
-            self.query_one("#value-entry", Entry).open(text, place, 12)
+            self.query_one(KnobLine).typing = True
+            self.query_one("#value-entry", Entry).open(text, place, TYPED_WIDTH)
 
     def _value_place(self) -> tuple[int, int] | None:
         """Where the selected knob's value stands on the screen."""
@@ -369,8 +379,8 @@ class DashboardScreen(Screen[None]):
         if name is None:
             return None
         if self.layout_name is Layout.COMPACT and not self.drawer_open:
-            line = self.query_one(KnobLine).region
-            return line.x + 8 + len(self.board.label(name)), line.y + 1
+            line = self.query_one(KnobLine)
+            return line.region.x + line.value_column, line.region.y + 1
         panel = self._panel
         row = panel.row_of(name)
         return None if row is None else (panel.region.x + panel.COLUMNS.asked, panel.region.y + row)
@@ -392,6 +402,7 @@ class DashboardScreen(Screen[None]):
             if entry.purpose == "filter":
                 self.board.narrow("")
             entry.close()
+        self.query_one(KnobLine).typing = False
         return bool(opened)
 
     @on(Input.Changed, "#filter-entry")
@@ -417,7 +428,7 @@ class DashboardScreen(Screen[None]):
             self._draw_now()
             return
         self._problem = ""
-        self.query_one("#value-entry", Entry).close()
+        self._close_entries()
         self.board.stage(name, assignment.value, self._settings.monotonic())
         self._send()
 

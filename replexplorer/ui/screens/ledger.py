@@ -21,5 +21,5 @@ class LedgerScreen(ListingScreen):
         width = self.app.size.width
         epochs = tuple(reversed(tick.epochs)) if tick else ()
         about = f"{len(epochs)} · each change against the one before, its settling left out"
-        body = [row(epoch, width, self.settings.glyphs, self._picture.origin_s) for epoch in epochs]
-        self.listing.show([("Epochs ", "title b"), (about, "muted")], [heads(width)], body)
+        body = [row(epoch, width - 1, self.settings.glyphs, self._picture.origin_s) for epoch in epochs]
+        self.listing.show([("Epochs ", "title b"), (about, "muted")], [heads(width - 1)], body)

@@ -34,9 +34,9 @@ class Epochs(Lines):
         about = "each change against the one before"
         about += ", settling left out" if width >= WIDE_FROM else ""
         title: Line = [("Epochs ", "title b"), (about, "muted")]
-        rows: list[Line] = [rule(title, [], width), heads(width)]
+        rows: list[Line] = [rule(title, [], width), heads(width - 1)]
         newest = tuple(reversed(self.epochs))
-        rows += [row(epoch, width, self.glyphs, self.origin_s) for epoch in newest[: max(0, height - 2)]]
+        rows += [row(epoch, width - 1, self.glyphs, self.origin_s) for epoch in newest[: max(0, height - 2)]]
         return rows
 
 
@@ -58,11 +58,11 @@ class EpochStrip(Lines):
         for epoch in tuple(reversed(self.epochs))[:height]:
             left: list[Run] = [
                 (f" {self.glyphs.number(epoch.number)} ", "mark"),
-                *cut([(epoch.title, "text")], 30),
+                *cut([(epoch.title, "text")], 26),
             ]
-            row = _to(left, 34)
-            row += _right(_before_after(epoch), 14)
-            row += _right(difference(epoch, unit=" %"), 11)
+            row = _to(left, 30)
+            row += _right(_before_after(epoch), 13)
+            row += _right(difference(epoch, unit=" %"), 12)
             row += _right(_interval(epoch, wide=False), 8)
             tail = f"p50 {figures.millis(epoch.p50_ms)}  p99 {figures.millis(epoch.p99_ms)}"
             rows.append([*row, *_right([(tail, "muted")], max(0, width - width_of(row) - 1))])
@@ -120,7 +120,7 @@ def difference(epoch: Epoch, unit: str = "") -> list[Run]:
 
 def _tail_widths(wide: bool) -> Sequence[int]:
     """Widths of difference, interval, p50, p95, p99 and n."""
-    return (11, 18, 7, 7, 7, 11) if wide else (10, 7, 5, 5, 5, 7)
+    return (11, 18, 7, 7, 7, 10) if wide else (10, 7, 5, 5, 5, 7)
 
 
 def _before_after(epoch: Epoch) -> list[Run]:

@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
+from replexplorer.core.link import contradiction
 from replexplorer.core.series import Point
 from replexplorer.core.tick import LinkView, LoadView, ProtectionState, Tick
 from replexplorer.ui import figures
@@ -32,12 +33,14 @@ class Header(Lines):
     """The picture."""
     point: Point | None = None
     """The newest point of the charts: its percentiles are merged back until they hold."""
-    tick_s: float = 0.5
-    """Seconds that the tick's counts are of."""
     elapsed_s: reactive[float] = reactive(0.0)
     """Seconds since the first tick."""
     frozen: reactive[bool] = reactive(False)
     """The charts are held."""
+
+    _situation: tuple[object, ...] = ()
+    _steps = 0
+    """How far the row is shrunk: kept in one situation, so that a digit more or less moves nothing."""
 
     def watch_tick(self) -> None:
         """Draw the new figures."""
@@ -52,17 +55,23 @@ class Header(Lines):
         if self.tick is None:
             return []
         segments = self._segments(self.tick)
-        chosen = dict.fromkeys(segments, 0)
-        row = _joined(segments, chosen, width)
-        for name in SHRINK:
-            if width_of(row) <= width:
-                break
-            chosen[name] = min(chosen[name] + 1, len(segments[name]) - 1)
-            row = _joined(segments, chosen, width)
+        situation = (width, *(bool(segments[name][0]) for name in ("chips", "errors", "load", "rtt")))
+        if situation != self._situation:
+            self._situation, self._steps = situation, 0
+        while width_of(row := _joined(segments, self._chosen(segments), width)) > width and self._steps < len(
+            SHRINK
+        ):
+            self._steps += 1
         return [row]
 
+    def _chosen(self, segments: dict[str, Segment]) -> dict[str, int]:
+        """The variant of each segment after the steps taken so far."""
+        taken = SHRINK[: self._steps]
+        return {name: min(taken.count(name), len(held) - 1) for name, held in segments.items()}
+
     def _segments(self, tick: Tick) -> dict[str, Segment]:
-        tps = figures.rate(tick.load.tps if tick.load else None)
+        firm = self.point.tps if self.point is not None else None
+        tps = figures.rate(firm if firm is not None or tick.load is None else tick.load.tps)
         return {
             "title": (
                 [("replexplorer", "title b"), (f" {tick.stack}", "muted")],
@@ -76,7 +85,7 @@ class Header(Lines):
             "rtt": _rtt(tick.rtt),
             "tps": ([("TPS ", "muted"), (f"{tps:>5}", "tps b")],),
             "latency": _latency(tick.load, self.point),
-            "errors": _errors(tick.load, self.tick_s),
+            "errors": _errors(tick.load),
             "load": _load(tick.load),
             "elapsed": ([(figures.elapsed(self.elapsed_s), "text")], []),
             "help": ([("?", "key b"), (" help", "key")], [("?", "key b")]),
@@ -147,7 +156,9 @@ def _rtt(link: LinkView | None) -> Segment:
         return ([],)
     asked = figures.UNKNOWN if link.rtt_asked_ms is None else f"{link.rtt_asked_ms:g}"
     measured = "none" if link.rtt_measured_ms is None else figures.round_trip(link.rtt_measured_ms)
-    amber = link.rtt_measured_ms is None or figures.apart(link.rtt_asked_ms or 0.0, link.rtt_measured_ms)
+    amber = link.rtt_measured_ms is None or bool(
+        contradiction(link.rtt_asked_ms, link.rtt_measured_ms, link.rtt_base_ms)
+    )
     pair: Line = [(f"{asked} → ", "text b"), (measured, "warn b" if amber else "text b")]
     return ([("RTT ", "muted"), *pair], pair, [])
 
@@ -179,16 +190,17 @@ def _latency(load: LoadView | None, point: Point | None) -> Segment:
     )
 
 
-def _errors(load: LoadView | None, tick_s: float) -> Segment:
+def _errors(load: LoadView | None) -> Segment:
     """Errors, unknown outcomes and reconnects per second, when there are any."""
     counted = () if load is None else (
         (load.errors, "err/s"), (load.unknown, "unknown/s"), (load.reconnects, "reconn/s")
     )  # fmt: skip
+    seconds = load.duration_s if load is not None and load.duration_s > 0 else 0.5
     runs: list[Run] = []
     for number, word in counted:
         if number:
-            runs += [(f"{number / max(tick_s, 0.1):.0f} {word}", "bad b"), (" ", "text")]
-    total = sum(number for number, _ in counted) / max(tick_s, 0.1)
+            runs += [(f"{number / seconds:.0f} {word}", "bad b"), (" ", "text")]
+    total = sum(number for number, _ in counted) / seconds
     return (runs[:-1], [(f"{total:.0f} err/s", "bad b")] if runs else [])
 
 

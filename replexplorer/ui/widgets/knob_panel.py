@@ -8,6 +8,7 @@ from textual import events
 from textual.message import Message
 
 from replexplorer.core.knobs import KnobName, format_value
+from replexplorer.core.link import contradiction
 from replexplorer.core.tick import Protection, ProtectionState, Tick
 from replexplorer.ui import figures
 from replexplorer.ui.board import Board
@@ -34,7 +35,7 @@ class KnobPanel(Lines):
     """The knobs; arrow keys work on the screen, clicks and the wheel here."""
 
     GROUND: ClassVar[str] = "panel"
-    COLUMNS: ClassVar = Columns(3, 18, 31)
+    COLUMNS: ClassVar = Columns(3, 18, 30)
     HEADINGS_BESIDE: ClassVar = False
     """Headings stand in a column of their own instead of a row of their own."""
     DEFAULT_CSS = "KnobPanel { height: 1fr; }"
@@ -89,10 +90,14 @@ class KnobPanel(Lines):
         rows = self._all_rows()
         if not rows:
             return [[(f" no knob matches `{self._board.filter}`", "muted")]]
-        self._scroll(rows, height)
-        visible = rows[self._top : self._top + height]
         painted: list[Line] = []
         self._shown = []
+        if self.HEADINGS_BESIDE:
+            painted.append(self._heading("", width, columns=True))
+            self._shown.append(None)
+            height -= 1
+        self._scroll(rows, height)
+        visible = rows[self._top : self._top + height]
         for at, (title, name) in enumerate(visible):
             if at == 0 and not self.HEADINGS_BESIDE:
                 painted.append(self._heading(title, width, columns=True))
@@ -132,7 +137,8 @@ class KnobPanel(Lines):
         at = self.COLUMNS
         row = [*_to(row, at.asked), ("asked", "faint")]
         row = [*_to(row, at.effective), ("in effect", "faint")]
-        return [*_to(row, width - 6), ("meas.", "faint")] if title == "LINK" else row
+        measured = "measured" if width >= 48 else "meas"
+        return [*_to(row, width - len(measured)), (measured, "faint")] if title == "LINK" else row
 
     def _knob(self, name: KnobName, heading: str, width: int) -> Line:
         board, at = self._board, self.COLUMNS
@@ -163,7 +169,7 @@ class KnobPanel(Lines):
             return [*_to(row, at.effective, ground), ("applying…", f"accent{ground}")]
         effect = self.effect(name)
         measured, apart = self._measured(name)
-        room = width - at.effective - (7 if measured else 0)
+        room = width - at.effective - (len(measured) + 2 if measured else 0)
         if width_of(row) >= at.effective or len(effect.text) > room:
             row = cut([*row, (" " if effect.as_asked else " → ", f"warn{ground}")], width)
         elif effect.as_asked:
@@ -194,8 +200,8 @@ class KnobPanel(Lines):
             return "", False
         if link.rtt_measured_ms is None:
             return "none", True
-        return figures.round_trip(link.rtt_measured_ms), figures.apart(
-            link.rtt_asked_ms or 0.0, link.rtt_measured_ms
+        return figures.round_trip(link.rtt_measured_ms), bool(
+            contradiction(link.rtt_asked_ms, link.rtt_measured_ms, link.rtt_base_ms)
         )
 
     def on_click(self, event: events.Click) -> None:
@@ -222,7 +228,7 @@ class KnobPanel(Lines):
 class KnobDrawer(KnobPanel):
     """The same knobs with their headings beside, over a small screen."""
 
-    COLUMNS: ClassVar = Columns(15, 30, 43)
+    COLUMNS: ClassVar = Columns(13, 30, 43)
     HEADINGS_BESIDE: ClassVar = True
     DEFAULT_CSS = "KnobDrawer { width: 55; border-right: tall $rx-accent; layer: drawer; }"
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
 from replexplorer.core.knobs import KnobName, Value, format_value
 from replexplorer.engine.facade import Preview
 from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
+
+
+TYPED_WIDTH: Final = 12
+"""Columns of the field for a typed value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +61,23 @@ def risky(name: KnobName, value: Value) -> bool:
 
 def ladder(intent: Intent, width: int) -> list[Run]:
     """The knob's values with the present one underlined; the part around it when they do not fit."""
-    steps = list(intent.name.knob.steps)
+    knob = intent.name.knob
+    steps = list(knob.steps)
     if intent.value not in steps and not any(isinstance(step, str) for step in steps):
         steps = sorted([*steps, intent.value], key=lambda step: float(step))
-    here = next((at for at, step in enumerate(steps) if step == intent.value), 0)
+    words = [format_value(knob, step, unit=False) for step in steps]
+    here = steps.index(intent.value) if intent.value in steps else 0
     first, last = here, here + 1
     while True:
-        wider = [(a, b) for a, b in ((first, last + 1), (first - 1, last)) if a >= 0 and b <= len(steps)]
-        fitting = [pair for pair in wider if _length(steps[pair[0] : pair[1]]) <= width - 2]
+        wider = [(a, b) for a, b in ((first, last + 1), (first - 1, last)) if a >= 0 and b <= len(words)]
+        fitting = [(a, b) for a, b in wider if sum(len(word) + 2 for word in words[a:b]) <= width]
         if not fitting:
             break
         first, last = fitting[0]
     runs: list[Run] = []
-    for step in steps[first:last]:
-        runs += [(_short(step), "title b u" if step == intent.value else "faint"), ("  ", "text")]
+    for at in range(first, last):
+        runs += [(words[at], "title b u" if steps[at] == intent.value else "faint"), ("  ", "text")]
     return runs[:-1]
-
-
-def _short(step: Value) -> str:
-    return f"{step:g}" if isinstance(step, float) else str(step)
-
-
-def _length(steps: list[Value]) -> int:
-    return sum(len(_short(step)) + 2 for step in steps)
 
 
 class Statement(Lines):
@@ -142,6 +140,18 @@ class KnobLine(Lines):
         """Draw it."""
         self.repaint()
 
+    typing: reactive[bool] = reactive(False)
+    """A field for a typed value stands over the value."""
+
+    def watch_typing(self) -> None:
+        """Make room for the field, or take it back."""
+        self.repaint()
+
+    @property
+    def value_column(self) -> int:
+        """Where the value begins in the second row."""
+        return 7 + len(self.intent.label) if self.intent is not None else 0
+
     def watch_effect(self) -> None:
         """Draw it."""
         self.repaint()
@@ -155,7 +165,7 @@ class KnobLine(Lines):
         heading = intent.name.knob.group.upper()
         title: Line = [("Knob ", "title b"), (f"{at} of {total}, {heading}", "muted")]
         text, as_asked = self.effect
-        value = format_value(intent.name.knob, intent.value)
+        value = " " * TYPED_WIDTH if self.typing else format_value(intent.name.knob, intent.value)
         left: Line = [
             (" ▸ ", "accent b"), (intent.label, "title b"), ("  ◂ ", "accent b"),
             (value, "warn on select b" if intent.staged else "title on select b"), (" ▸", "accent b"),

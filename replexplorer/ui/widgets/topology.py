@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.reactive import reactive
 
 from replexplorer.core.tick import LinkView, NodeView, Tick
-from replexplorer.ui.widgets.lines import Line, Lines, Run
+from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 
 
 class Topology(Lines):
@@ -36,9 +36,12 @@ class Topology(Lines):
         links = {link.replica: link for link in self.tick.links}
         rows: list[Line] = []
         for replica in replicas:
-            start: list[Run] = first if not rows else [(" " * len(" primary"), "text")]
+            start: list[Run] = first if not rows else [(" " * width_of(first), "text")]
             rows.append([*start, *_arrow(replica, links.get(replica.name)), *_node(replica, port=False)])
-        return rows or [first]
+        behind = [(node.name, node.lag_s) for node in replicas if node.lag_s is not None and node.lag_s >= 1]
+        lag = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in behind)
+        below: list[Line] = [[(f" behind: {lag}", "warn b")]] if lag else []
+        return [*(rows or [first]), *below]
 
 
 def _node(node: NodeView, *, port: bool) -> list[Run]:
@@ -49,8 +52,6 @@ def _node(node: NodeView, *, port: bool) -> list[Run]:
     runs: list[Run] = [(f"{node.name} ", "muted"), (f"{flavor}{version}", "title b")]
     if port and node.published_port:
         runs.append((f" :{node.published_port}", "title b"))
-    if node.lag_s is not None and node.lag_s >= 1:
-        runs.append((f" lag {node.lag_s:.0f} s", "warn b"))
     return runs
 
 

@@ -1,0 +1,135 @@
+"""Time for tests: an event loop whose clock leaps to the next timer when nothing else is to be done."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import selectors
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from tests.fakes.facade import WALL_S
+
+LONGEST_S = 3600.0
+"""Virtual seconds after which a test is stuck."""
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class _LeapingSelector(selectors.SelectSelector):
+    """Never waits: when nothing is ready, the clock goes on to the next timer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 1000.0
+        self.rounds = 0
+        self.on_round: Callable[[int], None] | None = None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.rounds += 1
+        ready = super().select(0)
+        if not ready and timeout != 0:
+            if timeout is None:
+                raise AssertionError("everything waits, and nothing is under way that could end it")
+            self.now_s += timeout
+            if self.now_s > LONGEST_S:
+                raise AssertionError(f"still running after {LONGEST_S:g} virtual seconds")
+        if self.on_round is not None:
+            self.on_round(self.rounds)
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop on virtual time, so that timeouts and sleeps cost nothing and are exact."""
+
+    def __init__(self) -> None:
+        self._leaping = _LeapingSelector()
+        super().__init__(self._leaping)
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._leaping.now_s
+
+    def each_round(self, callback: Callable[[int], None] | None) -> None:
+        """Call back in every round of the loop with the number of rounds so far."""
+        self._leaping.on_round = callback
+
+
+class VirtualClock:
+    """`ports.Clock` on the loop's own time."""
+
+    def monotonic(self) -> float:
+        """Virtual seconds."""
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        """A fixed moment plus virtual seconds."""
+        return WALL_S + self.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait virtually."""
+        await asyncio.sleep(seconds)
+
+
+def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Make a coroutine a test that runs on virtual time."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test(*args, **kwargs))
+
+    return run
+
+
+class Counted(Generic[T], Awaitable[T]):
+    """Awaits some work and counts how often it waits; at the `cancel_at`-th wait it is cancelled."""
+
+    def __init__(self, work: Awaitable[T], cancel_at: int = 0) -> None:
+        self._work = work
+        self._cancel_at = cancel_at
+        self.waits = 0
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        inner = self._work.__await__()
+        thrown: BaseException | None = None
+        while True:
+            try:
+                waited = inner.send(None) if thrown is None else inner.throw(thrown)
+            except StopIteration as done:
+                value: T = done.value
+                return value
+            self.waits += 1
+            task = asyncio.current_task()
+            if self.waits == self._cancel_at and task is not None:
+                task.cancel()
+            thrown = None
+            try:
+                yield waited
+            except BaseException as error:
+                thrown = error
+
+
+async def cancelled_in_round(work: Coroutine[Any, Any, T], number: int) -> T | None:
+    """Run work and cancel it in the loop's `number`-th round since; None when that ended it.
+
+    Rounds are finer than the work's own awaits: they also fall between the awaits of its children.
+    """
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    task = asyncio.create_task(work)
+    seen = 0
+
+    def count(_: int) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == number:
+            task.cancel()
+
+    loop.each_round(count)
+    try:
+        await asyncio.wait({task})
+    finally:
+        loop.each_round(None)
+    return None if task.cancelled() else task.result()

@@ -1,0 +1,119 @@
+"""`ports.LoadProcess` as a model: it commits as fast as the stack's settings allow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.interval import Interval
+from replexplorer.ports import LoadSettings, LoadTarget
+
+PREPARING_S = 0.3
+CHANGING_S = 0.01
+
+
+class FakeLoadProcess:
+    """One generator; `running` tells whether its process would be there."""
+
+    def __init__(
+        self, commit: Callable[[float, int], tuple[int, float]], changing: Callable[[str, str], str | None]
+    ) -> None:
+        self._commit = commit
+        """Called with seconds and clients; answers how many commits that makes and their latency in ms."""
+        self._changing = changing
+        self.settings: LoadSettings | None = None
+        self.target: LoadTarget | None = None
+        self.start_failure: ReplexplorerError | None = None
+        self.history: list[LoadSettings] = []
+        self._end: asyncio.Event = asyncio.Event()
+        self._failure: ReplexplorerError | None = None
+        self._intervals: asyncio.Queue[Interval | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """The process is there."""
+        return self._task is not None and not self._task.done()
+
+    async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
+        """See `ports.LoadProcess`."""
+        assert self._task is None, "started twice"
+        self.target, self.settings = target, settings
+        self._task = asyncio.create_task(self._work(interval_s), name="load process")
+        ended = asyncio.create_task(self._end.wait(), name="load process")
+        try:
+            await asyncio.wait({ended}, timeout=PREPARING_S)
+        finally:
+            ended.cancel()
+        if self._end.is_set():
+            raise ReplexplorerError("the load's process was ended")
+        if self.start_failure is not None:
+            await self.stop()
+            raise self.start_failure
+        self.history.append(settings)
+
+    async def change(self, settings: LoadSettings) -> None:
+        """See `ports.LoadProcess`."""
+        if not self.running:
+            raise ReplexplorerError("the load's process ended by itself")
+        await asyncio.sleep(CHANGING_S / 2)
+        trouble = self._changing("load", f"load {settings.clients} {settings.workload}")
+        if trouble is not None:
+            raise ReplexplorerError(f"the load cannot do that, {trouble}")
+        self.settings = settings
+        self.history.append(settings)
+        await asyncio.sleep(CHANGING_S / 2)
+
+    async def intervals(self) -> AsyncIterator[Interval]:
+        """See `ports.LoadProcess`."""
+        while (interval := await self._intervals.get()) is not None:
+            yield interval
+        if self._failure is not None:
+            raise self._failure
+
+    async def stop(self) -> None:
+        """See `ports.LoadProcess`."""
+        self._end.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def die(self, error: ReplexplorerError | None = None) -> None:
+        """The process ends by itself."""
+        self._failure = error
+        self._end.set()
+
+    async def _work(self, interval_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while not self._end.is_set():
+            try:
+                async with asyncio.timeout(interval_s):
+                    await self._end.wait()
+            except TimeoutError:
+                self._report(began_s, loop.time())
+                began_s = loop.time()
+        self._intervals.put_nowait(None)
+
+    def _report(self, began_s: float, ended_s: float) -> None:
+        assert self.settings is not None
+        clients = self.settings.clients
+        count, latency_ms = self._commit(ended_s - began_s, clients)
+        service = Histogram()
+        service.record_all([round(latency_ms * 1000)] * count)
+        self._intervals.put_nowait(
+            Interval(
+                began_s,
+                ended_s,
+                service,
+                errors=0,
+                unknown=0,
+                reconnects=0,
+                clients=clients,
+                connected=clients,
+                workload=self.settings.workload,
+                cpu_percent=5.0,
+                lateness_p99_ms=0.1,
+            )
+        )

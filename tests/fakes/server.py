@@ -1,0 +1,384 @@
+"""A small model of a MySQL server: variables, counters, semi-sync, replication threads, crashes.
+
+What it knows is what the engine sends, and a statement that it does not know fails the test.
+The facts are those of DOMAIN.md section 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from replexplorer.core.errors import ServerRefused, ServerUnreachable
+from replexplorer.core.server import METADATA_PROBES, OLDEST_WAIT_STATEMENT, TIMEOUTS_STATEMENT
+from replexplorer.engine.apply import KICK_STATEMENT
+from replexplorer.engine.bringup import KICK_TABLE
+from tests.fakes.servers import METADATA_9, MYSQL_9
+
+STATEMENT_S = 0.0004
+"""From the client's send to its reply."""
+SWITCH_OFF_S = 0.8
+"""How long the server takes to end its acknowledgement receiver."""
+ROUND_TRIPS_TO_REGISTER = 17
+RECONNECT_S = 1.0
+"""After its source came back, until a replica's IO thread tries again."""
+
+Rows = Sequence[Mapping[str, Any]]
+SOURCE = "rpl_semi_sync_source_"
+_CHANGING = ("SET", "STOP", "START", "INSERT", "CREATE")
+
+
+@dataclass(eq=False)
+class Session:
+    """A client's connection as the server sees it."""
+
+    lost: bool = False
+    busy: bool = False
+
+
+@dataclass(eq=False)
+class Wait:
+    """A commit that waits for its acknowledgement."""
+
+    began_s: float
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a server sees of the others."""
+
+    acknowledging_s: Callable[[], list[float]]
+    """Round trips of the replicas that acknowledge now, fastest first."""
+    round_trip_s: Callable[[str], float]
+    """Of a replica's link."""
+    source: Callable[[], FakeServer]
+    changing: Callable[[str, str], str | None]
+    """Told of each statement that changes something; a word in answer makes the server refuse it."""
+
+
+class FakeServer:
+    """One mysqld."""
+
+    def __init__(self, node: str, number: int, surroundings: Surroundings) -> None:
+        self.node = node
+        self._around = surroundings
+        self.startup: dict[str, str] = {**MYSQL_9, "server_uuid": f"uuid-{number}", "super_read_only": "OFF"}
+        """What a restart brings back: SET GLOBAL does not survive it."""
+        self.is_replica = node != "primary"
+        if self.is_replica:
+            self.startup["super_read_only"] = "ON"
+        self.refusals: dict[str, int] = {}
+        """Beginning of a statement to the error number that answers it."""
+        self.stuck: set[str] = set()
+        """Variables whose SET is accepted and changes nothing."""
+        self.silent = False
+        """A replica that gets events and whose acknowledgements are lost."""
+        self.has_kick_table = True
+        self.running = False
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.sessions: set[Session] = set()
+        self.logins = 0
+        self.boot()
+
+    # -- life
+
+    def boot(self) -> None:
+        """Start mysqld with its own defaults and all counters at zero."""
+        self.running = True
+        self.variables = dict(self.startup)
+        self.started_s = asyncio.get_running_loop().time()
+        self.operational = False
+        self.counters = dict.fromkeys(("yes_tx", "no_tx", "no_times", "tx_waits", "tx_wait_time"), 0)
+        self.commits = 0
+        self.timeouts = 0
+        self.waits: list[Wait] = []
+        self.setting = asyncio.Lock()
+        self.io = "Yes" if self.is_replica else "No"
+        self.sql = "Yes" if self.is_replica else "No"
+        self.io_errno = self.sql_errno = 0
+        self.registered = False
+        if self.is_replica:
+            self.variables["rpl_semi_sync_replica_enabled"] = "ON"
+            self._register_after(0.0)
+
+    def crash(self) -> None:
+        """kill -9: connections and waits are gone."""
+        self.running = False
+        for task in self.tasks:
+            task.cancel()
+        for session in self.sessions:
+            session.lost = True
+        self.sessions.clear()
+
+    def restart(self) -> None:
+        """Crash, and come back at once; replicas reconnect a moment later."""
+        self.crash()
+        self.boot()
+
+    def log_in(self) -> Session:
+        """A new connection; raises ServerUnreachable."""
+        if not self.running:
+            raise ServerUnreachable(f"{self.node}: no MySQL server answers")
+        self.logins += 1
+        session = Session()
+        self.sessions.add(session)
+        return session
+
+    def send(self, session: Session, statement: str) -> asyncio.Future[Rows]:
+        """Take a statement; it runs to its end whether or not the client still waits for it."""
+        assert not session.lost, "a statement on a closed connection"
+        assert not session.busy, "two statements at once on one connection"
+        session.busy = True
+        answer: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._serve(session, statement, answer), name=f"server {self.node}")
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return answer
+
+    async def _serve(self, session: Session, statement: str, answer: asyncio.Future[Rows]) -> None:
+        try:
+            await asyncio.sleep(STATEMENT_S / 2)
+            rows = await self._execute(statement)
+            await asyncio.sleep(STATEMENT_S / 2)
+        except ServerRefused as refused:
+            session.busy = False
+            if not answer.done():
+                answer.set_exception(refused)
+        except asyncio.CancelledError:
+            if not answer.done():
+                answer.set_exception(ServerUnreachable(f"{self.node}: the connection was lost"))
+            raise
+        else:
+            session.busy = False
+            if not answer.done():
+                answer.set_result(rows)
+
+    # -- statements
+
+    async def _execute(self, statement: str) -> Rows:
+        if statement.startswith(_CHANGING):
+            await self._change(statement)
+            return []
+        return self._read(statement)
+
+    def _read(self, statement: str) -> Rows:
+        now_s = asyncio.get_running_loop().time()
+        names = re.findall(r"'([^']+)'", statement)
+        if statement.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):
+            return [
+                {"Variable_name": name, "Value": self.variables[name]}
+                for name in names
+                if name in self.variables
+            ]
+        if statement == METADATA_PROBES[0]:
+            return METADATA_9
+        if statement == TIMEOUTS_STATEMENT:
+            return [{"timeouts": self.timeouts}]
+        if statement == OLDEST_WAIT_STATEMENT:
+            oldest = max((now_s - wait.began_s for wait in self.waits), default=None)
+            return [{"oldest_wait_s": oldest}]
+        if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
+            status = self._status()
+            return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
+        if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
+            return [{match[2]: self._as_selected(match[1])}]
+        if statement.startswith("SELECT 1 AS there FROM information_schema.tables"):
+            return [{"there": 1}] if self.has_kick_table else []
+        if statement == "SELECT 1":
+            return [{"1": 1}]
+        if statement == "SHOW REPLICA STATUS":
+            return [self._replica_status()] if self.is_replica else []
+        raise AssertionError(f"the engine sent {statement!r}")
+
+    def _as_selected(self, name: str) -> object:
+        if name == "gtid_executed":
+            return f"{self.variables['server_uuid']}:1-{self.commits + 1}"
+        value = self.variables[name]
+        if value in ("ON", "OFF") and not name.startswith("innodb_doublewrite"):
+            return int(value == "ON")
+        return int(value) if value.isdigit() else value
+
+    def _status(self) -> dict[str, str]:
+        now_s = asyncio.get_running_loop().time()
+        own = {
+            "status": "ON" if self.operational else "OFF",
+            "clients": len(self._around.acknowledging_s()) if not self.is_replica else 0,
+            "wait_sessions": len(self.waits),
+            **self.counters,
+        }
+        return {
+            "Uptime": str(int(now_s - self.started_s)),
+            "Binlog_cache_use": str(self.commits),
+            **{f"Rpl_semi_sync_source_{name}": str(value) for name, value in own.items()},
+            "Rpl_semi_sync_replica_status": "ON" if self.registered else "OFF",
+        }
+
+    def _replica_status(self) -> dict[str, object]:
+        return {
+            "Replica_IO_Running": self.io,
+            "Replica_SQL_Running": self.sql,
+            "Last_IO_Errno": self.io_errno,
+            "Last_SQL_Errno": self.sql_errno,
+            "Last_IO_Error": "",
+            "Last_SQL_Error": "",
+            "Seconds_Behind_Source": 0 if self.io == self.sql == "Yes" else None,
+        }
+
+    async def _change(self, statement: str) -> None:
+        trouble = self._around.changing(self.node, statement)
+        if trouble is not None:
+            raise ServerRefused(1290, f"{self.node}: 1290 {trouble}")
+        for beginning, number in self.refusals.items():
+            if statement.startswith(beginning):
+                raise ServerRefused(number, f"{self.node}: {number} refused by the test")
+        match statement.split():
+            case ["SET", "GLOBAL", name, "=", value]:
+                async with self.setting:
+                    await self._set(name, value.strip("'"))
+            case ["STOP", "REPLICA", "IO_THREAD"]:
+                await asyncio.sleep(self._around.round_trip_s(self.node))
+                self.io, self.registered = "No", False
+            case ["START", "REPLICA", "IO_THREAD"]:
+                self.start_io()
+            case ["STOP", "REPLICA", "SQL_THREAD"]:
+                await asyncio.sleep(0.01)
+                self.sql = "No"
+            case ["START", "REPLICA", "SQL_THREAD"]:
+                await asyncio.sleep(0.01)
+                self.sql = "Yes"
+            case ["START", "REPLICA"]:
+                self.sql = "Yes"
+                self.start_io()
+            case _ if statement == KICK_TABLE:
+                self.has_kick_table = True
+                await self.commit()
+            case _ if statement == KICK_STATEMENT:
+                if self.variables["super_read_only"] == "ON":
+                    raise ServerRefused(1290, f"{self.node}: 1290 --super-read-only")
+                if not self.has_kick_table:
+                    raise ServerRefused(1146, f"{self.node}: 1146 no such table")
+                await self.commit()
+            case _:
+                raise AssertionError(f"the engine sent {statement!r}")
+
+    async def _set(self, name: str, value: str) -> None:
+        if name not in self.variables:
+            raise ServerRefused(1193, f"{self.node}: 1193 Unknown system variable '{name}'")
+        if name == "replica_preserve_commit_order" and self.sql == "Yes":
+            raise ServerRefused(3017, f"{self.node}: 3017 the applier is running")
+        if name in self.stuck:
+            return
+        if name == f"{SOURCE}enabled":
+            await self._switch(value == "ON")
+        self.variables[name] = value
+
+    # -- replication
+
+    def start_io(self) -> None:
+        """The IO thread connects, crossing the link many times."""
+        self.io, self.io_errno = "Connecting", 0
+        self._register_after(ROUND_TRIPS_TO_REGISTER * self._around.round_trip_s(self.node) + 0.01)
+
+    def _register_after(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._register)
+
+    def _register(self) -> None:
+        if not self.running or self.io == "No":
+            return
+        source = self._around.source()
+        if not source.running:
+            self.io, self.registered = "Connecting", False
+            self._register_after(RECONNECT_S)
+            return
+        self.io = "Yes"
+        self.registered = self.variables["rpl_semi_sync_replica_enabled"] == "ON"
+        source.replica_came()
+
+    def source_went(self) -> None:
+        """The IO thread lost its source and tries again."""
+        if self.io == "Yes":
+            self.io, self.registered = "Connecting", False
+            self._register_after(RECONNECT_S)
+
+    # -- semi-sync on the source
+
+    @property
+    def enabled(self) -> bool:
+        """The switch."""
+        return self.variables[f"{SOURCE}enabled"] == "ON"
+
+    @property
+    def required(self) -> int:
+        """Acknowledgements that a commit needs."""
+        return int(self.variables[f"{SOURCE}wait_for_replica_count"])
+
+    async def _switch(self, on: bool) -> None:
+        if on == self.enabled:
+            return
+        if on:
+            waits_alone = self.variables[f"{SOURCE}wait_no_replica"] == "ON"
+            self.operational = waits_alone or len(self._around.acknowledging_s()) >= self.required
+            return
+        self._switch_off()
+        await asyncio.sleep(SWITCH_OFF_S)
+
+    def _switch_off(self) -> None:
+        self.operational = False
+        self.counters["no_times"] += 1
+        self.counters["no_tx"] += len(self.waits)
+        for wait in self.waits:
+            wait.done.set_result(None)
+        self.waits.clear()
+
+    def replica_came(self) -> None:
+        """A replica registered: what waits is sent to it."""
+        for wait in self.waits:
+            self._send_out(wait)
+
+    async def commit(self) -> None:
+        """One transaction: it returns when it is acknowledged, or when nobody waits for that."""
+        self.commits += 1
+        if not self.enabled:
+            return
+        if not self.operational:
+            self.counters["no_tx"] += 1
+            if times := self._around.acknowledging_s():
+                asyncio.get_running_loop().call_later(times[0], self._caught_up)
+            return
+        wait = Wait(asyncio.get_running_loop().time())
+        self.waits.append(wait)
+        self._send_out(wait)
+        timeout_s = int(self.variables[f"{SOURCE}timeout"]) / 1000
+        timer = asyncio.get_running_loop().call_later(timeout_s, self._timed_out, wait)
+        try:
+            await wait.done
+        finally:
+            timer.cancel()
+
+    def _caught_up(self) -> None:
+        if self.running and self.enabled and len(self._around.acknowledging_s()) >= self.required:
+            self.operational = True
+
+    def _send_out(self, wait: Wait) -> None:
+        times = self._around.acknowledging_s()
+        if len(times) >= self.required:
+            asyncio.get_running_loop().call_later(times[self.required - 1], self._acknowledge, wait)
+
+    def _acknowledge(self, wait: Wait) -> None:
+        if wait not in self.waits or len(self._around.acknowledging_s()) < self.required:
+            return
+        self.waits.remove(wait)
+        waited_s = asyncio.get_running_loop().time() - wait.began_s
+        self.counters["yes_tx"] += 1
+        self.counters["tx_waits"] += 1
+        self.counters["tx_wait_time"] += int(waited_s * 1e6)
+        wait.done.set_result(None)
+
+    def _timed_out(self, wait: Wait) -> None:
+        if wait in self.waits:
+            self.timeouts += 1
+            self._switch_off()

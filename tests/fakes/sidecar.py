@@ -1,0 +1,235 @@
+"""A sidecar's agent as a model, and `ports.Agent` over it.
+
+A request is carried out by the sidecar whether or not the caller still waits, as over a real bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.ports import Document, Lease, LinkState
+
+BRIDGE_S = 0.005
+CALL_S = 0.0002
+PROBE_EVERY_S = 0.1
+BASE_MS = 0.1
+
+T = TypeVar("T")
+
+
+@dataclass
+class StoredDocument:
+    """The file on the tools volume; it outlives the sidecar."""
+
+    version: int = 0
+    content: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class FakeLink:
+    """One link, seen from both ends."""
+
+    changed_s: float = 0.0
+    """When a delay of either end changed last."""
+
+
+class FakeSidecar:
+    """The agent of one node; a restart loses its delays, its probes and the lease."""
+
+    def __init__(
+        self,
+        node: str,
+        links: Mapping[str, FakeLink],
+        document: StoredDocument,
+        total_delay_ms: Callable[[str], float],
+        changing: Callable[[str, str], str | None],
+    ) -> None:
+        self.node = node
+        self._links = links
+        self._document = document
+        self._total_delay_ms = total_delay_ms
+        self._changing = changing
+        self.refusals: dict[str, ReplexplorerError] = {}
+        """Op to the error that answers it."""
+        self.addresses: dict[str, str] = {}
+        self.boot()
+
+    def boot(self) -> None:
+        """Start with nothing in force."""
+        self.running = True
+        self.booted_s = asyncio.get_running_loop().time()
+        self.delays: dict[str, float] = {}
+        self.watched: set[str] = set()
+        self.driver: tuple[FakeAgent, Lease] | None = None
+        self.bridges: set[FakeAgent] = set()
+
+    def stop(self) -> None:
+        """The container ends."""
+        self.running = False
+        self.bridges.clear()
+        self.driver = None
+
+    def restart(self) -> None:
+        """End and come back."""
+        self.stop()
+        self.boot()
+
+    def _link_of(self, peer: str) -> FakeLink:
+        return self._links[peer if self.node == "primary" else self.node]
+
+    def state(self, peer: str) -> LinkState:
+        """This side of the link."""
+        replica = peer if self.node == "primary" else self.node
+        rtt_ms = BASE_MS + self._total_delay_ms(replica)
+        since_s = asyncio.get_running_loop().time() - self._link_of(peer).changed_s
+        answered = max(0, int((since_s - rtt_ms / 1000) / PROBE_EVERY_S)) if peer in self.watched else 0
+        return LinkState(
+            peer=peer,
+            backend="nfqueue",
+            backend_reason="kernel has no netem",
+            delay_ms=self.delays.get(peer, 0.0),
+            base_ms=BASE_MS if peer in self.watched else None,
+            overhead_ms=0.02,
+            measured_ms=rtt_ms if answered else None,
+            probes=answered,
+            lost=0,
+            dropped=0,
+        )
+
+    def set_delay(self, peer: str, delay_ms: float) -> LinkState:
+        """Put a delay in force."""
+        trouble = self._changing(self.node, f"delay {peer} {delay_ms:.3f}")
+        if trouble is not None:
+            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+        self.delays[peer] = delay_ms
+        self._link_of(peer).changed_s = asyncio.get_running_loop().time()
+        return self.state(peer)
+
+    def watch(self, peer: str, address: str) -> LinkState:
+        """Begin to probe."""
+        if peer not in self.watched:
+            self.watched.add(peer)
+            self._link_of(peer).changed_s = asyncio.get_running_loop().time()
+        self.addresses[peer] = address
+        return self.state(peer)
+
+    def read(self) -> Document:
+        """The document."""
+        return Document(self._document.version, copy.deepcopy(self._document.content))
+
+    def write(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """Compare and set."""
+        trouble = self._changing(self.node, "write document")
+        if trouble is not None:
+            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+        if self._document.version != expect_version:
+            return None
+        self._document.version += 1
+        self._document.content = copy.deepcopy(dict(content))
+        return self.read()
+
+    def take_lease(self, agent: FakeAgent, wish: Lease) -> Lease | None:
+        """The driver's lease, or who has it."""
+        if self.driver is not None and self.driver[0] is not agent:
+            return self.driver[1]
+        self.driver = (agent, wish)
+        return None
+
+    def drop(self, agent: FakeAgent) -> None:
+        """A bridge ended, and its lease with it."""
+        self.bridges.discard(agent)
+        if self.driver is not None and self.driver[0] is agent:
+            self.driver = None
+
+
+class FakeAgent:
+    """One app's bridge to one sidecar (`ports.Agent`)."""
+
+    def __init__(self, sidecar: FakeSidecar, pid: int) -> None:
+        self.node = sidecar.node
+        self.sidecar = sidecar
+        self.pid = pid
+
+    async def _call(self, op: str, act: Callable[[], T]) -> T:
+        if not self.sidecar.running:
+            await asyncio.sleep(BRIDGE_S)
+            raise StackUnavailable(f"no agent on {self.node}", "`replexplorer up` repairs the stack")
+        if self not in self.sidecar.bridges:
+            await asyncio.sleep(BRIDGE_S)
+            self.sidecar.bridges.add(self)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def serve() -> None:
+            try:
+                if not self.sidecar.running:
+                    raise StackUnavailable(f"the bridge to {self.node} was lost")
+                if op in self.sidecar.refusals:
+                    raise self.sidecar.refusals[op]
+                told = act()
+            except ReplexplorerError as error:
+                loop.call_later(CALL_S / 2, _settle, answer, None, error)
+            else:
+                loop.call_later(CALL_S / 2, _settle, answer, told, None)
+
+        loop.call_later(CALL_S / 2, serve)
+        return await answer
+
+    async def link(self, peer: str) -> LinkState:
+        """See `ports.Agent`."""
+        return await self._call("link", lambda: self.sidecar.state(peer))
+
+    async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
+        """See `ports.Agent`."""
+        assert address, "a rule needs the peer's address"
+        return await self._call("set_delay", lambda: self.sidecar.set_delay(peer, delay_ms))
+
+    async def watch(self, peer: str, address: str) -> LinkState:
+        """See `ports.Agent`."""
+        return await self._call("watch", lambda: self.sidecar.watch(peer, address))
+
+    async def document(self) -> Document:
+        """See `ports.Agent`."""
+        return await self._call("document", self.sidecar.read)
+
+    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """See `ports.Agent`."""
+        return await self._call("write_document", lambda: self.sidecar.write(expect_version, content))
+
+    async def take_lease(self, holder: str, *, beside: bool = False) -> Lease | None:
+        """See `ports.Agent`."""
+        wish = Lease(holder, self.pid, "here")
+        told = await self._call("take_lease", lambda: self.sidecar.take_lease(self, wish))
+        return None if beside else told
+
+    async def lease(self) -> Lease | None:
+        """See `ports.Agent`."""
+        return await self._call("lease", lambda: self.sidecar.driver and self.sidecar.driver[1])
+
+    async def release_lease(self) -> None:
+        """See `ports.Agent`."""
+        await self._call("release_lease", lambda: self.sidecar.drop(self))
+
+    async def health(self) -> Mapping[str, Any]:
+        """See `ports.Agent`."""
+        now_s = asyncio.get_running_loop().time
+        return await self._call("health", lambda: {"uptime_s": now_s() - self.sidecar.booted_s})
+
+    async def close(self) -> None:
+        """End the bridge."""
+        self.sidecar.drop(self)
+        await asyncio.sleep(0)
+
+
+def _settle(answer: asyncio.Future[T], told: T, error: ReplexplorerError | None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(told)
+    else:
+        answer.set_exception(error)

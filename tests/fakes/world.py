@@ -1,0 +1,302 @@
+"""A whole stack as a model: servers, sidecars, Docker and the loads, and apps that reach it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.engine.fleet import Outside
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
+from tests.fakes.clock import VirtualClock
+from tests.fakes.load import FakeLoadProcess
+from tests.fakes.server import SOURCE, FakeServer, Surroundings
+from tests.fakes.sidecar import BASE_MS, FakeAgent, FakeLink, FakeSidecar, StoredDocument
+from tests.fakes.sql import FakeSql
+
+DOCKER_S = 0.01
+CREATING_S = 3.0
+LOCAL_MS = 1.0
+"""Execute and fsync time of one commit."""
+CREDENTIALS = Credentials("replexplorer", "control-secret", "sandbox", "dsn-secret")
+_OUTSIDERS = ("server ", "load process")
+
+
+class World:
+    """One stack and everything around it."""
+
+    def __init__(self, *, replicas: int = 1, exists: bool = True) -> None:
+        self.node_names = ["primary", "replica", "replica2", "replica3"][: replicas + 1]
+        self.exists = exists
+        self.removals = 0
+        self.changes: list[tuple[str, str]] = []
+        """Everything that was told to change, as (node, what), in order."""
+        self.trouble_at: int | None = None
+        """The index into `changes` of the one that fails, once."""
+        self.stack_failure: ReplexplorerError | None = None
+        """Raised by the next `up`."""
+        self.servers_stay_away = False
+        """Servers of a new stack never accept a login."""
+        self.load_failure: ReplexplorerError | None = None
+        """The next load's `start` fails so."""
+        self.sqls: list[FakeSql] = []
+        self.agents: list[FakeAgent] = []
+        self.loads: list[FakeLoadProcess] = []
+        self.moved: dict[str, str] = {}
+        """Node to an address that is not its first."""
+        self._pids: Iterator[int] = iter(range(100, 10_000))
+        self._make()
+
+    def _make(self) -> None:
+        """Servers, sidecars and the volume, fresh."""
+        self.document = StoredDocument()
+        self.links = {name: FakeLink() for name in self.node_names[1:]}
+        around = Surroundings(
+            lambda: self._acknowledging_s(),
+            lambda replica: self.rtt_ms(replica) / 1000,
+            lambda: self.primary,
+            self._changing,
+        )
+        self.servers = {name: FakeServer(name, at, around) for at, name in enumerate(self.node_names)}
+        self.sidecars = {
+            name: FakeSidecar(name, self.links, self.document, self._total_delay_ms, self._changing)
+            for name in self.node_names
+        }
+
+    # -- what there is
+
+    @property
+    def primary(self) -> FakeServer:
+        """The source."""
+        return self.servers["primary"]
+
+    @property
+    def replica(self) -> FakeServer:
+        """The first replica."""
+        return self.servers["replica"]
+
+    def _total_delay_ms(self, replica: str) -> float:
+        there, back = self.sidecars["primary"], self.sidecars[replica]
+        return there.delays.get(replica, 0.0) + back.delays.get("primary", 0.0)
+
+    def rtt_ms(self, replica: str = "replica") -> float:
+        """The round trip that packets take."""
+        return BASE_MS + self._total_delay_ms(replica)
+
+    def _acknowledging_s(self) -> list[float]:
+        return sorted(
+            self.rtt_ms(name) / 1000
+            for name, server in self.servers.items()
+            if server.is_replica and server.running and server.registered and not server.silent
+        )
+
+    def _changing(self, node: str, what: str) -> str | None:
+        self.changes.append((node, what))
+        return "refused by the test" if len(self.changes) - 1 == self.trouble_at else None
+
+    def told(self, *, kick: bool = True) -> list[str]:
+        """What was changed, each with its node when it is not the primary's."""
+        told = [what if node in ("primary", "load") else f"{node}: {what}" for node, what in self.changes]
+        return [line for line in told if kick or not line.startswith("INSERT")]
+
+    def state(self) -> dict[str, Any]:
+        """Everything that a `set` may turn, as it really is."""
+        return {
+            "variables": {name: dict(server.variables) for name, server in self.servers.items()},
+            "threads": {name: (server.io, server.sql) for name, server in self.servers.items()},
+            "delays": {
+                name: {peer: round(ms, 6) for peer, ms in sidecar.delays.items() if ms}
+                for name, sidecar in self.sidecars.items()
+            },
+            "loads": [
+                (load.settings.clients, load.settings.workload)
+                for load in self.loads
+                if load.running and load.settings
+            ],
+        }
+
+    @property
+    def requested(self) -> dict[str, Any]:
+        """The knobs in the document."""
+        knobs: dict[str, Any] = self.document.content.get("knobs", {})
+        return dict(knobs)
+
+    # -- what happens to it
+
+    def crash(self, node: str) -> None:
+        """kill -9 of a server; replicas lose their source."""
+        self.servers[node].crash()
+        if node == "primary":
+            for server in self.servers.values():
+                server.source_went()
+
+    def restart(self, node: str) -> None:
+        """A server dies and is back at once."""
+        self.crash(node)
+        self.servers[node].boot()
+
+    def commit(self, seconds: float, clients: int) -> tuple[int, float]:
+        """What a load does meanwhile: commits and their latency in ms."""
+        primary = self.primary
+        if not primary.running:
+            return 0, 0.0
+        waits = primary.enabled and primary.operational
+        times = self._acknowledging_s()
+        if waits and len(times) < primary.required:
+            return 0, 0.0
+        latency_ms = LOCAL_MS + (times[primary.required - 1] * 1000 if waits else 0.0)
+        count = int(clients * seconds * 1000 / latency_ms)
+        primary.commits += count
+        primary.counters["yes_tx" if waits else "no_tx"] += count if primary.enabled else 0
+        return count, latency_ms
+
+    # -- apps
+
+    def outside(self) -> Outside:
+        """The adapters of one app, a process of its own."""
+        pid = next(self._pids)
+
+        def sql(node: NodeAddress, _: Credentials) -> FakeSql:
+            connection = FakeSql(self.servers[node.name], str(node.address))
+            self.sqls.append(connection)
+            return connection
+
+        def agent(node: str) -> FakeAgent:
+            bridge = FakeAgent(self.sidecars[node], pid)
+            self.agents.append(bridge)
+            return bridge
+
+        def load() -> FakeLoadProcess:
+            process = FakeLoadProcess(self.commit, self._changing)
+            process.start_failure, self.load_failure = self.load_failure, None
+            self.loads.append(process)
+            return process
+
+        return Outside(FakeStack(self), sql, agent, load, VirtualClock())
+
+    def session(self, holder: str = "tui", **options: Any) -> Session:
+        """An app's session; its writer's name is its own."""
+        session = Session(self.outside(), SessionOptions(holder=holder, **options))
+        session.writer = session.controls.writer = f"{holder} (app {len(self.agents)} {next(self._pids)})"
+        return session
+
+    @asynccontextmanager
+    async def attached(self, holder: str = "set", **options: Any) -> AsyncIterator[Session]:
+        """A session on the running stack, disconnected at the end."""
+        session = self.session(holder, **options)
+        try:
+            await session.attach()
+            yield session
+        finally:
+            await session.disconnect()
+
+    @asynccontextmanager
+    async def started(self, holder: str = "tui", **options: Any) -> AsyncIterator[Session]:
+        """A session that drives the load and watches, closed at the end."""
+        session = self.session(holder, **options)
+        try:
+            await session.start(lambda _: None)
+            yield session
+        finally:
+            await session.close()
+
+    # -- what is left
+
+    def open_connections(self) -> int:
+        """Sessions that any server still has."""
+        return sum(len(server.sessions) for server in self.servers.values())
+
+    def open_bridges(self) -> int:
+        """Bridges into sidecars."""
+        return sum(len(sidecar.bridges) for sidecar in self.sidecars.values())
+
+    def running_loads(self) -> int:
+        """Processes of loads."""
+        return sum(load.running for load in self.loads)
+
+
+def tasks_left() -> list[str]:
+    """Tasks of the engine that still run, besides the caller's own."""
+    own = asyncio.current_task()
+    return [
+        task.get_name()
+        for task in asyncio.all_tasks()
+        if task is not own and not task.get_name().startswith(_OUTSIDERS)
+    ]
+
+
+class FakeStack:
+    """`ports.Stack` over the world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.name = "default"
+
+    async def nodes(self) -> list[NodeAddress]:
+        """See `ports.Stack`."""
+        await asyncio.sleep(DOCKER_S)
+        world = self._world
+        if not world.exists:
+            return []
+        return [
+            NodeAddress(
+                name,
+                "primary" if at == 0 else "replica",
+                world.servers[name].running,
+                world.sidecars[name].running,
+                world.moved.get(name, f"10.0.0.{at + 2}"),
+                33060 + at,
+            )
+            for at, name in enumerate(world.node_names)
+        ]
+
+    async def up(self, options: UpOptions, report: Report) -> bool:
+        """See `ports.Stack`."""
+        world = self._world
+        if world.stack_failure is not None:
+            failure, world.stack_failure = world.stack_failure, None
+            raise failure
+        if not world.exists:
+            report("creating", 0.5)
+            await asyncio.sleep(CREATING_S)
+            world.exists = True
+            world._make()
+            if world.servers_stay_away:
+                for server in world.servers.values():
+                    server.crash()
+            return True
+        await asyncio.sleep(DOCKER_S)
+        for sidecar in world.sidecars.values():
+            if not sidecar.running:
+                sidecar.boot()
+        for server in world.servers.values():
+            if not server.running and not world.servers_stay_away:
+                server.boot()
+        return False
+
+    async def down(self) -> int:
+        """See `ports.Stack`."""
+        await asyncio.sleep(DOCKER_S)
+        self._world.removals += 1
+        existed, self._world.exists = self._world.exists, False
+        return 5 if existed else 0
+
+    async def credentials(self) -> Credentials:
+        """See `ports.Stack`."""
+        await asyncio.sleep(DOCKER_S)
+        return CREDENTIALS
+
+    async def footprint_bytes(self) -> int | None:
+        """See `ports.Stack`."""
+        await asyncio.sleep(DOCKER_S)
+        return 123
+
+    async def open_bridge(self, node: str) -> Bridge:
+        """The fakes' agents need none."""
+        raise StackUnavailable(f"no bridge to {node} in this test")
+
+
+__all__ = ("BASE_MS", "LOCAL_MS", "SOURCE", "World", "tasks_left")
