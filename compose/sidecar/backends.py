@@ -18,13 +18,15 @@ class Backend(Protocol):
 
     name: str
     reason: str
+    delays: str
+    """`sent` or `received`: which packets of the peer's are held."""
 
     async def hold(self, address: str, hold_us: int | None) -> None:
-        """Hold packets to the address for so long; None takes the rule away. Raise Refused."""
+        """Hold packets to or from the address for so long; None takes the rule away. Raise Refused."""
         ...
 
     async def stats(self, address: str) -> dict[str, int]:
-        """`packets`, `dropped`, `held`, and `strangers` (packets to another address) where counted."""
+        """`packets`, `dropped`, `held`, and `strangers` (packets of another address) where counted."""
         ...
 
     async def health(self) -> dict[str, Any]:

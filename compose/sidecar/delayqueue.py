@@ -27,18 +27,24 @@ MSG_PACKET, MSG_VERDICT_BATCH, MSG_CONFIG = 0x300, 0x303, 0x302
 NLMSG_ERROR = 2
 FLAG_REQUEST, FLAG_ACK = 1, 4
 ATTR_CFG_CMD, ATTR_CFG_PARAMS, ATTR_CFG_MAXLEN, ATTR_CFG_MASK, ATTR_CFG_FLAGS = 1, 2, 3, 4, 5
-ATTR_PACKET_HEADER, ATTR_VERDICT_HEADER = 1, 2
+ATTR_VERDICT_HEADER, ATTR_TIMESTAMP = 2, 4
+_TIMESTAMP = struct.Struct(">QQ")
+_ATTRIBUTE = struct.Struct("=HH")
 COPY_PACKET = 2
 KEEP_SUPER_PACKETS = 4
 """NFQA_CFG_F_GSO: take a 64 kB segment as one packet; else the kernel cuts it up before it queues it."""
 NF_ACCEPT = 1
 HEADER_BYTES = 20
 """Of each packet only the IPv4 header is copied: to count packets that are not the peer's."""
+FIRST_ATTRIBUTE = 20
+LONGEST_INTAKE_NS = 20_000_000
+"""A receive stamp older than this comes from a clock that was set, not from a packet that waited."""
 LONGEST_QUEUE = 100_000
 """Packets that one peer's queue holds; the kernel drops, and counts, what comes beyond."""
 RECEIVE_BUFFER_BYTES = 32 << 20
-LATEST_WAKE_NS = 500_000
-"""A bound for the learned lateness of the timer: beyond it, the machine and not the timer is late."""
+LATEST_WAKE_NS = 100_000
+"""A bound for the learned lateness of the timer: what is beyond is the machine's load, and waking
+early by so much would burn CPU on a machine that has none left."""
 
 
 class Held:
@@ -109,7 +115,7 @@ def accept_message(queue: int, last_id: int) -> bytes:
 
 
 class PeerQueue:
-    """One kernel queue: the packets to one peer's address."""
+    """One kernel queue: the packets from one peer's address."""
 
     def __init__(self, queue: int, address: str) -> None:
         self.queue = queue
@@ -117,6 +123,7 @@ class PeerQueue:
         self._held = Held()
         self._buffer = bytearray(1 << 16)
         self._accept = bytearray(accept_message(queue, 0))
+        self._stamp_at = FIRST_ATTRIBUTE
         self.packets = 0
         self.strangers = 0
         self._sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
@@ -153,11 +160,30 @@ class PeerQueue:
             code: int = struct.unpack_from("=i", self._buffer, 16)[0]
             return code
         if kind == MSG_PACKET:
-            self._held.came(int.from_bytes(self._buffer[24:28], "big"), time.monotonic_ns())
+            self._held.came(int.from_bytes(self._buffer[24:28], "big"), self._came_ns(size))
             self.packets += 1
-            if self._buffer[size - 4 : size] != self._address:
+            if self._buffer[size - 8 : size - 4] != self._address:
                 self.strangers += 1
         return None
+
+    def _came_ns(self, size: int) -> int:
+        """When the packet in the buffer came: by the kernel's stamp where there is one, so that it does
+        not matter how late we read it; on the monotonic clock."""
+        now_ns = time.monotonic_ns()
+        at = self._stamp_at
+        if _ATTRIBUTE.unpack_from(self._buffer, at) != (20, ATTR_TIMESTAMP):
+            at = FIRST_ATTRIBUTE
+            while at < size - 20:
+                length, kind = _ATTRIBUTE.unpack_from(self._buffer, at)
+                if (length, kind) == (20, ATTR_TIMESTAMP):
+                    self._stamp_at = at
+                    break
+                at += max(4, (length + 3) & ~3)
+            else:
+                return now_ns
+        seconds, microseconds = _TIMESTAMP.unpack_from(self._buffer, at + 4)
+        waited_ns = time.time_ns() - (seconds * 1_000_000 + microseconds) * 1000
+        return now_ns - waited_ns if 0 <= waited_ns <= LONGEST_INTAKE_NS else now_ns
 
     def take_in(self) -> None:
         """Take all packets that the kernel has queued for us."""
@@ -256,7 +282,7 @@ class DelayLoop:
                     break
 
     def _early_ns(self) -> int:
-        return self._late_ns + self._deviation_ns
+        return min(self._late_ns + self._deviation_ns, LATEST_WAKE_NS)
 
     def _obey(self) -> bool:
         """Carry out one command; False when the agent has gone."""

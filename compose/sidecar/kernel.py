@@ -32,6 +32,7 @@ class Netem:
     """The kernel holds the packets."""
 
     name = "netem"
+    delays = "sent"
     reason = "kernel netem answers"
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The links of this node to its peers: the delay in force on our egress, and the probe of the path."""
+"""The links of this node to its peers: the delay in force on our side, and the probe of the path."""
 
 from __future__ import annotations
 
@@ -263,6 +263,7 @@ class Links:
             "peer": peer,
             "backend": self.backend_name,
             "backend_reason": self._reason,
+            "delays": self._backend.delays if self._backend is not None else None,
             "delay_ms": link.delay_ms,
             "base_ms": _rounded(window.base_ms),
             "overhead_ms": round(self._overhead_us / 1000, 4),

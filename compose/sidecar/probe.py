@@ -1,8 +1,9 @@
 """The UDP probe: its wire format, and the window of round trips since the last change of a link.
 
-Law: an answer counts for the link as it is now, or not at all: it must belong to a probe that was sent
-after the last change here, and must carry the number of the last change there. Round trips are network
-time: from our send to the kernel's receive stamp, less the time the echo spent in the peer's agent.
+Law: an answer counts for the link as it is now, or not at all: its probe must have been sent after the
+last change here, and after we learned of the last change there, whose number every answer carries.
+Round trips are what a process sees, wakes included; only what the peer's agent spent on its answer is
+taken off.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Echo:
 
 
 def stamped_socket(address: str, port: int) -> socket.socket:
-    """A UDP socket whose datagrams carry the kernel's receive stamp."""
+    """A UDP socket for probes. The option makes the kernel stamp every packet when it comes, which the
+    queue process relies on; the stamp itself is of no use here, for a held packet's is from before."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
@@ -55,17 +57,12 @@ def stamped_socket(address: str, port: int) -> socket.socket:
 
 
 def receive(sock: socket.socket) -> tuple[bytes, int, tuple[str, int]] | None:
-    """A datagram, its receive stamp (ns since 1970) and its sender; None when none waits."""
+    """A datagram, when we got it (ns since 1970) and its sender; None when none waits."""
     try:
-        text, control, _, sender = sock.recvmsg(256, 128)
+        text, sender = sock.recvfrom(256)
     except OSError:
         return None
-    stamp_ns = time.time_ns()
-    for level, kind, stamp in control:
-        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(stamp) == 16:
-            seconds, nanoseconds = struct.unpack("qq", stamp)
-            stamp_ns = seconds * 1_000_000_000 + nanoseconds
-    return text, stamp_ns, sender
+    return text, time.time_ns(), sender
 
 
 class Socket:
@@ -88,7 +85,7 @@ class Socket:
             )
 
     def receive(self) -> tuple[bytes, int, tuple[str, int]] | None:
-        """A datagram, its receive stamp (ns since 1970) and its sender; None when none waits."""
+        """A datagram, when we got it (ns since 1970) and its sender; None when none waits."""
         return receive(self._sock)
 
     def answer(
@@ -181,10 +178,9 @@ class Window:
             changed = self.peer_generation != 0
             self.peer_generation, self.peer_delay_ms = echo.peer_generation, echo.peer_delay_ms
             if changed:
-                probe = self._pending.get(echo.number)
+                # This probe, and those under way, may have been held by the rule from before.
                 self.restart(now_s, own_delay_ms)
-                if probe is not None:
-                    self._pending[echo.number] = (probe[0], False)
+                return False
         elif echo.peer_generation < self.peer_generation:
             return False
         sent = self._pending.pop(echo.number, None)

@@ -47,6 +47,7 @@ class _Connection:
         self._turn = asyncio.Lock()
         self.lost: str | None = None
         """Why it is of no use any more; None while it is."""
+        self._ending: asyncio.Task[None] | None = None
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
@@ -107,15 +108,18 @@ class _Connection:
             self._waiting.pop(number, None)
 
     async def close(self) -> None:
-        """End the bridge and all that waits for it."""
+        """End the bridge and all that waits for it; begun, it is carried through though the caller go."""
         self._lose("the bridge was closed")
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         tasks = [self._reader, *self._writes]
         for task in tasks:
             task.cancel()
-        try:
-            await asyncio.gather(*tasks, return_exceptions=True)
-        finally:
-            await self._bridge.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._bridge.close()
 
 
 class BridgedAgent:
@@ -133,9 +137,7 @@ class BridgedAgent:
         async with self._opening:
             if self._connection is not None and self._connection.lost is None:
                 return self._connection
-            stale, self._connection = self._connection, None
-            if stale is not None:
-                await stale.close()
+            await self._drop()
             try:
                 async with asyncio.timeout(OPEN_DEADLINE_S):
                     connection = _Connection(await self._open_bridge(self.node), self._on_event)
@@ -211,7 +213,7 @@ class BridgedAgent:
         return _link_state(await self._call(protocol.AskLink(peer=peer), protocol.Link))
 
     async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
-        """Delay egress to the peer one way; returns when it is in force."""
+        """Delay this side of the link one way; returns when it is in force."""
         request = protocol.SetDelay(peer=peer, address=address, delay_ms=delay_ms)
         return _link_state(
             await self._call(request, protocol.Link, deadline_s=CALL_DEADLINE_S + delay_ms / 1000)
@@ -255,12 +257,15 @@ class BridgedAgent:
         """What `agent_protocol.Health` tells."""
         return (await self._call(protocol.AskHealth(), protocol.Health)).model_dump()
 
+    async def _drop(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
     async def close(self) -> None:
         """End the bridge; the lease goes with it. A later call opens a new one."""
         async with self._opening:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                await connection.close()
+            await self._drop()
 
 
 def _lease(told: protocol.LeaseState) -> Lease | None:
@@ -268,4 +273,4 @@ def _lease(told: protocol.LeaseState) -> Lease | None:
 
 
 def _link_state(told: protocol.Link) -> LinkState:
-    return LinkState(**told.model_dump())
+    return LinkState(**told.model_dump(exclude={"delays"}))

@@ -36,7 +36,7 @@ class AskLink(_Asked):
 
 
 class SetDelay(_Asked):
-    """Delay egress to a peer, 0 removes the rule; answered by `Link` when in force."""
+    """Delay this side of the link to a peer, 0 removes the rule; answered by `Link` when in force."""
 
     op: Literal["set_delay"] = "set_delay"
     peer: str
@@ -132,6 +132,8 @@ class Link(_Told):
     peer: str
     backend: str | None
     backend_reason: str
+    delays: Literal["sent", "received"] | None
+    """Which packets of the peer's this side holds: netem what is sent, NFQUEUE what is received."""
     delay_ms: float
     base_ms: float | None
     overhead_ms: float

@@ -43,7 +43,9 @@ def test_what_is_no_request_is_refused(line: dict[str, object]) -> None:
 
 
 def test_an_agent_may_tell_more_than_the_app_knows() -> None:
-    answer = protocol.Answer.model_validate({"id": 1, "ok": {"version": 1, "node": "primary", "mood": "good"}})
+    answer = protocol.Answer.model_validate(
+        {"id": 1, "ok": {"version": 1, "node": "primary", "mood": "good"}}
+    )
     assert protocol.Welcome.model_validate(answer.ok).node == "primary"
 
 

@@ -1,0 +1,297 @@
+"""The app's side of the agent: answers by id, lost bridges, a cancel at every await."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.agent import BridgedAgent
+from replexplorer.config import agent_protocol as protocol
+from replexplorer.core.errors import MissingPiece, StackUnavailable
+from replexplorer.ports import Bridge, Lease
+
+LINK = {
+    "peer": "replica", "backend": "nfqueue", "backend_reason": "kernel has no netem", "delays": "received",
+    "delay_ms": 42.4, "base_ms": 0.2, "overhead_ms": 0.03, "measured_ms": 85.0, "probes": 5, "lost": 0,
+    "dropped": 0, "mood": "good",
+}  # fmt: skip
+
+
+class FakeSidecar:
+    """An agent with a document and a lease, behind bridges that can be cut, mute or mad."""
+
+    def __init__(self, node: str = "primary") -> None:
+        self.node = node
+        self.version = 1
+        self.bridges: list[FakeBridge] = []
+        self.refuse_bridges: StackUnavailable | None = None
+        self.mute: set[str] = set()
+        self.document: tuple[int, dict[str, Any]] = (0, {})
+        self.driver: tuple[FakeBridge, dict[str, Any]] | None = None
+        self.seen: list[str] = []
+
+    async def open_bridge(self, _node: str) -> Bridge:
+        await asyncio.sleep(0)
+        if self.refuse_bridges is not None:
+            raise self.refuse_bridges
+        bridge = FakeBridge(self)
+        self.bridges.append(bridge)
+        return bridge
+
+    def answer(self, bridge: FakeBridge, request: dict[str, Any]) -> dict[str, Any]:
+        op = request["op"]
+        self.seen.append(op)
+        if op == "hello":
+            if request["version"] != self.version:
+                return {"error": {"code": "version", "message": f"the agent speaks version {self.version}"}}
+            return {"ok": {"version": 1, "node": self.node}}
+        if op == "set_delay" and request["peer"] == "moon":
+            return {"error": {"code": "refused", "message": "iptables-nft: no"}}
+        if op in ("link", "set_delay", "watch"):
+            return {"ok": LINK | {"peer": request["peer"]}}
+        if op == "document":
+            return {"ok": {"version": self.document[0], "content": self.document[1]}}
+        if op == "write_document":
+            if request["expect_version"] != self.document[0]:
+                return {"ok": {"document": None}}
+            self.document = (self.document[0] + 1, request["content"])
+            return {"ok": {"document": {"version": self.document[0], "content": self.document[1]}}}
+        if op == "take_lease" and self.driver is None:
+            self.driver = (bridge, {key: request[key] for key in ("holder", "pid", "host")})
+        if op == "release_lease" and self.driver is not None and self.driver[0] is bridge:
+            self.driver = None
+        ours = self.driver is not None and self.driver[0] is bridge
+        return {"ok": {"lease": self.driver[1] if self.driver else None, "ours": ours}}
+
+
+class FakeBridge:
+    """Lines to and from the fake; every send and receive yields to the loop first."""
+
+    def __init__(self, sidecar: FakeSidecar) -> None:
+        self._sidecar = sidecar
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self.sent: list[str] = []
+        self.closed = False
+
+    async def send(self, line: str) -> None:
+        if self.closed:
+            raise StackUnavailable("the agent is gone")
+        half = len(line) // 2
+        self.sent.append(line[:half])
+        await asyncio.sleep(0)
+        self.sent[-1] += line[half:]
+        request = json.loads(self.sent[-1])
+        if request["op"] not in self._sidecar.mute:
+            self.say({"id": request["id"], **self._sidecar.answer(self, request)})
+
+    def say(self, message: object) -> None:
+        self._lines.put_nowait(message if isinstance(message, str) else json.dumps(message))
+
+    def cut(self) -> None:
+        self._lines.put_nowait(None)
+
+    async def lines(self) -> AsyncIterator[str]:
+        while (line := await self._lines.get()) is not None:
+            yield line
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+        self.closed = True
+        if self._sidecar.driver is not None and self._sidecar.driver[0] is self:
+            self._sidecar.driver = None
+
+
+@pytest.fixture
+def sidecar() -> FakeSidecar:
+    return FakeSidecar()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    pytest.fail("it did not come true")
+
+
+async def no_task_is_left() -> None:
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+
+
+async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidecar) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    states = await asyncio.gather(*(agent.link(f"replica{n}") for n in range(20)))
+    assert [state.peer for state in states] == [f"replica{n}" for n in range(20)]
+    assert states[0].measured_ms == 85.0
+    assert len(sidecar.bridges) == 1
+    assert (await agent.watch("replica", "10.0.0.2")).base_ms == 0.2
+    assert (await agent.set_delay("replica", "10.0.0.2", 42.4)).delay_ms == 42.4
+    await agent.close()
+    assert sidecar.bridges[0].closed
+    await no_task_is_left()
+
+
+async def test_the_document_is_written_compare_and_set(sidecar: FakeSidecar) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    assert (await agent.document()).version == 0
+    written = await agent.write_document(0, {"rtt@replica": 85})
+    assert written is not None
+    assert (written.version, written.content) == (1, {"rtt@replica": 85})
+    assert await agent.write_document(0, {}) is None
+    await agent.close()
+
+
+async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -> None:
+    first, second = (BridgedAgent("primary", sidecar.open_bridge) for _ in range(2))
+    assert await first.take_lease("tui") is None
+    other = await second.take_lease("load")
+    assert isinstance(other, Lease)
+    assert other.holder == "tui"
+    assert await second.take_lease("load", beside=True) is None
+    assert await second.lease() == other
+    await second.release_lease()
+    assert await second.lease() == other
+    await first.close()
+    assert await second.take_lease("load") is None
+    await second.close()
+
+
+async def test_a_bridge_found_cut_is_opened_again(sidecar: FakeSidecar) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    await agent.link("replica")
+    sidecar.bridges[0].cut()
+    assert (await agent.link("replica")).peer == "replica"
+    assert len(sidecar.bridges) == 2
+    assert sidecar.bridges[0].closed
+    await agent.close()
+    await no_task_is_left()
+
+
+async def test_a_bridge_cut_under_a_write_is_an_error_and_not_a_second_write(sidecar: FakeSidecar) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    await agent.document()
+    sidecar.mute.add("write_document")
+    call = asyncio.create_task(agent.write_document(0, {"a": 1}))
+    await until(lambda: len(sidecar.bridges[0].sent) == 3)
+    sidecar.bridges[0].cut()
+    with pytest.raises(StackUnavailable, match="was lost"):
+        await call
+    assert len(sidecar.bridges) == 1
+    await agent.close()
+    await no_task_is_left()
+
+
+@pytest.mark.parametrize("line", ["not json", '{"id": "seven"}', "[]", '{"id": 1, "ok": 3}'])
+async def test_a_stream_in_doubt_is_dropped(sidecar: FakeSidecar, line: str) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    await agent.link("replica")
+    sidecar.bridges[0].say(line)
+    await agent.link("replica")
+    await agent.link("replica")
+    assert len(sidecar.bridges) == 2
+    await agent.close()
+
+
+async def test_no_agent_behind_the_bridge_is_one_line(sidecar: FakeSidecar) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    sidecar.mute.add("hello")
+    call = asyncio.create_task(agent.link("replica"))
+    await until(lambda: bool(sidecar.bridges))
+    error = {"code": "absent", "message": "the agent does not answer: Connection refused"}
+    sidecar.bridges[0].say({"id": None, "error": error})
+    with pytest.raises(StackUnavailable, match="no agent on primary, the agent does not answer"):
+        await call
+    assert sidecar.bridges[0].closed
+    await agent.close()
+    await no_task_is_left()
+
+
+async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    with pytest.raises(MissingPiece, match="iptables-nft: no"):
+        await agent.set_delay("moon", "10.0.0.9", 1)
+    await agent.close()
+    sidecar.version = 9
+    with pytest.raises(StackUnavailable, match="another version"):
+        await agent.link("replica")
+    sidecar.version, sidecar.node = 1, "replica"
+    with pytest.raises(StackUnavailable, match="says it is replica's"):
+        await agent.link("replica")
+    sidecar.refuse_bridges = StackUnavailable("the sidecar of primary is down", "replexplorer up")
+    with pytest.raises(StackUnavailable, match="is down"):
+        await agent.link("replica")
+    assert all(bridge.closed for bridge in sidecar.bridges)
+    await agent.close()
+    await no_task_is_left()
+
+
+async def test_a_mute_agent_is_given_up_and_its_bridge_too(sidecar: FakeSidecar) -> None:
+    agent = BridgedAgent("primary", sidecar.open_bridge)
+    sidecar.mute.add("health")
+    with pytest.raises(StackUnavailable, match="did not answer within"):
+        await agent._call(protocol.AskHealth(), protocol.Health, deadline_s=0.01)
+    await agent.link("replica")
+    assert len(sidecar.bridges) == 2
+    await agent.close()
+    await no_task_is_left()
+
+
+async def test_events_reach_the_callback(sidecar: FakeSidecar) -> None:
+    events: list[str] = []
+    agent = BridgedAgent("primary", sidecar.open_bridge, on_event=events.append)
+    await agent.link("replica")
+    sidecar.bridges[0].say({"event": "document", "version": 4})
+    sidecar.bridges[0].say({"event": "lease", "lease": None})
+    await agent.link("replica")
+    assert events == ["document", "lease"]
+    await agent.close()
+
+
+async def cancelled_after(steps: int, agent: BridgedAgent, op: str) -> bool:
+    """Run a call, cancel it after so many turns of the loop; False when it was done before."""
+    calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "link": lambda: agent.link("replica"),
+        "write": lambda: agent.write_document(0, {"a": 1}),
+        "lease": lambda: agent.take_lease("tui"),
+        "close": agent.close,
+    }
+    task = asyncio.create_task(calls[op]())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    if task.done():
+        await task
+        return False
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return True
+
+
+@pytest.mark.parametrize("op", ["link", "write", "lease", "close"])
+@pytest.mark.parametrize("connected", [False, True])
+async def test_a_cancel_at_every_await_leaves_a_usable_agent_and_no_half_line(
+    op: str, connected: bool
+) -> None:
+    for steps in range(60):
+        sidecar = FakeSidecar()
+        agent = BridgedAgent("primary", sidecar.open_bridge)
+        if connected:
+            await agent.lease()
+        interrupted = await cancelled_after(steps, agent, op)
+        assert (await agent.link("replica")).peer == "replica"
+        document = await agent.document()
+        assert document.version in (0, 1)
+        assert document.content == ({"a": 1} if document.version else {})
+        await agent.close()
+        await no_task_is_left()
+        for bridge in sidecar.bridges:
+            assert bridge.closed
+            if len(sidecar.bridges) == 1:
+                assert all(json.loads(line) for line in bridge.sent)
+        if not interrupted and steps > 2:
+            return
+    pytest.fail("the call never came to its end")

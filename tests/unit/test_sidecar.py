@@ -1,0 +1,243 @@
+"""The agent's pure parts: the queue of held packets, netem's command lines, probe window, document file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.sidecar import load
+
+delayqueue, netem, probe, queueing = load("delayqueue"), load("netem"), load("probe"), load("queueing")
+document = load("document")
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("packet"), st.integers(0, 50)),
+            st.tuples(st.just("hold"), st.integers(0, 100)),
+            st.tuples(st.just("release"), st.integers(0, 50)),
+        ),
+        max_size=80,
+    )
+)
+def test_packets_leave_in_order_none_is_lost_and_none_is_early_or_late(steps: list[tuple[str, int]]) -> None:
+    held, now, hold, next_id, left = delayqueue.Held(), 0, 0, 1, 0
+    bounds: dict[int, tuple[int, int]] = {}
+    for step, amount in steps:
+        if step == "hold":
+            if amount < hold:
+                bounds = {i: (came, min(due, came + amount)) for i, (came, due) in bounds.items()}
+            hold = amount
+            held.set_hold(hold)
+            continue
+        now += amount
+        if step == "packet":
+            held.came(next_id, now)
+            bounds[next_id] = (now, now + hold)
+            next_id += 1
+        count, last_id = held.release(now)
+        if count:
+            assert last_id == left + count
+            left = last_id
+        assert all(due > now for i, (_, due) in bounds.items() if i > left)
+        assert all(due <= now for i, (_, due) in bounds.items() if i <= left)
+        assert len(held) == next_id - 1 - left
+
+
+def test_a_falling_hold_lets_overdue_packets_go_at_once() -> None:
+    held = delayqueue.Held()
+    held.set_hold(100)
+    for number, now in enumerate((0, 10, 20), start=1):
+        held.came(number, now)
+    assert held.release(25) == (0, 0)
+    held.set_hold(10)
+    assert held.release(25) == (2, 2)
+    assert held.next_due_ns() == 30
+
+
+def test_the_verdict_names_the_last_packet() -> None:
+    message = delayqueue.accept_message(4701, 77)
+    assert int.from_bytes(message[:4], "little") == len(message) == 32
+    assert message[18:20] == (4701).to_bytes(2, "big")
+    assert message[24:32] == (1).to_bytes(4, "big") + (77).to_bytes(4, "big")
+
+
+def test_netem_command_lines() -> None:
+    text = [
+        " ".join(argv)
+        for argv in (
+            netem.root_argv("eth0"),
+            netem.delay_argv("eth0", 0, 42_450),
+            netem.filter_argv("eth0", 0, "172.18.0.3"),
+            netem.unfilter_argv("eth0", 12),
+            netem.remove_argv("eth0", 12),
+            netem.clear_argv("eth0"),
+        )
+    ]
+    assert text == [
+        "tc qdisc replace dev eth0 root handle 1: prio bands 16 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
+        "tc qdisc replace dev eth0 parent 1:4 handle 40: netem limit 1698 delay 42450us rate 100gbit",
+        "tc filter add dev eth0 parent 1: protocol ip prio 10 u32 match ip dst 172.18.0.3/32 flowid 1:4",
+        "tc filter del dev eth0 parent 1: protocol ip prio 22",
+        "tc qdisc del dev eth0 parent 1:10 handle 4c:",
+        "tc qdisc del dev eth0 root",
+    ]
+
+
+def test_netem_has_room_for_a_bounded_number_of_peers_and_sizes_its_queue() -> None:
+    with pytest.raises(ValueError, match="13 peers"):
+        netem.band(13)
+    assert netem.packet_limit(100) == 1000
+    assert netem.packet_limit(5_000_000) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("Error: Specified qdisc kind is unknown.", "no netem"),
+        ("Error: Specified qdisc not found.", "no netem"),
+        ("RTNETLINK answers: No such file or directory", "no netem"),
+        ("RTNETLINK answers: Operation not supported", "no netem"),
+        ("RTNETLINK answers: Operation not permitted", "no permission"),
+        ('Cannot find device "eth0"', "no device"),
+        ("RTNETLINK answers: File exists", "leftover"),
+        ("Error: Cannot delete qdisc with handle of zero.", "already clean"),
+        ("Segmentation fault", "other"),
+    ],
+)
+def test_refusals_of_tc_are_recognised(text: str, meaning: str) -> None:
+    assert netem.diagnosis(text) == meaning
+
+
+def test_netem_counters_are_read_by_slot() -> None:
+    text = json.dumps(
+        [
+            {"kind": "prio", "handle": "1:", "packets": 9, "drops": 0, "qlen": 0},
+            {"kind": "netem", "handle": "40:", "packets": 7, "drops": 1, "qlen": 2},
+        ]
+    )
+    assert netem.stats(text) == {0: {"packets": 7, "dropped": 1, "held": 2}}
+    assert netem.is_ours(text)
+    assert not netem.is_ours('[{"kind": "noqueue", "handle": "0:"}]')
+    assert netem.stats("") == {}
+
+
+def test_only_our_own_rules_are_found() -> None:
+    listing = (
+        "-P INPUT ACCEPT\n"
+        "-A INPUT -s 172.18.0.3/32 -j NFQUEUE --queue-num 4700 --queue-bypass\n"
+        "-A INPUT -s 172.18.0.9/32 -j NFQUEUE --queue-num 7 --queue-bypass\n"
+        "-A INPUT -s 172.18.0.4/32 -j DROP\n"
+    )
+    assert queueing.our_rules(listing) == [("172.18.0.3", 4700)]
+    assert " ".join(queueing.rule("172.18.0.3", 4700)) in listing
+
+
+def answered(window: Any, rtt_ms: float, now_s: float, *, generation: int = 1, peer_ms: float = 0.0) -> bool:
+    number = window.send(now_s)
+    echo = probe.Echo(number, "172.18.0.3", rtt_ms, generation, peer_ms)
+    return bool(window.take(echo, now_s + rtt_ms / 1000, 0.0))
+
+
+def test_the_median_is_of_the_last_five_probes_after_the_last_change() -> None:
+    window = probe.Window()
+    for rtt_ms in (9.0, 1.0, 2.0, 3.0, 4.0, 5.0):
+        assert answered(window, rtt_ms, 1.0)
+    assert window.measured_ms() == 3.0
+    assert window.answered == 6
+    under_way = window.send(2.0)
+    window.restart(2.0, 40.0)
+    assert window.measured_ms() is None
+    assert not window.take(probe.Echo(under_way, "172.18.0.3", 1.0, 1, 0.0), 2.1, 40.0)
+
+
+def test_a_change_at_the_peer_starts_afresh_and_what_it_answered_before_does_not_count() -> None:
+    window = probe.Window()
+    assert answered(window, 1.0, 1.0, generation=5)
+    early, late = window.send(1.5), window.send(1.6)
+    assert not window.take(probe.Echo(late, "172.18.0.3", 30.0, 6, 40.0), 2.0, 0.0)
+    assert window.measured_ms() is None
+    assert not window.take(probe.Echo(early, "172.18.0.3", 1.0, 5, 0.0), 2.0, 0.0)
+    assert answered(window, 41.0, 2.1, generation=6, peer_ms=40.0)
+    assert window.measured_ms() == 41.0
+    assert window.peer_delay_ms == 40.0
+
+
+def test_the_base_is_learned_bare_and_kept_while_delays_are_in_force() -> None:
+    window = probe.Window()
+    answered(window, 0.2, 1.0)
+    assert window.base_ms == 0.2
+    answered(window, 40.4, 2.0, generation=2, peer_ms=40.0)
+    answered(window, 40.4, 3.0, generation=2, peer_ms=40.0)
+    assert window.base_ms == 0.2
+
+
+def test_a_base_below_delays_from_before_is_what_they_leave() -> None:
+    window = probe.Window()
+    for _ in range(5):
+        answered(window, 40.3, 1.0, peer_ms=40.0)
+    assert window.base_ms == pytest.approx(0.3)
+
+
+def test_a_probe_is_lost_past_its_deadline_once_and_found_again_when_it_was_late() -> None:
+    window = probe.Window()
+    number = window.send(0.0)
+    deadline_s = window.deadline_s(100.0)
+    assert deadline_s == pytest.approx(1.2)
+    window.count_lost(1.1, 100.0)
+    assert window.lost == 0
+    window.count_lost(1.3, 100.0)
+    window.count_lost(1.4, 100.0)
+    assert window.lost == 1
+    assert window.take(probe.Echo(number, "172.18.0.3", 1500.0, 1, 0.0), 1.5, 100.0)
+    assert window.lost == 0
+
+
+def test_probes_are_dense_until_settled() -> None:
+    window = probe.Window()
+    window.restart(0.0, 0.0)
+    assert window.interval_s(0.0) == probe.SETTLING_INTERVAL_S
+    for _ in range(5):
+        answered(window, 1.0, 0.1)
+    assert window.interval_s(0.2) == probe.IDLE_INTERVAL_S
+
+
+def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
+    file = document.DocumentFile(tmp_path / "requested.json")
+    assert file.read() == (0, {})
+    assert file.write(0, {"rtt@replica": 85}) == (1, {"rtt@replica": 85})
+    assert file.write(0, {"rtt@replica": 1}) is None
+    assert document.DocumentFile(tmp_path / "requested.json").read() == (1, {"rtt@replica": 85})
+    assert [path.name for path in tmp_path.iterdir()] == ["requested.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": "1", "content": {}}', '{"version": 1}'])
+def test_a_file_that_is_no_document_is_set_aside(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "requested.json"
+    path.write_text(text)
+    file = document.DocumentFile(path)
+    assert file.read() == (0, {})
+    assert (tmp_path / "requested.broken").read_text() == text
+    assert file.write(0, {"a": 1}) == (1, {"a": 1})
+
+
+def test_a_document_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = document.DocumentFile(tmp_path / "requested.json")
+    file.write(0, {"a": 1})
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(document.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        file.write(1, {"a": 2})
+    assert file.read() == (1, {"a": 1})
+    assert [path.name for path in tmp_path.iterdir()] == ["requested.json"]
