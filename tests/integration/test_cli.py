@@ -1,0 +1,304 @@
+"""Every verb on a real stack, as a user's shell runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from replexplorer.adapters.docker_client import connect
+from replexplorer.adapters.mysql import Address, ControlConnection
+from replexplorer.config.shapes import Doctor, GetKnob, LoadReport, SetReport, Status
+from replexplorer.core.errors import MissingPiece
+
+pytestmark = pytest.mark.docker
+
+STACK = f"test-cli-{os.getpid()}"
+INTERVAL_LINE = re.compile(r"^\[ \d+s \] thds: 2 tps: [\d.]+ qps: [\d.]+ \(r/w/o: .* reconn/s: [\d.]+$", re.M)
+
+
+class Shell:
+    """Runs the program with directories of its own."""
+
+    def __init__(self, home: Path) -> None:
+        directories = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
+        own = {name: value for name, value in os.environ.items() if not name.startswith("REPLEXPLORER_")}
+        self.environment = own | directories | {"REPLEXPLORER_STACK": STACK}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start it and go on."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "replexplorer", *words],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it to the end and expect this exit code."""
+        done = subprocess.run(
+            [sys.executable, "-m", "replexplorer", *words],
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        """The one document that it prints."""
+        return json.loads(self.run(*words, "--json", code=code).stdout)
+
+    def status(self, code: int = 0) -> Status:
+        """`status --json`."""
+        return Status.model_validate(self.json("status", code=code))
+
+
+def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
+    """Wait for a condition; fails past the deadline."""
+    ends_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < ends_s, "the condition did not come true"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A stack that `up` made."""
+    try:
+        connect().close()
+    except MissingPiece as error:
+        pytest.skip(str(error))
+    shell = Shell(tmp_path_factory.mktemp("home"))
+    try:
+        shell.run("up")
+        yield shell
+    finally:
+        shell.run("down")
+
+
+@pytest.fixture
+def at_rest(shell: Shell) -> None:
+    """Every knob at its default."""
+    shell.run("reset")
+
+
+def test_up_twice_is_harmless_and_never_changes_the_number_of_replicas(shell: Shell) -> None:
+    before = shell.status()
+    shell.run("up", REPLEXPLORER_REPLICAS="2")
+    after = shell.status()
+    assert [node.server_uuid for node in after.nodes] == [node.server_uuid for node in before.nodes]
+    assert after.state == "up"
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_status_is_the_whole_document(shell: Shell) -> None:
+    status = shell.status()
+    assert [(node.name, node.reachable) for node in status.nodes] == [("primary", True), ("replica", True)]
+    assert (status.nodes[1].io_thread, status.nodes[1].sql_thread) == ("on", "on")
+    assert status.nodes[0].server_uuid != status.nodes[1].server_uuid
+    assert status.protection.state == "off"
+    assert status.links[0].backend in ("netem", "nfqueue")
+    assert status.knobs["sync_binlog"].effective == 1
+    assert status.load.driver is None
+    assert (status.footprint_bytes or 0) > 0
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
+    report = SetReport.model_validate(shell.json("set", "semi_sync=on", "rtt=25ms", "sync_binlog=0"))
+    by_key = {change.key: change for change in report.changed}
+    assert by_key["semi_sync"].effective == "on"
+    assert any("SET GLOBAL" in statement for statement in by_key["semi_sync"].statements)
+    assert by_key["rtt"].effective == pytest.approx(25, abs=0.5)
+    assert report.warnings
+    knobs = {key: GetKnob.model_validate(knob) for key, knob in shell.json("get", "semi_sync", "rtt").items()}
+    assert knobs["semi_sync"].effective == "on"
+    assert knobs["rtt@replica"].requested == 25.0
+    status = shell.status()
+    assert status.protection.state == "protected"
+    assert status.links[0].rtt_measured_ms == pytest.approx(25, abs=2.5)
+    assert shell.json("set", "semi_sync=on")["changed"] == []
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_dry_run_changes_nothing(shell: Shell) -> None:
+    report = SetReport.model_validate(shell.json("set", "sync_binlog=0", "--dry-run"))
+    assert report.dry_run
+    assert report.changed[0].statements == ["SET GLOBAL sync_binlog = 0"]
+    assert shell.status().knobs["sync_binlog"].effective == 1
+
+
+WRONG = (
+    (["sync_binlgo=1"], "did you mean sync_binlog?"),
+    (["sync_binlog=0", "rtt=6000"], "out of range"),
+    (["sync_binlog=0", "rtt=abc"], "not a number"),
+    (["sync_binlog=0", "rtt=5%"], "wrong unit"),
+    (["sync_binlog=0", "wait_point=sometimes"], "after_sync or after_commit"),
+    (["sync_binlog=0", "clients=-1"], "out of range"),
+    (["sync_binlog=0", "rtt@nowhere=5"], "no node 'nowhere'"),
+    (["sync_binlog=0", "partition=both"], "unknown knob"),
+    (["sync_binlog=0", "semi_sync"], "not KEY=VALUE"),
+    (["sync_binlog=0", "semi_sync_timeout=0"], "semi_sync=off"),
+)
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_wrong_set_is_one_line_and_changes_nothing(shell: Shell) -> None:
+    for words, expected in WRONG:
+        done = shell.run("set", *words, code=2)
+        assert expected in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert done.stdout == ""
+    assert shell.json("get", "sync_binlog")["sync_binlog"]["effective"] == 1
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_scene_is_saved_and_applied(shell: Shell) -> None:
+    shell.run("scene", "apply", "network")
+    assert shell.status().protection.state == "protected"
+    shell.run("scene", "save", "mine", "--title", "of a test")
+    shell.run("reset")
+    assert shell.status().protection.state == "off"
+    shell.run("scene", "apply", "mine")
+    knobs = shell.status().knobs
+    assert (knobs["semi_sync"].effective, knobs["sync_binlog"].effective) == ("on", 0)
+    assert "of a test" in shell.run("scene", "list").stdout
+
+
+def test_dsn_logs_in_by_both_ways(shell: Shell) -> None:
+    for words in (["dsn"], ["dsn", "replica"], ["dsn", "replica", "--published"]):
+        parts = urlsplit(shell.run(*words).stdout.strip())
+        assert (parts.scheme, parts.path) == ("mysql", "/sandbox")
+        assert parts.hostname
+        assert parts.port
+        address = Address(parts.hostname, parts.port, "direct")
+        assert asyncio.run(_database(address, parts.username or "", parts.password or "")) == "sandbox"
+    assert "nowhere" in shell.run("dsn", "nowhere", code=2).stderr
+
+
+async def _database(address: Address, user: str, password: str) -> str:
+    async def locate() -> Address:
+        return address
+
+    connection = ControlConnection("node", locate, user, password)
+    try:
+        rows = await connection.query("SELECT SCHEMA_NAME AS name FROM information_schema.schemata")
+        return next(str(row["name"]) for row in rows if row["name"] == "sandbox")
+    finally:
+        await connection.close()
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_load_reports_what_it_did(shell: Shell) -> None:
+    done = shell.run("load", "--clients", "2", "--duration", "3", "--table-size", "500", "--json")
+    report = LoadReport.model_validate_json(done.stdout)
+    assert (report.workload, report.clients, report.mode) == ("update_index", 2, "closed")
+    assert report.commits > 0
+    assert report.tps == pytest.approx(report.commits / report.duration_s, rel=0.01)
+    assert report.latency_ms.mean is not None
+    assert report.tps * report.latency_ms.mean / 1000 == pytest.approx(2, rel=0.15)
+    assert len(INTERVAL_LINE.findall(done.stderr)) == 3
+    assert shell.json("get", "clients")["clients"]["requested"] == 8
+
+
+def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
+    running = shell.start("load", "--clients", "1", "--duration", "120", "--table-size", "500")
+    try:
+        until(lambda: shell.status().load.driver is not None)
+        refused = shell.run("load", "--clients", "1", "--duration", "1", code=4)
+        assert f"pid {running.pid}" in refused.stderr
+        running.send_signal(signal.SIGTERM)
+        _, narration = running.communicate(timeout=10)
+        assert running.returncode == 128 + signal.SIGTERM
+        assert "Traceback" not in narration
+    finally:
+        running.kill()
+        running.communicate()
+    until(lambda: shell.status().load.driver is None)
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> None:
+    shell.run("set", "semi_sync=on", "rtt=10", "sync_binlog=0")
+    client = connect()
+    try:
+        labels = [
+            f"dev.replexplorer.stack={STACK}",
+            "dev.replexplorer.node=primary",
+            "dev.replexplorer.role=mysqld",
+        ]
+        (container,) = client.containers(filters={"label": labels})
+        client.kill(container["Id"])
+    finally:
+        client.close()
+    status = shell.status(code=4)
+    assert status.state == "partial"
+    assert status.protection.state == "down"
+    assert status.nodes[0].reachable is False
+    assert status.knobs["sync_binlog"].requested == 0
+    shell.run("dsn", code=4)
+    shell.run("up")
+    status = shell.status()
+    assert status.state == "up"
+    assert (status.knobs["semi_sync"].effective, status.knobs["sync_binlog"].effective) == ("on", 0)
+    assert status.links[0].rtt_measured_ms == pytest.approx(10, abs=2)
+
+
+def test_doctor_names_what_the_link_is_made_of(shell: Shell) -> None:
+    report = Doctor.model_validate(shell.json("doctor"))
+    assert report.ready
+    (link,) = (check for check in report.checks if check.name == "link")
+    assert link.state == "ok"
+    assert link.detail.startswith(("netem", "nfqueue"))
+
+
+def test_what_is_not_there_is_one_line(shell: Shell) -> None:
+    for verb in (
+        ["status"],
+        ["set", "rtt=5"],
+        ["get"],
+        ["reset"],
+        ["load"],
+        ["dsn"],
+        ["scene", "apply", "none"],
+    ):
+        done = shell.run(*verb, "--stack", "nothing-here", code=4)
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+    assert "nothing to remove" in shell.run("down", "--stack", "nothing-here").stderr
+    for host, words in (
+        ("unix:///nowhere/docker.sock", "Docker is not running"),
+        ("tcp://192.0.2.1:2375", "remote"),
+    ):
+        done = shell.run("status", code=3, DOCKER_HOST=host)
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_down_removes_everything_and_down_of_nothing_is_done(shell: Shell) -> None:
+    shell.run("down")
+    client = connect()
+    try:
+        label = {"label": f"dev.replexplorer.stack={STACK}"}
+        assert client.containers(all=True, filters=label) == []
+        assert client.networks(filters=label) == []
+        assert not client.volumes(filters=label)["Volumes"]
+    finally:
+        client.close()
+    shell.run("down")
+    shell.run("up")
