@@ -12,6 +12,7 @@ from typing import Any, Final
 import replexplorer
 from replexplorer.adapters import docker_inventory as inventory
 from replexplorer.adapters import images, secrets
+from replexplorer.adapters.base_image import image_id
 from replexplorer.adapters.docker_inventory import Container, Inventory
 from replexplorer.adapters.docker_removal import remove_stack
 from replexplorer.config.stack_file import Mount, Service, StackFile, read_stack_file, replica_name
@@ -82,7 +83,7 @@ class Builder:
         servers = [container for container in found.containers if container.role == "mysqld"]
         if options.image is None or not servers:
             return
-        wanted = images.image_id(self._client, options.image)
+        wanted = image_id(self._client, options.image)
         if any(options.image != server.image and wanted != server.image_id for server in servers):
             raise UsageError(
                 f"stack {self._stack} runs the image {servers[0].image}, not {options.image}",
@@ -95,15 +96,15 @@ class Builder:
         read_stack_file(self._compose / "stack.yaml")
         image = asked or live
         ours = image is not None and image.startswith(f"{images.MYSQL.repository}:")
-        if image is None or (ours and images.image_id(self._client, image) is None and asked is None):
+        if image is None or (ours and image_id(self._client, image) is None and asked is None):
             made = images.ensure([images.MYSQL, images.SIDECAR], self._compose, self._report)
             image = made["mysqld"]
         else:
-            if not ours and (asked or images.image_id(self._client, image) is None):
-                images.require(self._client, image, self._report)
+            if not ours and (asked or image_id(self._client, image) is None):
+                images.require(image, self._report)
             made = images.ensure([images.SIDECAR], self._compose, self._report)
             if asked:
-                images.check_foreign(self._client, image, self._compose, self._report)
+                images.check_foreign(image, self._compose, self._report)
         variables = {
             "RX_STACK": self._stack,
             "RX_VERSION": replexplorer.__version__,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
@@ -37,6 +37,13 @@ def connect(*, timeout_s: int = CALL_TIMEOUT_S) -> APIClient:
 
     with spoken():
         return APIClient(base_url=host, version="auto", timeout=timeout_s)
+
+
+@contextmanager
+def client(*, timeout_s: int = CALL_TIMEOUT_S) -> Iterator[APIClient]:
+    """A client for a few calls, whose failures are told in the product's words."""
+    with spoken(), closing(connect(timeout_s=timeout_s)) as opened:
+        yield opened
 
 
 def _host() -> str:

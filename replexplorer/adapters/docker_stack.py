@@ -18,7 +18,7 @@ from replexplorer.adapters import docker_inventory as inventory
 from replexplorer.adapters import secrets
 from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.adapters.docker_build import Builder
-from replexplorer.adapters.docker_client import connect, spoken
+from replexplorer.adapters.docker_client import client, connect, spoken
 from replexplorer.adapters.docker_removal import remove_stack
 from replexplorer.config import paths
 from replexplorer.core.errors import MissingPiece, StackUnavailable
@@ -217,7 +217,7 @@ async def stack_names() -> list[str]:
     """Every stack of which anything is there on this daemon."""
 
     def run() -> list[str]:
-        with spoken():
-            return inventory.stack_names(connect())
+        with client() as daemon:
+            return inventory.stack_names(daemon)
 
     return await asyncio.to_thread(run)
