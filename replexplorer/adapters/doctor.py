@@ -29,7 +29,6 @@ DISK_WANTED_BYTES: Final = 5 * 1024**3
 DISK_NEEDED_BYTES: Final = 2 * 1024**3
 """What images and a stack take at the least."""
 
-_BASE_IMAGE: Final = "debian:sid-slim"
 _MAKER: Final = "mmdebstrap"
 
 State = Literal["ok", "warning", "missing", "unknown"]
@@ -104,6 +103,7 @@ def _docker(client: APIClient, configuration: Configuration, progress: Callable[
 def _image(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> Check:
     """Our images, or a way to make them."""
     from replexplorer.adapters import images
+    from replexplorer.adapters.base_image import BASE, OWN_BASE
     from replexplorer.adapters.docker_client import spoken
 
     wanted = {"mysqld", "sidecar"} if configuration.image is None else {"sidecar"}
@@ -111,11 +111,11 @@ def _image(client: APIClient, configuration: Configuration, progress: Callable[[
     if all(state.present for state in states):
         return _check("images", "ok", f"built: {', '.join(state.reference for state in states)}")
     with spoken():
-        if any(client.images(name) for name in (images.BASE, images.OWN_BASE)):
+        if any(client.images(name) for name in (BASE, OWN_BASE)):
             return _check("images", "ok", "not built yet; their base image is here")
     progress("asking whether an image registry answers")
     if _registry_answers(client):
-        return _check("images", "ok", f"not built yet; a registry answers for {_BASE_IMAGE}")
+        return _check("images", "ok", f"not built yet; a registry answers for {BASE}")
     if shutil.which(_MAKER):
         return _check("images", "ok", f"not built yet; no registry answers, so {_MAKER} makes the base image")
     return _check(
@@ -131,8 +131,10 @@ def _registry_answers(client: APIClient) -> bool:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
+    from replexplorer.adapters.base_image import BASE
+
     try:
-        client.inspect_distribution(_BASE_IMAGE)  # type: ignore[no-untyped-call]
+        client.inspect_distribution(BASE)  # type: ignore[no-untyped-call]
     except (DockerException, RequestException, OSError):
         return False
     return True
@@ -182,6 +184,8 @@ def _colour() -> Check:
         return _check("colour", "ok", "24 bit")
     if "256color" in name:
         return _check("colour", "ok", "256 colours")
+    if not name:
+        return _check("colour", "unknown", "no terminal here")
     return _check(
         "colour", "warning", "16 colours or fewer", "where the terminal has more: TERM=xterm-256color"
     )
