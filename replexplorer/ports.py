@@ -149,7 +149,7 @@ class Bridge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """What one agent knows of its egress towards one peer, and of its probe of that peer."""
+    """What one agent knows of its side of the link to one peer, and of its probe of that peer."""
 
     peer: str
     """The peer's node name."""
@@ -157,7 +157,8 @@ class LinkState:
     backend_reason: str
     """Why this backend: `kernel netem answers`, `kernel has no netem: ...`."""
     delay_ms: float
-    """One-way delay in force on this side's egress."""
+    """One-way delay in force on this side; netem holds what is sent to the peer, NFQUEUE what is
+    received from it, so a direction is a side only together with `backend`."""
     base_ms: float | None
     """Round trip of the bare path, measured before any delay; None until measured."""
     overhead_ms: float
@@ -201,7 +202,7 @@ class Agent(Protocol):
         ...
 
     async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
-        """Delay this side's egress to the peer by `delay_ms` one way; 0 removes the rule.
+        """Delay this side of the link to the peer by `delay_ms` one way; 0 removes the rule.
 
         Returns when the rule is in force; the probe's window starts afresh.
         """

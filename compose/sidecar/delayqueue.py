@@ -43,8 +43,9 @@ LONGEST_QUEUE = 100_000
 """Packets that one peer's queue holds; the kernel drops, and counts, what comes beyond."""
 RECEIVE_BUFFER_BYTES = 32 << 20
 LATEST_WAKE_NS = 100_000
-"""A bound for the learned lateness of the timer: what is beyond is the machine's load, and waking
-early by so much would burn CPU on a machine that has none left."""
+"""A bound for the learned lateness of the timer: what is beyond is the machine's load."""
+EARLY_NS = 30_000
+"""What is due so soon goes now: another wake would cost more CPU than the truth is worth here."""
 
 
 class Held:
@@ -236,14 +237,13 @@ class DelayLoop:
         self._control = control
         self._queues: dict[int, PeerQueue] = {}
         self._late_ns = 50_000
-        self._deviation_ns = 10_000
         self.wakes = 0
 
     def run(self) -> None:
         """Hold and let go until the agent ends."""
         while True:
             due = [due_ns for queue in self._queues.values() if (due_ns := queue.next_due_ns()) is not None]
-            wake_ns = min(due) - self._early_ns() if due else None
+            wake_ns = min(due) - self._late_ns if due else None
             timeout_s = None if wake_ns is None else max(0.0, (wake_ns - time.monotonic_ns()) / 1e9)
             sources: list[Any] = [self._control, *self._queues.values()]
             readable = select.select(sources, [], [], timeout_s)[0]
@@ -263,26 +263,13 @@ class DelayLoop:
             queue.close()
 
     def _learn_lateness(self, late_ns: int) -> None:
-        """The timer wakes us late, by an amount that varies: set it earlier by the mean and the deviation."""
-        error_ns = min(max(0, late_ns), LATEST_WAKE_NS) - self._late_ns
-        self._late_ns += error_ns // 8
-        self._deviation_ns += (abs(error_ns) - self._deviation_ns) // 8
+        """The timer wakes us late, by an amount that varies: set it earlier by the mean."""
+        self._late_ns += (min(max(0, late_ns), LATEST_WAKE_NS) - self._late_ns) // 8
 
     def _let_go(self) -> None:
         for queue in self._queues.values():
-            while (due_ns := queue.next_due_ns()) is not None:
-                now_ns = time.monotonic_ns()
-                if now_ns >= due_ns:
-                    queue.let_go(now_ns)
-                elif due_ns - now_ns <= self._early_ns():
-                    # The rest of an early wake: no sleep is that short, so packets are taken in meanwhile.
-                    for other in self._queues.values():
-                        other.take_in()
-                else:
-                    break
-
-    def _early_ns(self) -> int:
-        return min(self._late_ns + self._deviation_ns, LATEST_WAKE_NS)
+            if queue.next_due_ns() is not None:
+                queue.let_go(time.monotonic_ns() + EARLY_NS)
 
     def _obey(self) -> bool:
         """Carry out one command; False when the agent has gone."""
