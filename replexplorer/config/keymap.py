@@ -29,7 +29,8 @@ def key_name(written: str) -> str:
     if len(text) == 1:
         return text if text.isalnum() else _character_name(text)
     *modifiers, last = text.split("+") if not text.endswith("+") else [*text[:-2].split("+"), "+"]
-    last = key_name(last) if len(last) == 1 else last.lower()
+    held = {modifier.strip().lower() for modifier in modifiers}
+    last = key_name(last.lower() if held & {"ctrl", "alt"} else last) if len(last) == 1 else last.lower()
     return "+".join([*(modifier.strip().lower() for modifier in modifiers if modifier), last])
 
 

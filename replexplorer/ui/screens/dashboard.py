@@ -37,7 +37,6 @@ from replexplorer.ui.widgets.statement import TYPED_WIDTH, Intent, KnobLine, Sta
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
 
-
 DRAWER_LEAVES = 6
 """Rows that the drawer does not cover: the header, the last event, the knob line and the keys."""
 

@@ -11,7 +11,6 @@ from replexplorer.core.knobs import KnobName, Value, format_value
 from replexplorer.engine.facade import Preview
 from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
 
-
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""
 

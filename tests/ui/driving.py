@@ -1,0 +1,91 @@
+"""The real app over a fake facade, and waiting for a condition instead of for luck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from textual.message import Message
+from textual.pilot import Pilot
+
+from replexplorer.core.tick import Tick
+from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.lines import Lines
+from tests.fakes.facade import FakeFacade, make_tick
+
+DEADLINE_S = 10.0
+
+
+class ManualClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Bench:
+    """A running app with everything that a test looks at."""
+
+    app: ExplorerApp
+    pilot: Pilot[str]
+    facade: FakeFacade
+    clock: ManualClock
+    messages: list[Message] = field(default_factory=list)
+
+    @property
+    def dashboard(self) -> DashboardScreen:
+        screen = self.app.screen_stack[1] if len(self.app.screen_stack) > 1 else self.app.screen
+        assert isinstance(screen, DashboardScreen)
+        return screen
+
+    def rows(self, selector: str) -> list[str]:
+        return self.dashboard.query_one(selector, Lines).rows
+
+    def text(self, selector: str) -> str:
+        return "\n".join(self.rows(selector))
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], bool], what: str = "the condition") -> None:
+        end_s = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < end_s, f"{what} did not come within {DEADLINE_S:.0f} s"
+            await self.pilot.pause(0.01)
+
+    async def play(self, tick: Tick) -> None:
+        """Give a tick and wait until it is drawn."""
+        self.facade.play(tick)
+        await self.until(lambda: self.dashboard.picture.tick is tick, "the tick")
+        await self.pilot.pause()
+        await self.pilot.pause()
+
+
+@asynccontextmanager
+async def bench(
+    *ticks: Tick, size: tuple[int, int] = (120, 36), facade: FakeFacade | None = None, **settings: object
+) -> AsyncIterator[Bench]:
+    """The app at a size, its dashboard showing the last of the ticks."""
+    given = ticks or (make_tick(1.0), make_tick(1.5))
+    facade = facade or FakeFacade()
+    for tick in given:
+        facade.play(tick)
+    clock = ManualClock()
+    app = ExplorerApp(facade, Settings(monotonic=clock, **settings))  # type: ignore[arg-type]
+    messages: list[Message] = []
+    async with app.run_test(size=size, message_hook=messages.append) as pilot:
+        running = Bench(app, pilot, facade, clock, messages)
+        await running.until(lambda: isinstance(app.screen, DashboardScreen), "the dashboard")
+        await running.until(lambda: running.dashboard.picture.tick is given[-1], "the last tick")
+        await pilot.pause()
+        await pilot.pause()
+        yield running

@@ -1,0 +1,434 @@
+"""The dashboard driven by keys: what is drawn, what the facade is asked, in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from textual.widgets import Input
+
+from replexplorer.core.errors import ServerRefused
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity
+from replexplorer.ui.chart_model import ChartModel
+from replexplorer.ui.commander import CommandDone, CommandFailed
+from replexplorer.ui.layout import Layout, layout_for
+from replexplorer.ui.messages import Started, Ticked
+from replexplorer.ui.screens.help import HelpScreen
+from replexplorer.ui.screens.ledger import LedgerScreen
+from replexplorer.ui.screens.log import LogScreen
+from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.entry import Entry
+from replexplorer.ui.widgets.knob_panel import KnobPanel
+from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, make_tick
+from tests.ui.driving import Bench, bench
+
+RTT = KnobName("rtt", "replica")
+SYNC = KnobName("sync_binlog", "primary")
+
+
+def chart(app: Bench, name: str) -> ChartModel:
+    model = app.dashboard.query_one(name, Chart).model
+    assert model is not None
+    return model
+
+
+def toasts(app: Bench) -> str:
+    return "\n".join(f"{note.title}: {note.message}" for note in app.app._notifications)
+
+
+async def test_the_start_ends_in_a_drawn_tick_by_one_message_each() -> None:
+    async with bench(make_tick(1.0)) as app:
+        kinds = [type(message) for message in app.messages]
+        assert kinds.index(Started) < kinds.index(Ticked)
+        assert "● PROTECTED" in app.text("#header")
+        assert "1/1 ack" in app.text("#header")
+        assert "RTT 85 → 85.4" in app.text("#header")
+        assert "primary 9.7.4 :33061 ──▸ replica 9.7.4" in app.text("#topology")
+
+
+@pytest.mark.parametrize(
+    ("size", "layout"),
+    [
+        ((160, 45), Layout.WIDE),
+        ((150, 42), Layout.WIDE),
+        ((150, 41), Layout.NORMAL),
+        ((118, 33), Layout.NORMAL),
+        ((117, 33), Layout.COMPACT),
+        ((80, 24), Layout.COMPACT),
+        ((79, 24), Layout.TINY),
+        ((80, 23), Layout.TINY),
+    ],
+)
+def test_the_layout_is_decided_by_size_alone(size: tuple[int, int], layout: Layout) -> None:
+    assert layout_for(*size) is layout
+
+
+@pytest.mark.parametrize(
+    ("size", "shown", "hidden"),
+    [
+        ((160, 45), "big-strip knobs statement tps-chart latency-chart epochs", "value-strip tiny"),
+        ((120, 36), "knobs statement tps-chart latency-chart epochs", "big-strip knob-line tiny"),
+        ((80, 24), "tps-chart value-strip epoch-strip knob-line", "left latency-chart epochs drawer"),
+        ((80, 40), "tps-chart latency-chart value-strip knob-line", "left drawer"),
+        ((60, 16), "tiny", "header body events footer"),
+    ],
+)
+async def test_each_size_shows_its_widgets(size: tuple[int, int], shown: str, hidden: str) -> None:
+    async with bench(size=size) as app:
+        find = app.dashboard.query_one
+        assert [name for name in shown.split() if not find(f"#{name}").region.area] == []
+        assert [name for name in hidden.split() if find(f"#{name}").display] == []
+
+
+async def test_a_terminal_that_is_too_small_says_so_and_comes_back() -> None:
+    async with bench(size=(60, 16)) as app:
+        assert "needs 80 x 24" in app.text("#tiny")
+        assert "this terminal is 60 x 16" in app.text("#tiny")
+        assert "528 TPS" in app.text("#tiny")
+        await app.pilot.resize_terminal(120, 36)
+        await app.until(lambda: app.dashboard.has_class("-normal"))
+        await app.until(lambda: "sync_binlog" in app.text("#knobs"))
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        (ProtectionState.PROTECTED, "● PROTECTED"),
+        (ProtectionState.ARMED, "◐ ARMED"),
+        (ProtectionState.OFF, "○ ASYNC"),
+        (ProtectionState.BLOCKED, "◼ BLOCKED"),
+        (ProtectionState.DEGRADED, "▲ DEGRADED"),
+        (ProtectionState.DOWN, "✖ DOWN"),
+    ],
+)
+@pytest.mark.parametrize("width", [160, 120, 80])
+async def test_the_header_fits_and_names_the_state_at_every_width(
+    state: ProtectionState, word: str, width: int
+) -> None:
+    tick = make_tick(1.0, state=state, viewer=True)
+    assert tick.load is not None
+    tick = replace(tick, load=replace(tick.load, errors=12, unknown=3, reconnects=4, driver="load (pid 123)"))
+    async with bench(tick, size=(width, 42)) as app:
+        [row] = app.rows("#header")
+        assert len(row) == width
+        assert word in row
+        assert "VIEWER" in row
+        assert "TPS" in row
+
+
+async def test_a_measured_round_trip_that_is_not_the_asked_one_stands_out() -> None:
+    async with bench(make_tick(1.0, rtt=(85.0, 95.0))) as app:
+        drawn = app.dashboard.query_one("#header")._painted[0]  # type: ignore[attr-defined]
+        assert ("95.0", "warn b") in drawn
+        await app.play(make_tick(1.5, rtt=(85.0, None)))
+        assert "85 → none" in app.text("#header")
+        assert "none" in app.rows("#knobs")[1]
+
+
+async def test_arrows_select_and_stage_and_the_rest_applies() -> None:
+    async with bench() as app:
+        await app.press("down", "j", "up")
+        assert app.dashboard.board.selected == KnobName("semi_sync", "primary")
+        await app.press("k", "left", "left", "right")
+        assert app.dashboard.board.staged == {RTT: 50}
+        assert "◂ 50 ms ▸" in app.text("#knobs")
+        assert "Will run on the sidecars" in app.text("#statement")
+        assert app.facade.called("set") == []
+        app.clock.now_s += 0.5
+        await app.pilot.pause(0.25)
+        assert app.facade.called("set") == []
+        app.clock.now_s += 0.2
+        await app.until(lambda: app.facade.called("set") == [[("rtt@replica", 50)]])
+        await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
+
+
+async def test_enter_applies_at_once_and_escape_drops() -> None:
+    async with bench() as app:
+        await app.press("right", "escape")
+        assert app.dashboard.board.staged == {}
+        await app.press("shift+left", "enter")
+        await app.until(lambda: app.facade.called("set") == [[("rtt@replica", 25)]])
+
+
+async def test_a_change_under_way_is_shown_as_such() -> None:
+    facade = FakeFacade()
+    gate = facade.hold["set"] = asyncio.Event()
+    async with bench(facade=facade) as app:
+        await app.press("right", "enter")
+        await app.until(lambda: "applying…" in app.text("#knobs"))
+        gate.set()
+        await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
+        await app.play(make_tick(2.0, rtt=(150.0, 150.2)))
+        assert "applying…" not in app.text("#knobs")
+        assert "150 ms" in app.text("#knobs")
+
+
+async def test_a_refusal_is_one_toast_and_the_value_goes_back() -> None:
+    facade = FakeFacade()
+    facade.failures["set"] = ServerRefused(1227, "access denied", "grant SYSTEM_VARIABLES_ADMIN")
+    async with bench(facade=facade) as app:
+        await app.press("right", "enter")
+        await app.until(lambda: any(isinstance(message, CommandFailed) for message in app.messages))
+        await app.pilot.pause()
+        assert "set refused: access denied: grant SYSTEM_VARIABLES_ADMIN" in toasts(app)
+        assert "◂ 85 ms ▸" in app.text("#knobs")
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_digits_type_a_value_with_its_unit(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        await app.press("2", "full_stop", "5", "m", "s")
+        entry = app.dashboard.query_one("#value-entry", Entry)
+        assert (entry.is_open, entry.value) == (True, "2.5ms")
+        await app.press("enter")
+        await app.until(lambda: app.facade.called("set") == [[("rtt@replica", 2.5)]])
+        assert not entry.is_open
+
+
+async def test_a_wrong_value_is_told_in_one_line_and_nothing_is_asked() -> None:
+    async with bench() as app:
+        await app.press("9", "k", "g", "enter")
+        assert "✖ rtt=9kg has the wrong unit" in app.text("#statement")
+        assert app.dashboard.query_one("#value-entry", Entry).is_open
+        await app.press("escape")
+        assert not app.dashboard.query_one("#value-entry", Entry).is_open
+        assert "✖" not in app.text("#statement")
+        assert app.facade.called("set") == []
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_the_filter_narrows_while_it_is_typed(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        await app.press("slash")
+        await app.until(lambda: app.dashboard.query_one("#filter-entry", Entry).is_open)
+        await app.press("g", "r", "o", "u", "p", "space", "d", "e", "l")
+        panel = "#drawer" if size[0] == 80 else "#knobs"
+        await app.until(lambda: "clients" not in app.text(panel))
+        assert "group delay" in app.text(panel)
+        await app.press("enter")
+        assert isinstance(app.app.focused, Input) is False
+        assert app.dashboard.board.filter == "group del"
+        await app.press("escape")
+        assert app.dashboard.board.filter == ""
+
+
+async def test_the_panel_scrolls_to_the_last_knob_under_its_heading() -> None:
+    async with bench() as app:
+        await app.press(*["down"] * 40)
+        assert app.dashboard.board.place[0] == app.dashboard.board.place[1]
+        rows = app.rows("#knobs")
+        assert rows[0].split()[1:] == ["asked", "in", "effect"]
+        assert "▸ commit order" in rows[-1]
+        assert "▾" not in app.rows("#statement")[0]
+
+
+async def test_toggles_ask_for_what_is_not_in_force() -> None:
+    async with bench(make_tick(1.0, values={KnobName("semi_sync", "primary"): "on"})) as app:
+        await app.press("s")
+        await app.until(lambda: app.facade.called("set") == [[("semi_sync", "off")]])
+        await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
+        await app.press("w")
+        await app.until(lambda: app.facade.called("set")[1:] == [[("wait_point", "after_commit")]])
+
+
+async def test_the_other_keys_ask_their_calls_in_order() -> None:
+    async with bench() as app:
+        await app.press("x", "m", "u", "R", "u")
+        await app.until(lambda: len(app.facade.calls) >= 6)
+        assert [name for name, _ in app.facade.calls] == [
+            "start",
+            "toggle_load",
+            "mark",
+            "undo",
+            "reset",
+            "undo",
+        ]
+        assert "undo refused: nothing to undo" in toasts(app)
+
+
+async def test_repair_is_there_only_while_a_node_is_down() -> None:
+    async with bench() as app:
+        await app.press("f")
+        await app.play(down(make_tick(2.0), "replica"))
+        assert "f repair" in app.text("#footer")
+        assert "replica ✖ down" in app.text("#topology")
+        await app.press("f")
+        await app.until(lambda: "repair" in [name for name, _ in app.facade.calls])
+        assert len(app.facade.called("repair")) == 1
+        await app.play(make_tick(2.5))
+        assert "repair" not in app.text("#footer")
+
+
+async def test_freezing_holds_the_charts_and_not_the_state() -> None:
+    async with bench(*(make_tick(1 + at / 2) for at in range(6))) as app:
+        await app.press("space")
+        assert "FROZEN" in app.text("#header")
+        held = chart(app, "#tps-chart")
+        await app.play(make_tick(9.0, state=ProtectionState.DEGRADED, tps=15_000.0))
+        assert chart(app, "#tps-chart").series == held.series
+        assert "DEGRADED" in app.text("#header")
+        await app.press("space")
+        assert "FROZEN" not in app.text("#header")
+        assert chart(app, "#tps-chart").series != held.series
+
+
+async def test_marks_windows_and_events_come_from_the_ticks_and_none_is_lost() -> None:
+    ticks = [make_tick(1.0)]
+    ticks += [
+        make_tick(1.5 + at / 2, events=(change_event(1.5 + at / 2, at + 1, f"change {at + 1}"),))
+        for at in range(9)
+    ]
+    ticks += [
+        make_tick(8.0, state=ProtectionState.BLOCKED),
+        make_tick(8.5, state=ProtectionState.BLOCKED),
+        make_tick(9.0),
+    ]
+    async with bench(*ticks) as app:
+        model = chart(app, "#tps-chart")
+        assert [mark.number for mark in model.marks] == list(range(1, 10))
+        assert [(one.word, one.start_s, one.end_s) for one in model.windows] == [("blocked", 8.0, 9.0)]
+        assert model.note == "ceiling 8 ÷ (85.4 + 3.0 ms) = 90.5/s"
+        assert [event.text for event in app.dashboard.picture.log] == [
+            f"change {number}" for number in range(1, 10)
+        ]
+        assert "⑨ change 9" in app.rows("#events")[1]
+
+
+async def test_zoom_and_scale_change_the_page() -> None:
+    async with bench() as app:
+        length = chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s
+        await app.press("plus")
+        assert chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s < length
+        await app.press("minus", "minus")
+        assert chart(app, "#tps-chart").end_s - chart(app, "#tps-chart").start_s > length
+        await app.press("y", "y")
+        assert chart(app, "#tps-chart").log
+
+
+async def test_epochs_are_coloured_only_when_the_interval_excludes_zero() -> None:
+    epochs = (
+        Epoch(0, 0.0, "baseline", None, 619.0, n=28_500, p50_ms=25, p95_ms=29, p99_ms=35),
+        Epoch(1, 5.0, "rtt 20 → 85 ms", 619.0, 173.0, -72.1, 0.1, "slower", 90, 94, 99, 7433),
+        Epoch(2, 9.0, "sync_binlog 1 → 0", 173.0, 174.0, 0.4, 0.6, "no difference shown", 89, 93, 98, 3339),
+        Epoch(3, 12.0, "clients 16 → 48", 174.0, None),
+    )
+    async with bench(make_tick(20.0, epochs=epochs)) as app:
+        newest, same, slower, baseline = app.rows("#epochs")[2:6]
+        assert "measuring…" in newest
+        assert "≈ +0.4" in same
+        assert "173 → 174" in same
+        assert "▾ -72.1" in slower
+        assert "28.5k" in baseline
+        painted = app.dashboard.query_one("#epochs")._painted  # type: ignore[attr-defined]
+        assert ("▾ -72.1", "bad b") in painted[4]
+        assert ("≈ +0.4", "muted") in painted[3]
+
+
+async def test_the_small_screen_switches_its_chart_and_opens_the_drawer() -> None:
+    async with bench(size=(80, 24)) as app:
+        await app.press("v")
+        assert app.dashboard.query_one("#latency-chart").display
+        assert not app.dashboard.query_one("#tps-chart").display
+        await app.press("down", "enter")
+        await app.until(
+            lambda: "applier workers" in app.text("#drawer") or "SEMI-SYNC" in app.text("#drawer")
+        )
+        drawer = app.dashboard.query_one("#drawer")
+        assert (drawer.region.width, drawer.region.bottom) == (55, 19)
+        assert "▸ semi-sync" in app.text("#drawer")
+        assert "Knob 2 of 25, SEMI-SYNC" in app.text("#knob-line")
+        await app.press("escape")
+        assert not drawer.display
+
+
+async def test_the_mouse_selects_steps_and_scrolls() -> None:
+    async with bench() as app:
+        panel = app.dashboard.query_one("#knobs", KnobPanel)
+        row = panel.row_of(SYNC)
+        assert row is not None
+        await app.pilot.click("#knobs", offset=(5, row))
+        assert app.dashboard.board.selected == SYNC
+        await app.pilot.pause()
+        await app.pilot.click("#knobs", offset=(16, row))
+        assert app.dashboard.board.staged == {SYNC: 0}
+        await app.pilot.pause()
+        await app.pilot.click("#knobs", offset=(20, row))
+        assert app.dashboard.board.staged == {}
+        panel.post_message(KnobPanel.Scrolled(1))
+        await app.until(
+            lambda: app.dashboard.board.selected == KnobName("innodb_flush_log_at_trx_commit", "primary")
+        )
+
+
+async def test_the_statement_tells_risk_and_ladder() -> None:
+    async with bench() as app:
+        app.dashboard.select_knob(SYNC)
+        assert "SET GLOBAL sync_binlog = 1" in app.text("#statement")
+        assert "▲" not in app.text("#statement")
+        await app.press("left")
+        assert "SET GLOBAL sync_binlog = 0" in app.text("#statement")
+        assert "▲ not 1: a host crash may lose" in app.text("#statement")
+        assert app.rows("#statement")[-1].split() == ["0", "1", "10", "100", "1000"]
+
+
+async def test_copying_gives_the_statement_and_its_undo() -> None:
+    async with bench() as app:
+        app.dashboard.select_knob(SYNC)
+        await app.press("left", "Y")
+        assert app.app.clipboard == (
+            "-- sync_binlog = 0, runs on the primary\n"
+            "SET GLOBAL sync_binlog = 0;\n"
+            "-- undo: SET GLOBAL sync_binlog = 1;"
+        )
+
+
+async def test_help_ledger_and_log_open_over_the_dashboard_and_close() -> None:
+    event = Event(1.0, WALL_S, Severity.WARN, "one commit waited")
+    baseline = Epoch(0, 0.0, "baseline", None, 619.0)
+    async with bench(make_tick(1.0, events=(event,), epochs=(baseline,))) as app:
+        for key, screen in (("question_mark", HelpScreen), ("g", LedgerScreen), ("L", LogScreen)):
+            await app.press(key)
+            await app.until(lambda screen=screen: isinstance(app.app.screen, screen))  # type: ignore[misc]
+            await app.until(lambda: bool(app.app.screen.query_one("#listing")._body))  # type: ignore[attr-defined]
+            await app.press("escape")
+            await app.until(lambda: app.app.screen is app.dashboard)
+
+
+async def test_the_palette_finds_an_action_by_area_and_verb() -> None:
+    async with bench() as app:
+        await app.press("ctrl+p")
+        await app.until(lambda: type(app.app.screen).__name__ == "CommandPalette")
+        await app.press(*"put a numbered".replace(" ", "_"))
+        await app.press(*["backspace"] * 20)
+        await app.press("m", "a", "r", "k", "colon")
+        await app.until(lambda: app.app.screen.query_one("CommandList").option_count == 1)  # type: ignore[attr-defined]
+        await app.press("down", "enter")
+        await app.until(lambda: app.facade.called("mark") == ["mark"])
+
+
+async def test_themes_walk_round_and_repaint() -> None:
+    async with bench(theme="dark") as app:
+        seen = [app.app.theme]
+        for _ in range(3):
+            await app.press("t")
+            seen.append(app.app.theme)
+        assert seen == ["dark", "light", "safe", "dark"]
+
+
+async def test_a_keymap_moves_a_key_and_the_footer_tells_it() -> None:
+    async with bench(keymap={"load.toggle": "f5"}) as app:
+        await app.press("x")
+        assert app.facade.called("toggle_load") == []
+        await app.press("f5")
+        await app.until(lambda: len(app.facade.called("toggle_load")) == 1)
+        assert "f5 load" in app.text("#footer")
+
+
+async def test_a_viewer_is_told_who_drives() -> None:
+    tick = make_tick(1.0, viewer=True)
+    assert tick.load is not None
+    tick = replace(tick, load=replace(tick.load, state="viewer", driver="lab tour (pid 7)"))
+    async with bench(tick, size=(160, 45)) as app:
+        assert "VIEWER: lab tour (pid 7) drives the load" in app.text("#header")

@@ -1,0 +1,94 @@
+"""A few pictures of the whole screen: what stands where, in which colours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from textual.pilot import Pilot
+
+from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
+from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.settings import Settings
+from tests.fakes.facade import WALL_S, FakeFacade, change_event, make_tick
+from tests.ui.driving import Bench, ManualClock
+
+SnapCompare = Callable[..., bool]
+
+
+@pytest.fixture(autouse=True)
+def _one_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The log's local time is UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def session() -> list[Tick]:
+    """Two minutes with two changes, then a fall back to async."""
+    ticks: list[Tick] = []
+    epochs: tuple[Epoch, ...] = (
+        Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500),
+    )
+    changed = Epoch(1, 40.0, "rtt 20 → 85 ms", 619.0, 88.4, -85.7, 0.3, "slower", 89.0, 93.0, 98.0, 7433)
+    values: dict[KnobName, Value] = {
+        KnobName("semi_sync", "primary"): "on",
+        KnobName("sync_binlog", "primary"): 0,
+    }
+    for number in range(200):
+        at_s = 0.5 * number
+        slow = at_s >= 40
+        rtt = (85.0, 85.4) if slow else (20.0, 20.2)
+        events: tuple[Event, ...] = ()
+        if at_s == 40:
+            epochs = (*epochs, changed)
+            events = (change_event(at_s, 1, "rtt 20 → 85 ms"),)
+        if at_s == 80:
+            epochs = (*epochs, Epoch(2, at_s, "clients 8 → 48", 88.4, None))
+            events = (change_event(at_s, 2, "clients 8 → 48"),)
+        if at_s == 95:
+            warned = Event(
+                at_s, WALL_S + at_s, Severity.WARN, "semi-sync timed out: commits are asynchronous"
+            )
+            events = (warned,)
+        state = ProtectionState.DEGRADED if at_s >= 95 else ProtectionState.PROTECTED
+        tps = 88.4 + number % 5 if slow else 380.0 + number % 7
+        ticks.append(
+            make_tick(at_s, state=state, tps=tps, rtt=rtt, values=values, events=events, epochs=epochs)
+        )
+    return ticks
+
+
+@pytest.mark.parametrize(
+    ("size", "theme", "keys"),
+    [
+        ((160, 45), "dark", ()),
+        ((120, 36), "light", ("down",) * 6),
+        ((120, 36), "safe", ("right",)),
+        ((80, 24), "dark", ("down",)),
+        ((80, 24), "dark", ("enter",)),
+        ((60, 16), "dark", ()),
+    ],
+    ids=["wide-dark", "normal-light", "normal-safe-staged", "compact-dark", "compact-drawer", "tiny"],
+)
+def test_the_screen_looks_as_settled(
+    snap_compare: SnapCompare, size: tuple[int, int], theme: str, keys: tuple[str, ...]
+) -> None:
+    ticks = session()
+    clock = ManualClock()
+    app = ExplorerApp(FakeFacade(*ticks), Settings(theme=theme, monotonic=clock))
+
+    async def settle(pilot: Pilot[str]) -> None:
+        running = Bench(app, pilot, FakeFacade(), clock)
+        await running.until(lambda: isinstance(app.screen, DashboardScreen))
+        await running.until(lambda: running.dashboard.picture.tick is ticks[-1])
+        await pilot.press(*keys)
+        await pilot.pause()
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=settle)

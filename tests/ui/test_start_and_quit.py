@@ -1,0 +1,158 @@
+"""From the first step to the last line, and a terminal that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from replexplorer.core.errors import MissingPiece
+from replexplorer.engine.facade import Progress
+from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.hangup import EXIT_CODE, TerminalWatch
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.screens.startup import StartSteps
+from replexplorer.ui.settings import Settings
+from tests.fakes.facade import FakeFacade, make_tick
+from tests.ui.driving import Bench, ManualClock, bench
+
+
+async def test_the_start_shows_its_steps_then_the_dashboard() -> None:
+    facade = FakeFacade(make_tick(1.0))
+    facade.steps = (Progress("building the MySQL image", 0.5), Progress("waiting for the replica", None))
+    gate = facade.hold["start"] = asyncio.Event()
+    app = ExplorerApp(facade, Settings(stack="demo"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        running = Bench(app, pilot, facade, ManualClock())
+        await running.until(lambda: bool(app.screen.query(StartSteps)))
+        steps = app.screen.query_one(StartSteps)
+        await running.until(lambda: any("▸ waiting for the replica" in row for row in steps.rows))
+        assert any("✓ building the MySQL image" in row for row in steps.rows)
+        assert any("stack demo" in row for row in steps.rows)
+        gate.set()
+        await running.until(lambda: isinstance(app.screen, DashboardScreen))
+
+
+async def test_a_failed_start_tells_the_remedy_and_can_be_tried_again() -> None:
+    facade = FakeFacade(make_tick(1.0))
+    facade.failures["start"] = MissingPiece("Docker does not answer", "start the Docker service")
+    app = ExplorerApp(facade, Settings())
+    async with app.run_test(size=(80, 24)) as pilot:
+        running = Bench(app, pilot, facade, ManualClock())
+        await running.until(lambda: any("✖" in row for row in app.screen.query_one(StartSteps).rows))
+        text = "\n".join(app.screen.query_one(StartSteps).rows)
+        assert "Docker does not answer" in text
+        assert "start the Docker service" in text
+        await pilot.press("r")
+        await running.until(lambda: isinstance(app.screen, DashboardScreen))
+        assert len(facade.called("start")) == 2
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_quitting_closes_and_returns_what_is_left(key: str) -> None:
+    async with bench() as app:
+        await app.press(key)
+        await app.until(lambda: app.app.return_value is not None)
+        assert app.app.return_value == app.facade.closing_line
+        assert len(app.facade.called("close")) == 1
+
+
+async def test_ctrl_c_quits_while_a_value_is_typed() -> None:
+    async with bench() as app:
+        await app.press("5", "ctrl+c")
+        await app.until(lambda: app.app.return_value == app.facade.closing_line)
+
+
+async def test_quitting_a_second_time_does_not_wait() -> None:
+    facade = FakeFacade()
+    facade.hold["close"] = asyncio.Event()
+    async with bench(facade=facade) as app:
+        await app.press("q", "q")
+        await app.until(lambda: app.app.return_value is not None)
+
+
+def test_a_lost_terminal_is_noticed_and_left_within_the_deadline() -> None:
+    controller, terminal = pty.openpty()
+    left: list[int] = []
+    gone, asked = threading.Event(), threading.Event()
+
+    def leave(code: int) -> None:
+        left.append(code)
+        gone.set()
+
+    watch = TerminalWatch(asked.set, deadline_s=0.2, leave=leave)
+    threading.Thread(target=watch._poll, args=(terminal,), daemon=True).start()
+    os.close(controller)
+    assert asked.wait(5)
+    assert gone.wait(5)
+    os.close(terminal)
+    assert left == [EXIT_CODE]
+
+
+PROGRAM = """
+import asyncio, sys
+from tests.fakes.facade import FakeFacade, make_tick
+from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.settings import Settings
+
+class Endless(FakeFacade):
+    async def ticks(self):
+        at_s = 0.0
+        while True:
+            at_s += 0.1
+            yield make_tick(at_s, tps=500 + at_s)
+            await asyncio.sleep(0.05)
+    async def close(self):
+        if "stuck" in sys.argv:
+            await asyncio.sleep(60)
+        open(sys.argv[1], "w").write("closed")
+        return "left"
+
+ExplorerApp(Endless(), Settings()).run()
+"""
+
+
+def _start(tmp_path: Path, *words: str) -> tuple[subprocess.Popen[bytes], int]:
+    """The app in a terminal of its own, drawn at least once."""
+    controller, terminal = pty.openpty()
+    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "36"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "closed"), *words],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        env=environ,
+        cwd=Path(__file__).parents[2],
+    )
+    os.close(terminal)
+    seen = b""
+    end_s = time.monotonic() + 20
+    while b"PROTECTED" not in seen:
+        assert time.monotonic() < end_s, seen[-500:]
+        seen += os.read(controller, 65536)
+    return process, controller
+
+
+@pytest.mark.parametrize("words", [(), ("stuck",)])
+def test_a_closed_terminal_ends_the_app_within_two_seconds(tmp_path: Path, words: tuple[str, ...]) -> None:
+    process, controller = _start(tmp_path, *words)
+    os.close(controller)
+    assert process.wait(2.0) == EXIT_CODE
+    assert (tmp_path / "closed").exists() is not bool(words)
+
+
+def test_a_hangup_ends_the_app_even_when_nobody_reads_the_terminal(tmp_path: Path) -> None:
+    process, controller = _start(tmp_path)
+    time.sleep(1.0)  # nobody reads meanwhile: the terminal's buffer fills
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(2.0) == EXIT_CODE
+    os.close(controller)
