@@ -1,19 +1,21 @@
 """Running a plan: each step until its effect is seen, and all the way back when one fails.
 
 Law: a change is done when its effect is observed. A failure or a cancel rolls the steps done
-back, newest first, before it goes on; what could not be taken back is named in the error.
+back, newest first, before it goes on; what could not be taken back is named in the error. A
+rollback is never cut short, and neither is the sealing of a plan whose steps are all done.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
-from replexplorer.core.knobs import PRIMARY, KnobName, Value, same_value
-from replexplorer.core.link import split_rtt
+from replexplorer.core.knobs import KnobName, Value, same_value
+from replexplorer.core.link import installed_rtt_ms, split_rtt
 from replexplorer.core.plan import (
     Check,
     FreshSessions,
@@ -29,7 +31,9 @@ from replexplorer.core.plan import (
 )
 from replexplorer.core.server import from_server
 from replexplorer.engine.facade import Changed
+from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.ports import LinkState
 
 KICK_STATEMENT = (
     "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
@@ -80,8 +84,16 @@ class Applied:
     steps_done: int = 0
     yes_tx_at_enabling: int | None = None
     """The acknowledgement counter just before semi-sync went on; None when it did not."""
-    offs: int = 0
-    """Times that semi-sync was switched off on the way: each counts in the server's `no_times`."""
+    unacknowledged_s: float | None = None
+    """How long the kick waited in vain; None when it was acknowledged or not needed."""
+
+
+Seal = Callable[[Applied], Coroutine[Any, Any, None]]
+"""What makes a plan's work last, once all its steps are done; if it raises, they are taken back."""
+
+
+async def _unsealed(_: Applied) -> None:
+    """Nothing is to be written down."""
 
 
 class RolledBack(ReplexplorerError):
@@ -97,40 +109,53 @@ class RolledBack(ReplexplorerError):
 
 
 class Applier:
-    """Runs plans on one fleet; one at a time."""
+    """Runs plans on one fleet; the caller sees to it that one runs at a time."""
 
     def __init__(
-        self, fleet: Fleet, load: LoadControl, report: Callable[[str], None] = lambda _: None
+        self,
+        fleet: Fleet,
+        load: LoadControl,
+        report: Callable[[str], None] = lambda _: None,
+        undone: Seal = _unsealed,
     ) -> None:
         self._fleet = fleet
         self._load = load
         self._report = report
+        self._undone = undone
+        """Told of a rollback, because it may have enabled semi-sync anew."""
         self._clock = fleet.outside.clock
-        self._lock = asyncio.Lock()
+        self.offs = 0
+        """Times that semi-sync was switched off by us: each counts in the server's `no_times`."""
 
-    async def run(self, plan: Plan) -> Applied:
-        """Run a plan's steps; raises RolledBack after a failure, having undone what was done."""
-        async with self._lock:
-            applied = Applied()
-            try:
-                for planned in plan.steps:
-                    await self._run_timed(planned.step, plan, applied)
-                    applied.steps_done += 1
-            except ReplexplorerError as error:
-                raise RolledBack(error, await self._undo(plan, applied)) from error
-            except asyncio.CancelledError:
-                await asyncio.shield(self._undo(plan, applied))
-                raise
-            return applied
+    async def run(self, plan: Plan, seal: Seal = _unsealed) -> Applied:
+        """Run a plan's steps, then seal them; a failure or a cancel before that takes all back.
+
+        Raises RolledBack with the failure's cause. A cancel while it seals comes too late: the
+        plan's work stands, and the cancel is delivered at the caller's next await.
+        """
+        applied = Applied()
+        try:
+            for planned in plan.steps:
+                await self._run_timed(planned.step, plan, applied)
+                applied.steps_done += 1
+            await to_the_end(seal(applied))
+        except ReplexplorerError as error:
+            raise RolledBack(error, await to_the_end(self._undo(plan, applied))) from error
+        except asyncio.CancelledError:
+            await to_the_end(self._undo(plan, applied))
+            raise
+        return applied
 
     async def _undo(self, plan: Plan, applied: Applied) -> list[str]:
         """Take back the failed step and those before it; answers what could not be."""
         failed: list[str] = []
+        back = Applied()
         for step in plan.rollback(applied.steps_done + 1):
             try:
-                await self._run(step, Applied())
+                await self._run(step, back)
             except ReplexplorerError:
                 failed.extend(written((step,)))
+        await self._undone(back)
         return failed
 
     async def _run_timed(self, step: Step, plan: Plan, applied: Applied) -> None:
@@ -151,10 +176,9 @@ class Applier:
             case SqlStep():
                 return await self._run_sql(step, applied)
             case IoRestart():
-                await self._restart_io(step)
+                await self._restart_io(step, applied)
             case LinkStep():
-                await self._set_link(step)
-                return {step.name: step.rtt_ms}
+                return {step.name: await self._set_link(step, applied)}
             case LoadStep():
                 await self._load.change(step.changes)
                 return {name: step.changes[name.key] for name in step.names}
@@ -170,16 +194,13 @@ class Applier:
         switch = next((check for check in step.checks if check.name.key == "semi_sync"), None)
         if switch is not None and switch.value == "on":
             applied.yes_tx_at_enabling = await self._yes_tx(member)
-        if switch is not None and switch.value == "off":
-            applied.offs += 1
-        for statement in step.before:
-            await member.control.query(statement, deadline_s=_SET_DEADLINE_S)
         try:
-            for statement in step.statements:
+            for statement in (*step.before, *step.statements):
                 await member.control.query(statement, deadline_s=_SET_DEADLINE_S)
         finally:
-            for statement in step.after:
-                await asyncio.shield(member.control.query(statement, deadline_s=_SET_DEADLINE_S))
+            await to_the_end(_run_all(member, step.after))
+        if switch is not None and switch.value == "off":
+            self.offs += 1
         return {check.name: await self._until_same(member, check) for check in step.checks}
 
     async def _until_same(self, member: Member, check: Check) -> Value:
@@ -203,25 +224,32 @@ class Applier:
         rows = await member.control.query(member.capabilities.status_statement())
         return member.capabilities.read_status(rows).yes_tx
 
-    async def _restart_io(self, step: IoRestart) -> None:
-        """Restart a replica's IO thread and wait until the source counts it."""
+    async def _restart_io(self, step: IoRestart, applied: Applied) -> None:
+        """Restart a replica's IO thread and wait until the source counts it; a late one is a warning."""
         replica, primary = self._member(step.node), self._fleet.primary
         round_trip_s = await self._round_trip_s(replica)
         deadline_s = 5.0 + 25 * round_trip_s
         self._report(f"{step.node} registers for semi-sync (about {1 + 20 * round_trip_s:.0f} s)")
-        before = await self._clients(primary)
-        for statement in step.statements:
+        fewest = await self._clients(primary) or 0
+        *enabling, stop, start = step.statements
+        for statement in enabling:
             await replica.control.query(statement, deadline_s=deadline_s)
+        try:
+            await replica.control.query(stop, deadline_s=deadline_s)
+        finally:
+            await to_the_end(_run_all(replica, (start,), deadline_s))
         ends_s = self._clock.monotonic() + deadline_s
         while True:
-            clients = await self._clients(primary)
-            if clients is not None and clients > (before or 0):
+            clients = await self._clients(primary) or 0
+            if clients > fewest:
                 return
+            fewest = clients  # a replica that was counted before first has to be missed
             if self._clock.monotonic() >= ends_s:
-                raise StackUnavailable(
-                    f"{step.node} did not register for semi-sync within {deadline_s:.0f} s",
-                    "`replexplorer status` shows its replication threads",
+                applied.warnings.append(
+                    f"{step.node} did not register for semi-sync within {deadline_s:.0f} s:"
+                    " `replexplorer status` shows its replication threads"
                 )
+                return
             await self._clock.sleep(_CHECK_EVERY_S)
 
     async def _clients(self, primary: Member) -> int | None:
@@ -236,40 +264,66 @@ class Applier:
         state = await self._fleet.primary.agent.link(replica.name)
         return (state.measured_ms or 0.0) / 1000
 
-    async def _set_link(self, step: LinkStep) -> None:
-        """Give both ends their delay, then wait for probes sent since; no answer is not a failure."""
+    async def _set_link(self, step: LinkStep, applied: Applied) -> float:
+        """Give both ends their delay, then wait for probes sent since; no answer is not a failure.
+
+        Answers the round trip that is installed.
+        """
         primary, replica = self._fleet.primary, self._member(step.replica)
         towards, back = await asyncio.gather(
             primary.agent.link(replica.name), replica.agent.link(primary.name)
         )
         delays = split_rtt(step.rtt_ms, towards, back)
-        if primary.address.address is None or replica.address.address is None:
-            raise StackUnavailable(
-                f"the link to {step.replica} has no address", "`replexplorer up` repairs it"
-            )
-        await asyncio.gather(
-            primary.agent.set_delay(replica.name, replica.address.address, delays.to_replica_ms),
-            replica.agent.set_delay(primary.name, primary.address.address, delays.to_primary_ms),
-        )
+        try:
+            installed = await _delay(primary, replica, delays.to_replica_ms, delays.to_primary_ms)
+        except ReplexplorerError:
+            # The undo asks both ends first, and cannot when one is gone: the other must not keep its half.
+            with contextlib.suppress(ReplexplorerError):
+                await to_the_end(_delay(primary, replica, towards.delay_ms, back.delay_ms))
+            raise
+        if delays.floor_ms is not None:
+            applied.warnings.append(f"{step.name}: the link's floor is {delays.floor_ms:.2g} ms")
         ends_s = self._clock.monotonic() + 1.0 + 2 * step.rtt_ms / 1000
         while self._clock.monotonic() < ends_s:
             if (await primary.agent.link(replica.name)).probes >= _PROBES_WANTED:
-                return
+                break
             await self._clock.sleep(_CHECK_EVERY_S)
+        return installed_rtt_ms(step.rtt_ms, *installed)
 
     async def _kick(self, step: Kick, applied: Applied) -> None:
-        """One commit; when its acknowledgement does not come in time the change stays, with a warning."""
+        """One commit; when its acknowledgement does not come in time the change stays all the same."""
         try:
             await self._fleet.primary.kick.query(KICK_STATEMENT, deadline_s=step.deadline_s)
         except ServerUnreachable:
-            applied.warnings.append(
-                f"semi_sync is on, but a commit was not acknowledged within {step.deadline_s:g} s:"
-                " commits wait until a replica answers or the timeout passes"
-            )
+            applied.unacknowledged_s = step.deadline_s
         except ServerRefused as refused:
             applied.warnings.append(
                 f"semi_sync is on and armed; our test commit was refused: {refused.message}"
             )
 
     def _member(self, node: str) -> Member:
-        return self._fleet.members[node] if node != PRIMARY else self._fleet.primary
+        return self._fleet.member(node)
+
+
+async def _run_all(member: Member, statements: Sequence[str], deadline_s: float = _SET_DEADLINE_S) -> None:
+    """Run statements in order."""
+    for statement in statements:
+        await member.control.query(statement, deadline_s=deadline_s)
+
+
+async def _delay(
+    primary: Member, replica: Member, to_replica_ms: float, to_primary_ms: float
+) -> tuple[LinkState, LinkState]:
+    """Put both delays in force, whichever end fails; raises the first failure when both have answered."""
+    if primary.address.address is None or replica.address.address is None:
+        raise StackUnavailable(f"the link to {replica.name} has no address", "`replexplorer up` repairs it")
+    towards, back = await asyncio.gather(
+        primary.agent.set_delay(replica.name, replica.address.address, to_replica_ms),
+        replica.agent.set_delay(primary.name, primary.address.address, to_primary_ms),
+        return_exceptions=True,
+    )
+    if isinstance(towards, BaseException):
+        raise towards
+    if isinstance(back, BaseException):
+        raise back
+    return towards, back

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs import (
@@ -55,9 +56,13 @@ class Controls:
         self.samples_before: dict[str, NodeSample] = {}
         """The one before it."""
         self.links: dict[str, LinkView] = {}
-        self.own_offs = 0
-        """Times that we switched semi-sync off since the primary started, as far as we know."""
-        self._applier = Applier(fleet, load, report)
+        self.noted: dict[KnobName, Value] = {}
+        """The requests that this session knows of: its own, and those of others that it marked."""
+        self._applier = Applier(fleet, load, report, self._keep_enabling)
+        self._turning = asyncio.Lock()
+        """One change at a time, from its look to its document: a plan holds for what it saw."""
+        self._turner: asyncio.Task[Any] | None = None
+        """Who holds it for a change."""
 
     # -- looking
 
@@ -113,8 +118,12 @@ class Controls:
             requested=self.requested_value(KnobName("semi_sync", PRIMARY)) == "on",
             yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
             asked_rtts_ms=self.asked_rtts_ms(),
-            own_offs=self.own_offs,
+            own_offs=self._applier.offs,
         )
+
+    def forget_offs(self) -> None:
+        """The primary restarted: its `no_times` counts from zero again."""
+        self._applier.offs = 0
 
     def node_views(self) -> tuple[NodeView, ...]:
         """The nodes that were looked at, primary first."""
@@ -212,35 +221,80 @@ class Controls:
 
     # -- turning
 
-    async def set(self, desired: Desired, *, dry_run: bool = False, note: str | None = None) -> SetResult:
+    async def set(
+        self, desired: Desired, *, dry_run: bool = False, begun: Callable[[], None] = lambda: None
+    ) -> SetResult:
         """Turn knobs: plan on a fresh look, apply, wait for the effect, write the request down.
 
-        Raises UsageError, StackUnavailable or `apply.RolledBack`; then nothing is requested anew.
+        `begun` is called just before the first step, and not when there is none to run. Raises
+        UsageError, StackUnavailable or `apply.RolledBack`; then nothing is requested anew. A cancel
+        leaves everything as it was, or comes too late: then the answer still is returned, and the
+        cancel is delivered at the caller's next await.
         """
-        await self.refresh()
-        plan = make_plan(self.observed(), desired)
-        if dry_run:
-            return _promised(plan)
-        applied = await self._applier.run(plan)
-        self.own_offs += applied.offs
-        await self._write_down(desired, applied)
+        async with self._turning:
+            self._turner = asyncio.current_task()
+            try:
+                await self.refresh()
+                plan = make_plan(self.observed(), desired)
+                if dry_run:
+                    return _promised(plan, desired)
+                if plan.steps:
+                    begun()
+                applied = await self._applier.run(plan, lambda applied: self._seal(desired, applied))
+                return self._result(plan, applied, desired)
+            finally:
+                self._turner = None
+
+    async def abandon(self) -> None:
+        """Cancel the change that is under way, if there is one, and wait until it is taken back."""
+        if self._turner is not None and self._turner is not asyncio.current_task():
+            self._turner.cancel()
+        async with self._turning:
+            return
+
+    async def news(self) -> tuple[Desired, Desired]:
+        """What others requested since this session last knew, and what was requested of it before."""
+        async with self._turning:
+            await self.read_document()
+            before = self.noted
+            changed = {
+                name: value
+                for name, value in self.requested.values.items()
+                if before.get(name, name.knob.default) != value
+            }
+            self.noted = {**before, **changed}
+            return changed, before
+
+    async def _seal(self, desired: Desired, applied: Applied) -> None:
+        """Write the request down, then look at what has come of it."""
+        await self._write_down(desired, applied.yes_tx_at_enabling)
         await self.look_at_links()
-        return self._result(plan, applied, desired, note)
+        if applied.unacknowledged_s is not None:
+            await self.look(PRIMARY)
+            await self.look_twice_if_waiting()
+            applied.warnings.append(
+                f"semi_sync is on and {self.protection().state}: a commit was not acknowledged within"
+                f" {applied.unacknowledged_s:g} s; commits wait until a replica answers or the timeout passes"
+            )
 
-    async def _write_down(self, desired: Desired, applied: Applied) -> None:
-        """Write the request into the document that all apps share."""
-        self.requested = await write_requested(
-            self.fleet.primary.agent,
-            desired,
-            writer=self.writer,
-            yes_tx_at_enabling=applied.yes_tx_at_enabling,
-        )
+    async def _write_down(self, desired: Desired, yes_tx_at_enabling: int | None) -> None:
+        """Write the request into the document that all apps share, where it says anything new."""
+        known = self.requested.values
+        if yes_tx_at_enabling is not None or any(known.get(name) != desired[name] for name in desired):
+            self.requested = await write_requested(
+                self.fleet.primary.agent, desired, writer=self.writer, yes_tx_at_enabling=yes_tx_at_enabling
+            )
+        self.noted.update(desired)
 
-    def _result(self, plan: Plan, applied: Applied, desired: Desired, note: str | None) -> SetResult:
-        stored = [Changed(name, None, desired[name], None, 0.0, (), _NO_LOAD) for name in plan.stored]
+    async def _keep_enabling(self, undone: Applied) -> None:
+        """A rollback enabled semi-sync anew: only acknowledgements from here on are evidence."""
+        if undone.yes_tx_at_enabling is not None:
+            with contextlib.suppress(ReplexplorerError):
+                await self._write_down({}, undone.yes_tx_at_enabling)
+
+    def _result(self, plan: Plan, applied: Applied, desired: Desired) -> SetResult:
         return SetResult(
-            changed=tuple(replace(change, note=note) if note else change for change in applied.changed)
-            + tuple(stored),
+            changed=(*applied.changed, *_stored(plan, desired)),
             warnings=(*plan.warnings, *applied.warnings),
             unchanged=plan.unchanged,
         )
@@ -252,19 +306,31 @@ class Controls:
 
     def lost_values(self, nodes: Iterable[str]) -> dict[KnobName, Value]:
         """What was requested and is not so on these nodes: SET GLOBAL does not survive a restart,
-        and a link's rules end with its sidecar."""
+        and a link's rules end with the sidecar at either end."""
         among = set(nodes)
         return {
             name: value
             for name, value in self.requested.values.items()
-            if name.node in among and self._is_lost(name, value)
+            if (name.node in among or (PRIMARY in among and name.knob.backing is Backing.LINK))
+            and self._is_lost(name, value)
+        }
+
+    def lost_links(self, node: str) -> dict[KnobName, Value]:
+        """The round trips that were requested of this node's links and are not in force."""
+        return {
+            name: value
+            for name, value in self.lost_values((node,)).items()
+            if name.knob.backing is Backing.LINK
         }
 
     def _is_lost(self, name: KnobName, value: Value) -> bool:
         if name.knob.backing is Backing.LOAD or not self._has(name):
             return False
         effective = self.effective_value(name)
-        return effective is not None and not same_value(name.knob, effective, value)
+        if effective is None or same_value(name.knob, effective, value):
+            return False
+        link = self.links.get(name.node) if name.knob.backing is Backing.LINK else None
+        return link is None or effective != link.rtt_base_ms or value == 0 or not _below(value, effective)
 
     def wanted_load(self) -> Mapping[str, Value]:
         """The load's knobs as requested."""
@@ -280,7 +346,7 @@ class Controls:
             raise UsageError(f"clients={clients} is too few for a load in the foreground", "give 1 .. 1024")
 
 
-def _promised(plan: Plan) -> SetResult:
+def _promised(plan: Plan, desired: Desired) -> SetResult:
     """What a plan would do, as the answer to a dry run."""
     requested = {change.name: change for change in plan.changes}
     return SetResult(
@@ -295,8 +361,19 @@ def _promised(plan: Plan) -> SetResult:
             )
             for planned in plan.steps
             for name in planned.step.names
-        ),
+        )
+        + _stored(plan, desired),
         warnings=plan.warnings,
         dry_run=True,
         unchanged=plan.unchanged,
     )
+
+
+def _stored(plan: Plan, desired: Desired) -> tuple[Changed, ...]:
+    """Knobs of the load that only the document takes."""
+    return tuple(Changed(name, None, desired[name], None, 0.0, (), _NO_LOAD) for name in plan.stored)
+
+
+def _below(asked: Value, floor: Value) -> bool:
+    """Whether less was asked than the bare path takes."""
+    return not isinstance(asked, str) and not isinstance(floor, str) and asked <= floor

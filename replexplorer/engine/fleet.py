@@ -71,8 +71,17 @@ class Fleet:
 
     @property
     def primary(self) -> Member:
-        """The source."""
-        return self.members[PRIMARY]
+        """The source; raises StackUnavailable when no stack is attached."""
+        return self.member(PRIMARY)
+
+    def member(self, name: str) -> Member:
+        """A node by its name; raises StackUnavailable when it is not, or no more, there."""
+        try:
+            return self.members[name]
+        except KeyError:
+            raise StackUnavailable(
+                f"there is no {name} in stack '{self.outside.stack.name}'", "replexplorer up"
+            ) from None
 
     @property
     def replicas(self) -> tuple[Member, ...]:
@@ -91,32 +100,40 @@ class Fleet:
         """
         nodes = await self.outside.stack.nodes()
         if not nodes:
-            raise StackUnavailable(f"no stack '{self.outside.stack.name}' runs here", "replexplorer up")
+            name = self.outside.stack.name
+            which = "" if name == "default" else f" --stack {name}"
+            raise StackUnavailable(f"no stack '{name}' runs here", f"replexplorer up{which}")
         if self.credentials is None:
             self.credentials = await self.outside.stack.credentials()
-        await self._match(nodes, self.credentials)
+        if PRIMARY not in {node.name for node in nodes}:
+            raise StackUnavailable(
+                f"stack '{self.outside.stack.name}' has no primary", "`replexplorer up` repairs it"
+            )
+        await asyncio.gather(*(member.close() for member in self._match(nodes, self.credentials)))
 
-    async def _match(self, nodes: Sequence[NodeAddress], credentials: Credentials) -> None:
-        """Make the members those that Docker named; an address that moved means new connections."""
+    def _match(self, nodes: Sequence[NodeAddress], credentials: Credentials) -> list[Member]:
+        """Make the members those that Docker named; answers those that are to be closed.
+
+        An address that moved means new connections. Whoever uses the fleet meanwhile sees the old
+        members or the new ones.
+        """
         kept: dict[str, Member] = {}
         for node in nodes:
-            member = self.members.pop(node.name, None)
+            member = self.members.get(node.name)
             if member is not None and _same_place(member.address, node):
                 member.address = node
                 kept[node.name] = member
                 continue
-            if member is not None:
-                await member.close()
             control, poll, kick = (self.outside.sql(node, credentials) for _ in range(3))
             kept[node.name] = Member(node, control, poll, kick, self.outside.agent(node.name))
-        for gone in self.members.values():
-            await gone.close()
+        gone = [member for name, member in self.members.items() if kept.get(name) is not member]
         self.members = kept
+        return gone
 
     async def close(self) -> None:
         """Close everything."""
-        await asyncio.gather(*(member.close() for member in self.members.values()))
-        self.members = {}
+        members, self.members = self.members, {}
+        await asyncio.gather(*(member.close() for member in members.values()))
 
 
 def _same_place(known: NodeAddress, seen: NodeAddress) -> bool:

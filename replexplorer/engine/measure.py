@@ -74,13 +74,14 @@ async def measure(
     load.arrived.clear()
     from_s = clock.monotonic() + warmup_s
     measured = Measurement()
-    while measured.duration_s < duration_s - 0.05:
-        await load.arrived.wait()
-        load.arrived.clear()
+    while True:
         for interval in load.take():
             on_interval(interval)
             if interval.state != "preparing" and (not warmup_s or interval.start_s >= from_s):
                 measured.add(interval)
+        if measured.duration_s >= duration_s - 0.05:
+            return measured
         if not load.is_running:
             raise StackUnavailable(load.fault or "the load ended", "`replexplorer status` shows the stack")
-    return measured
+        await load.arrived.wait()
+        load.arrived.clear()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs import BY_KEY, KnobName, Value, defaults, parse_name
+from replexplorer.core.knobs import BY_KEY, Kind, KnobName, Value, defaults, parse_name
 from replexplorer.ports import Agent, Document
 
 _ATTEMPTS = 5
@@ -38,7 +38,8 @@ class Requested:
                 name = parse_name(written)
             except UsageError:
                 continue
-            values[name] = value
+            if isinstance(value, str) == (name.knob.kind is Kind.CHOICE) and value is not None:
+                values[name] = value
         return cls(
             document.version,
             values,
@@ -68,8 +69,10 @@ async def write_requested(
     """Merge these values into the document, whoever writes meanwhile.
 
     `yes_tx_at_enabling` replaces the kept counter when given. Raises StackUnavailable when the
-    document changes faster than it can be written.
+    document changes faster than it can be written, or when the agent is away. A write whose answer
+    was lost may have been done: it is made again, which merges to the same.
     """
+    lost: StackUnavailable | None = None
     for _ in range(_ATTEMPTS):
         document = await agent.document()
         content: dict[str, Any] = dict(document.content)
@@ -80,7 +83,13 @@ async def write_requested(
         content["writer"] = writer
         if yes_tx_at_enabling is not None:
             content["yes_tx_at_enabling"] = yes_tx_at_enabling
-        written = await agent.write_document(document.version, content)
+        try:
+            written = await agent.write_document(document.version, content)
+        except StackUnavailable as error:
+            if lost is not None:
+                raise
+            lost = error
+            continue
         if written is not None:
             return Requested.read(written)
     raise StackUnavailable("the requested values are being written by another app", "try again")

@@ -12,17 +12,24 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.core.knobs import Assignment, Backing, Desired, KnobName, desired_of, format_change
+from replexplorer.core.knobs import (
+    PRIMARY,
+    Assignment,
+    Backing,
+    Desired,
+    KnobName,
+    desired_of,
+    format_change,
+)
 from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection, Severity, Tick
-from replexplorer.engine.apply import RolledBack
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.facade import Changed, Preview, Progress, ProgressCallback, SetResult
+from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.picture import Picture, state_word
-from replexplorer.engine.requested import Requested
 from replexplorer.engine.watch import Watcher
 from replexplorer.ports import Lease, LoadSettings, LoadTarget, UpOptions
 
@@ -69,9 +76,14 @@ class Session:
         self.fleet = Fleet(outside)
         self.load = LoadDriver(outside.load, interval_s=options.tick_s)
         self.writer = f"{options.holder} (pid {os.getpid()})"
-        self.controls = Controls(self.fleet, self.load, writer=self.writer)
         self.chronicle = Chronicle(outside.clock)
-        self.watcher = Watcher(self.controls, on_restart=self._restarted, on_document=self._written_elsewhere)
+        self.controls = Controls(
+            self.fleet,
+            self.load,
+            writer=self.writer,
+            report=lambda text: self.chronicle.tell(Severity.INFO, text),
+        )
+        self.watcher = Watcher(self.controls, self)
         self._picture = Picture(self.controls, self.load, self.chronicle, self.watcher)
         self._undo: list[Desired] = []
         self._created = False
@@ -104,7 +116,8 @@ class Session:
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
         nodes = await self.outside.stack.nodes()
-        alive = nodes and nodes[0].server_running and all(node.sidecar_running for node in nodes)
+        whole = bool(nodes) and nodes[0].name == PRIMARY
+        alive = whole and nodes[0].server_running and all(node.sidecar_running for node in nodes)
         if alive:
             progress(Progress("attaching to the running stack"))
             await self.attach()
@@ -118,13 +131,9 @@ class Session:
     async def close(self) -> str:
         """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made."""
         self._closed.set()
-        await self.watcher.stop()
-        if self._beginning is not None:
-            self._beginning.cancel()
-            await asyncio.gather(self._beginning, return_exceptions=True)
-        await self.load.stop()
+        self.load.arrived.set()
         nodes = len(self.fleet.members)
-        await self.fleet.close()
+        await to_the_end(self._let_go())
         name = self.outside.stack.name
         if self._created and self.options.on_quit == "remove":
             await self.outside.stack.down()
@@ -133,10 +142,23 @@ class Session:
             return f"no stack '{name}' was reached"
         return f"stack '{name}' keeps running ({nodes} servers, no load); `replexplorer down` removes it"
 
+    async def _let_go(self) -> None:
+        """End the tasks, the load and the connections, each whatever became of those before."""
+        try:
+            await self.watcher.stop()
+            if self._beginning is not None:
+                self._beginning.cancel()
+                await asyncio.gather(self._beginning, return_exceptions=True)
+            await asyncio.gather(self.controls.abandon(), self.load.stop())
+        finally:
+            await self.disconnect()
+
     async def disconnect(self) -> None:
         """End a single verb's session."""
-        await self.load.stop()
-        await self.fleet.close()
+        try:
+            await self.load.stop()
+        finally:
+            await self.fleet.close()
 
     # -- the load
 
@@ -173,14 +195,15 @@ class Session:
 
     async def _begin_load(self) -> None:
         """Drive the load, or watch another driver's."""
-        holder = await self.take_the_wheel()
-        if holder is not None:
-            self._picture.viewer_of = holder
-            self.chronicle.tell(
-                Severity.WARN, f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view"
-            )
-            return
         try:
+            holder = await self.take_the_wheel()
+            if holder is not None:
+                self._picture.viewer_of = holder
+                self.chronicle.tell(
+                    Severity.WARN,
+                    f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view",
+                )
+                return
             await self.load.start(await self.load_target(), self.load_settings(), self._tell_preparing)
         except ReplexplorerError as error:
             self.chronicle.tell(Severity.BAD, f"no load: {error}")
@@ -192,13 +215,12 @@ class Session:
 
     async def toggle_load(self) -> bool:
         """Stop or start our load; raises StackUnavailable when another app drives it."""
-        if self._picture.viewer_of is not None:
-            raise StackUnavailable(f"{self._picture.viewer_of.holder} drives the load", "stop it there")
         if self.load.is_running:
             await self.load.stop()
             self.chronicle.tell(Severity.INFO, "load stopped")
             return False
         await self.drive(self.load_settings())
+        self._picture.viewer_of = None
         self.chronicle.tell(Severity.INFO, "load started")
         return True
 
@@ -221,9 +243,10 @@ class Session:
 
     async def turn(self, desired: Desired) -> SetResult:
         """Turn knobs given by name; can be undone."""
+        await self.controls.read_document()
         before = {name: self.controls.requested_value(name) for name in desired}
         result = await self._change(desired)
-        if result.changed:
+        if result.changed or before != desired:
             self._undo.append(before)
         return result
 
@@ -243,19 +266,28 @@ class Session:
             raise
 
     async def _change(self, desired: Desired, prefix: str = "") -> SetResult:
-        """Apply, with an epoch and a mark of its own."""
+        """Apply, with an epoch and a mark of its own; none where nothing is to be turned."""
         title = prefix + _title_of(desired)
-        number = self.chronicle.begin_change(title)
+        numbers: list[int] = []
         try:
-            result = await self.controls.set(desired)
-        except RolledBack as error:
-            self.chronicle.change_failed(number, f"{title} failed: {error}")
+            result = await self.controls.set(
+                desired, begun=lambda: numbers.append(self.chronicle.begin_change(title))
+            )
+        except asyncio.CancelledError:
+            for number in numbers:
+                self.chronicle.change_failed(number, f"{title} was cancelled and taken back")
             raise
         except ReplexplorerError as error:
-            self.chronicle.change_failed(number, f"{title} refused: {error}")
+            for number in numbers:
+                self.chronicle.change_failed(number, f"{title} failed: {error}")
+            if not numbers:
+                self.chronicle.tell(Severity.BAD, f"{title} refused: {error}")
             raise
         told = prefix + (_told(result.changed) or "nothing to change")
-        self.chronicle.change_effective(number, prefix + (_changes(result.changed) or title), told)
+        for number in numbers:
+            self.chronicle.change_effective(number, prefix + (_changes(result.changed) or title), told)
+        if not numbers:
+            self.chronicle.tell(Severity.INFO, told)
         for warning in result.warnings:
             self.chronicle.tell(Severity.WARN, warning)
         return result
@@ -272,44 +304,61 @@ class Session:
 
     # -- what happens by itself
 
-    async def _restarted(self, node: str) -> None:
+    async def server_restarted(self, node: str) -> None:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
-        self.controls.own_offs = 0
+        if node == PRIMARY:
+            self.controls.forget_offs()
         await self.controls.look_at_links()
-        lost = self.controls.lost_values((node,))
-        if not lost:
-            self.chronicle.tell(Severity.WARN, f"{node} restarted")
-            return
-        what = ", ".join(str(name) for name in lost)
-        if self.options.reapply != "auto":
-            self.chronicle.tell(
-                Severity.WARN, f"{node} restarted and lost {what} (reapply = {self.options.reapply})"
-            )
-            return
-        self.chronicle.tell(Severity.WARN, f"{node} restarted and lost {what}")
-        try:
-            await self._change(lost, "re-applied: ")
-        except ReplexplorerError as error:
-            self.chronicle.tell(Severity.BAD, f"re-applying after the restart of {node} failed: {error}")
+        await self._restore(f"{node} restarted", self.controls.lost_values((node,)))
 
-    async def _written_elsewhere(self, before: Requested, now: Requested) -> None:
-        """Another app turned knobs: mark it, and let our load follow."""
-        changed = {
-            name: value
-            for name, value in now.values.items()
-            if before.values.get(name, name.knob.default) != value
-        }
-        if not changed:
+    async def sidecar_restarted(self, node: str) -> None:
+        """A sidecar's agent began anew without its rules: restore the links as configured."""
+        await self.controls.look_at_links()
+        await self._restore(f"the sidecar of {node} restarted", self.controls.lost_links(node))
+
+    async def _restore(self, what: str, lost: Desired) -> None:
+        """Give back what was lost: all of it, or else one by one as much as can be."""
+        if not lost:
+            self.chronicle.tell(Severity.WARN, what)
             return
+        names = ", ".join(str(name) for name in lost)
+        if self.options.reapply != "auto":
+            self.chronicle.tell(Severity.WARN, f"{what} and lost {names} (reapply = {self.options.reapply})")
+            return
+        self.chronicle.tell(Severity.WARN, f"{what} and lost {names}")
+        for part in (lost, *({name: value} for name, value in lost.items())):
+            try:
+                await self._change(part, "re-applied: ")
+            except ReplexplorerError:  # `_change` has told it
+                continue
+            if part is lost:
+                return
+
+    async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
+        """Another app turned knobs: mark it, and let our load follow."""
         title = ", ".join(
-            format_change(name, before.values.get(name, name.knob.default), value)
-            for name, value in changed.items()
+            format_change(name, before.get(name, name.knob.default), value) for name, value in changed.items()
         )
         number = self.chronicle.begin_change(title)
         load = {name.key: value for name, value in changed.items() if name.knob.backing is Backing.LOAD}
-        if load and self.load.is_running:
-            await self.load.change(load)
-        self.chronicle.change_effective(number, title, f"{title}, by {now.writer}")
+        try:
+            if load and self.load.is_running:
+                await self.load.change(load)
+        except ReplexplorerError as error:
+            self.chronicle.change_failed(number, f"{title}, by {writer}: our load did not follow: {error}")
+            return
+        self.chronicle.change_effective(number, title, f"{title}, by {writer}")
+
+    async def lease_seen(self, lease: Lease | None) -> None:
+        """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
+        viewed = self._picture.viewer_of
+        if lease is None and viewed is not None:
+            self._picture.viewer_of = None
+            self.chronicle.tell(Severity.INFO, f"{viewed.holder} (pid {viewed.pid}) drives no more")
+        elif lease is None and self.load.is_running:
+            await self.take_the_wheel()
+        elif viewed is not None:
+            self._picture.viewer_of = lease
 
     # -- the picture
 
@@ -319,7 +368,8 @@ class Session:
             self.load.arrived.clear()
             yield self._picture.tick()
             try:
-                async with asyncio.timeout(self.options.tick_s * 1.5):
+                # A running load sets the pace; an interval that is a little late brings no second tick.
+                async with asyncio.timeout(self.options.tick_s * (1.5 if self.load.is_running else 1.0)):
                     await self.load.arrived.wait()
             except TimeoutError:
                 continue

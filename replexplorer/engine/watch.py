@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from replexplorer.core.counters import Rates, Sample, rates, restarted
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs import PRIMARY
+from replexplorer.core.knobs import PRIMARY, Desired
 from replexplorer.engine.bringup import watch_links
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.observer import NodeSample
-from replexplorer.engine.requested import Requested
 from replexplorer.ports import Lease
 
 _PRIMARY_EVERY_S: Final = 0.5
@@ -22,25 +21,47 @@ _LINKS_EVERY_S: Final = 0.5
 _SHARED_EVERY_S: Final = 1.0
 _DOCKER_EVERY_S: Final = 2.0
 
-OnRestart = Callable[[str], Awaitable[None]]
-OnDocument = Callable[[Requested, Requested], Awaitable[None]]
+_REBOOT_SLACK_S: Final = 1.0
+"""An agent's uptime and our clock are read apart: its start may seem to move so far."""
+
+
+class Listener(Protocol):
+    """Who is told what the looking finds to have happened."""
+
+    async def server_restarted(self, node: str) -> None:
+        """A server began anew."""
+        ...
+
+    async def sidecar_restarted(self, node: str) -> None:
+        """A sidecar's agent began anew."""
+        ...
+
+    async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
+        """Another app wrote these requests; `before` has what was requested of them until then."""
+        ...
+
+    async def lease_seen(self, lease: Lease | None) -> None:
+        """Who drives the load, each time that it was asked."""
+        ...
 
 
 class Watcher:
-    """Background looking; it calls back when a server restarted or another app wrote the document."""
+    """Background looking; it tells its listener when something happened by itself."""
 
-    def __init__(self, controls: Controls, *, on_restart: OnRestart, on_document: OnDocument) -> None:
+    def __init__(self, controls: Controls, listener: Listener) -> None:
         self._controls = controls
         self._clock = controls.fleet.outside.clock
-        self._on_restart = on_restart
-        self._on_document = on_document
+        self._listener = listener
         self._tasks: list[asyncio.Task[None]] = []
+        self._boots_s: dict[str, float] = {}
+        """When each agent started, on our clock."""
         self.lease: Lease | None = None
         """Who drives the load, as last seen."""
         self.footprint_bytes: int | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to look; what is requested by now is nobody's news."""
+        self._controls.noted = dict(self._controls.requested.values)
         loops: list[Coroutine[Any, Any, None]] = [
             *(self._watch_node(name) for name in self._controls.fleet.members),
             self._every(_LINKS_EVERY_S, self._controls.look_at_links),
@@ -51,12 +72,10 @@ class Watcher:
 
     async def stop(self) -> None:
         """End all looking."""
-        for task in self._tasks:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        self._tasks = []
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def failed(self) -> BaseException | None:
@@ -93,26 +112,40 @@ class Watcher:
                 if answered is not None and restarted(_counted(answered), _counted(sample)):
                     self._controls.fleet.members[name].capabilities = None
                     await self._controls.look(name)
-                    await self._on_restart(name)
+                    await self._listener.server_restarted(name)
                 answered = sample
             await self._clock.sleep(every_s)
 
     async def _look_at_shared(self) -> None:
         """The document and the lease, which other apps write."""
-        known = self._controls.requested
-        await self._controls.read_document()
-        now = self._controls.requested
-        if now.version > known.version and now.writer != self._controls.writer:
-            await self._on_document(known, now)
-        self.lease = await self._controls.fleet.primary.agent.lease()
+        controls = self._controls
+        changed, before = await controls.news()
+        if changed:
+            await self._listener.written_elsewhere(changed, before, controls.requested.writer)
+        self.lease = await controls.fleet.primary.agent.lease()
+        await self._listener.lease_seen(self.lease)
 
     async def _look_at_containers(self) -> None:
         """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""
         before = {name: member.address.address for name, member in self._controls.fleet.members.items()}
         await self._controls.fleet.discover()
         after = {name: member.address.address for name, member in self._controls.fleet.members.items()}
-        if before != after:
+        begun = [name for name in after if await self._agent_restarted(name)]
+        if before != after or begun:
             await watch_links(self._controls.fleet)
+        for name in begun:
+            await self._listener.sidecar_restarted(name)
+
+    async def _agent_restarted(self, node: str) -> bool:
+        """Whether the agent began anew since it was last asked; False while it does not answer."""
+        try:
+            health = await self._controls.fleet.members[node].agent.health()
+        except ReplexplorerError:
+            return False
+        boot_s = self._clock.monotonic() - float(health["uptime_s"])
+        known_s = self._boots_s.setdefault(node, boot_s)
+        self._boots_s[node] = boot_s
+        return boot_s - known_s > _REBOOT_SLACK_S
 
 
 def _counted(sample: NodeSample) -> Sample:

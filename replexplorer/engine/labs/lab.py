@@ -6,15 +6,16 @@ restores the knobs that it changed whatever happens, and holds the driver's leas
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import Backing, KnobName, Value
+from replexplorer.core.knobs import KnobName, Value
 from replexplorer.core.tick import Protection, ProtectionState
+from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.measure import measure
 from replexplorer.engine.session import Session
 
@@ -124,7 +125,7 @@ async def run_lab(session: Session, lab: Lab, *, quick: bool, narrate: Narrate) 
             narrate(f"{number}/{len(lab.phases)} {phase.name}: {phase.shows} ({seconds:.0f} s)")
             result.phases.append(await _run_phase(session, phase, seconds, kept, result.phases))
     finally:
-        await asyncio.shield(_restore(session, kept, narrate))
+        await to_the_end(_restore(session, kept, narrate))
     result.relations = tuple(lab.judge({each.phase.name: each for each in result.phases}))
     return result
 
@@ -148,6 +149,11 @@ async def _run_phase(
         warmup_s=_WARMUP_S + _WARMUP_LATENCIES * slowest_ms / 1000,
     )
     await session.controls.refresh()
+    dead = [node.name for node in session.controls.node_views() if not node.reachable]
+    if dead:
+        raise StackUnavailable(
+            f"{' and '.join(dead)} went down in the lab", "`replexplorer up` brings it back"
+        )
     protection = session.controls.protection()
     rtts = [link.rtt_measured_ms for link in session.controls.links.values()]
     rtt_ms = acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
@@ -158,11 +164,10 @@ async def _run_phase(
     return PhaseResult(
         phase=phase,
         settings={
-            name: assignment.value
-            if name.knob.backing is Backing.LOAD
-            else session.controls.effective_value(name) or assignment.value
+            name: assignment.value if effective is None else effective
             for assignment in assignments
             for name in assignment.names
+            for effective in (session.controls.effective_value(name),)
         },
         rtt_measured_ms=rtt_ms,
         service=measured.service,
@@ -184,8 +189,16 @@ async def _until_state(session: Session, wanted: ProtectionState) -> None:
 
 
 async def _restore(session: Session, kept: Mapping[KnobName, Value], narrate: Narrate) -> None:
-    """Stop the load and give back every knob that a phase turned."""
+    """Stop the load and give back every knob that a phase turned: all at once, or as many as can be."""
     await session.load.stop()
-    if kept:
-        narrate("restoring the knobs")
+    if not kept:
+        return
+    narrate("restoring the knobs")
+    try:
         await session.controls.set(kept)
+    except ReplexplorerError:
+        for name, value in kept.items():
+            try:
+                await session.controls.set({name: value})
+            except ReplexplorerError as error:
+                narrate(f"{name} could not be restored: {error}")
