@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
+from textual.worker import WorkerError
 
 from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError
@@ -105,6 +106,7 @@ class ExplorerApp(QuietOutput[str]):
 
     @work(exclusive=True, group="quit", exit_on_error=False)
     async def _quit(self) -> None:
+        await self._stop_starting()
         try:
             line = await self._facade.close()
         except ReplexplorerError as error:
@@ -112,6 +114,16 @@ class ExplorerApp(QuietOutput[str]):
         except Exception as error:  # whatever it is, the terminal must come back
             line = f"closing failed: {type(error).__name__}: {error}"
         self.exit(line)
+
+    async def _stop_starting(self) -> None:
+        """A start-up under way is given up before its facade is closed."""
+        starting = [worker for worker in self.workers if worker.group == "start"]
+        for worker in starting:
+            worker.cancel()
+        with contextlib.suppress(WorkerError, TimeoutError):
+            async with asyncio.timeout(2):
+                for worker in starting:
+                    await worker.wait()
 
     def _lost(self) -> None:
         """The terminal is gone: close without drawing, then end the process."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 from textual.widgets import Input
 
-from replexplorer.core.errors import ServerRefused
+from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.knobs import KnobName
-from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity
+from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
+from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.chart_model import ChartModel
 from replexplorer.ui.commander import CommandDone, CommandFailed
 from replexplorer.ui.layout import Layout, layout_for
@@ -18,11 +20,12 @@ from replexplorer.ui.messages import Started, Ticked
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.log import LogScreen
+from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, make_tick
-from tests.ui.driving import Bench, bench
+from tests.ui.driving import Bench, ManualClock, bench
 
 RTT = KnobName("rtt", "replica")
 SYNC = KnobName("sync_binlog", "primary")
@@ -172,7 +175,7 @@ async def test_a_refusal_is_one_toast_and_the_value_goes_back() -> None:
         await app.press("right", "enter")
         await app.until(lambda: any(isinstance(message, CommandFailed) for message in app.messages))
         await app.pilot.pause()
-        assert "set refused: access denied: grant SYSTEM_VARIABLES_ADMIN" in toasts(app)
+        assert "set failed: access denied: grant SYSTEM_VARIABLES_ADMIN" in toasts(app)
         assert "◂ 85 ms ▸" in app.text("#knobs")
 
 
@@ -245,7 +248,7 @@ async def test_the_other_keys_ask_their_calls_in_order() -> None:
             "reset",
             "undo",
         ]
-        assert "undo refused: nothing to undo" in toasts(app)
+        assert "undo failed: nothing to undo" in toasts(app)
 
 
 async def test_repair_is_there_only_while_a_node_is_down() -> None:
@@ -432,3 +435,16 @@ async def test_a_viewer_is_told_who_drives() -> None:
     tick = replace(tick, load=replace(tick.load, state="viewer", driver="lab tour (pid 7)"))
     async with bench(tick, size=(160, 45)) as app:
         assert "VIEWER: lab tour (pid 7) drives the load" in app.text("#header")
+
+
+async def test_ticks_that_break_off_are_told() -> None:
+    class Broken(FakeFacade):
+        async def ticks(self) -> AsyncIterator[Tick]:
+            yield make_tick(1.0)
+            raise StackUnavailable("the stack is gone", "start it again with `replexplorer up`")
+
+    app = ExplorerApp(Broken(), Settings())
+    async with app.run_test(size=(120, 36)) as pilot:
+        running = Bench(app, pilot, FakeFacade(), ManualClock())
+        await running.until(lambda: "watching failed: the stack is gone" in toasts(running))
+        assert "PROTECTED" in running.text("#header")

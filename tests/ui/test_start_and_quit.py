@@ -65,6 +65,19 @@ async def test_quitting_closes_and_returns_what_is_left(key: str) -> None:
         assert len(app.facade.called("close")) == 1
 
 
+async def test_quitting_gives_up_a_start_under_way() -> None:
+    facade = FakeFacade()
+    gate = facade.hold["start"] = asyncio.Event()
+    app = ExplorerApp(facade, Settings())
+    async with app.run_test(size=(80, 24)) as pilot:
+        running = Bench(app, pilot, facade, ManualClock())
+        await running.until(lambda: facade.called("start") == [None])
+        await pilot.press("q")
+        await running.until(lambda: app.return_value is not None)
+        assert not gate.is_set()
+        assert app.return_value == facade.closing_line
+
+
 async def test_ctrl_c_quits_while_a_value_is_typed() -> None:
     async with bench() as app:
         await app.press("5", "ctrl+c")

@@ -112,10 +112,15 @@ class DashboardScreen(Screen[None]):
 
     @work(exclusive=True, group="ticks", exit_on_error=False)
     async def _listen(self) -> None:
-        async for tick in self._facade.ticks():
-            self.picture.fold(tick)
-            self.board.fold(tick)
-            self.post_message(Ticked())
+        try:
+            async for tick in self._facade.ticks():
+                self.picture.fold(tick)
+                self.board.fold(tick)
+                self.post_message(Ticked())
+        except ReplexplorerError as error:
+            self.post_message(CommandFailed("watching", error.message, error.hint))
+        except Exception as error:  # a picture that stands still must say why
+            self.post_message(CommandFailed("watching", f"{type(error).__name__}: {error}", ""))
 
     @work(exclusive=True, group="commands", exit_on_error=False)
     async def _work_off(self) -> None:
@@ -344,7 +349,7 @@ class DashboardScreen(Screen[None]):
         if message.label == "set":
             self.board.confirm(applied=False)
         text = f"{message.text}: {message.hint}" if message.hint else message.text
-        self.notify(text, title=f"{message.label} refused", severity="error", timeout=10, markup=False)
+        self.notify(text, title=f"{message.label} failed", severity="error", timeout=10, markup=False)
         self._draw_now()
 
     def select_knob(self, name: KnobName) -> None:

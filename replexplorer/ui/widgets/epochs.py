@@ -108,7 +108,7 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
 
 def difference(epoch: Epoch, unit: str = "") -> list[Run]:
     """`▴ +201.2`; coloured only when the confidence interval excludes zero, `≈` when it does not."""
-    if epoch.delta_percent is None:
+    if epoch.delta_percent is None or (epoch.ci_percent is None and epoch.verdict == "measuring"):
         return []
     if epoch.ci_percent is None:
         return [(f"{epoch.delta_percent:+.1f}{unit}", "muted")]
