@@ -46,6 +46,8 @@ class Generator:
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._truncation: asyncio.Task[None] | None = None
+        self._reporter: asyncio.Task[None] | None = None
+        self._interval_s = 1.0
 
     async def obey(self, command: Mapping[str, Any]) -> None:
         """Carry a command out and answer it; never raises for what a server does."""
@@ -82,7 +84,8 @@ class Generator:
         self._settings = settings
         self._tables = Tables(target, self._random, self._progress)
         self._keep(self._tick())
-        self._keep(self._report(interval_s))
+        self._interval_s = interval_s
+        self._report_anew()
         await self._prepare(self._tables, settings)
         self._begun = asyncio.get_running_loop().create_future()
         self._floor = Floor(
@@ -99,9 +102,11 @@ class Generator:
             await self._begun
 
     def _note_commit(self) -> None:
-        """The load has begun."""
+        """The load has begun: its first interval starts where its first commit did."""
         if self._begun is not None and not self._begun.done():
+            self._tally.begin(time.monotonic() - max(self._tally.latencies_s, default=0.0))
             self._begun.set_result(None)
+            self._report_anew()
 
     def _note_refusal(self, refused: ServerRefused) -> None:
         """A load whose very first statement is refused has not begun."""
@@ -142,11 +147,12 @@ class Generator:
         """Tell how far the preparation is."""
         self._outbox.tell("progress", text=text, done=done)
 
-    def _keep(self, work: Any) -> None:
+    def _keep(self, work: Any) -> asyncio.Task[None]:
         """Run beside everything else until the load ends."""
-        task = asyncio.create_task(work)
+        task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _tick(self) -> None:
         """Measure how late the event loop's own timers are."""
@@ -155,11 +161,16 @@ class Generator:
             await asyncio.sleep(_TICK_S)
             self._tally.lateness_s.append(max(0.0, time.monotonic() - due_s))
 
-    async def _report(self, interval_s: float) -> None:
-        """Send an interval each so many seconds."""
-        due_s = time.monotonic()
+    def _report_anew(self) -> None:
+        """Count the seconds to the next report from the interval under way."""
+        if self._reporter is not None:
+            self._reporter.cancel()
+        self._reporter = self._keep(self._report(self._tally.start_s))
+
+    async def _report(self, due_s: float) -> None:
+        """Send an interval each `interval_s` after `due_s`."""
         while True:
-            due_s = max(due_s + interval_s, time.monotonic())
+            due_s = max(due_s + self._interval_s, time.monotonic())
             await asyncio.sleep(due_s - time.monotonic())
             self._tell_interval()
 

@@ -20,8 +20,16 @@ class Tally:
         self.reconnects = 0
         self.rows_reset = 0
         self.fault: str | None = None
-        self._start_s = time.monotonic()
+        self.start_s = time.monotonic()
+        """When the interval under way began."""
         self._cpu_s = time.process_time()
+
+    def begin(self, at_s: float) -> None:
+        """Let the interval under way begin when the clients did: what the logins and the program's
+        own start took is no time in which commits could have come."""
+        self.start_s = max(self.start_s, at_s)
+        self._cpu_s = time.process_time()
+        self.lateness_s.clear()
 
     def fold(self, *, clients: int, connected: int, workload: str, state: str) -> Interval:
         """The interval that ends now, with the gauges as given."""
@@ -32,9 +40,9 @@ class Tally:
         end_s, cpu_s = time.monotonic(), time.process_time()
         service = Histogram()
         service.record_all(int(latency * 1e6) for latency in latencies)
-        seconds = end_s - self._start_s
+        seconds = end_s - self.start_s
         interval = Interval(
-            start_s=self._start_s,
+            start_s=self.start_s,
             end_s=end_s,
             service=service,
             errors=self.errors,
@@ -52,5 +60,5 @@ class Tally:
         self.errors = self.unknown = self.reconnects = self.rows_reset = 0
         # Nobody retries in every interval: what keeps all clients away stays named.
         self.fault = self.fault if state == "waiting" else None
-        self._start_s, self._cpu_s = end_s, cpu_s
+        self.start_s, self._cpu_s = end_s, cpu_s
         return interval
