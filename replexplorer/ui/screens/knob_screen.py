@@ -1,0 +1,232 @@
+"""How knobs are turned: selecting, staging, typing, filtering, and telling what came of it."""
+
+from __future__ import annotations
+
+from textual import events, on, work
+from textual.widgets import Input
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import PRIMARY, KnobName
+from replexplorer.engine.facade import Facade
+from replexplorer.ui.commander import CommandDone, Commander, CommandFailed
+from replexplorer.ui.layout import Layout
+from replexplorer.ui.screens.picture_screen import PictureScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.entry import Entry
+from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
+from replexplorer.ui.widgets.statement import TYPED_WIDTH, KnobLine
+
+
+class KnobScreen(PictureScreen):
+    """The picture with the keys and the mouse of the knobs."""
+
+    def __init__(self, facade: Facade, settings: Settings) -> None:
+        super().__init__(facade, settings)
+        self._commander = Commander(self.post_message)
+
+    def on_mount(self) -> None:
+        """Begin to work off commands and to watch what rests."""
+        self.set_interval(0.1, self.apply_rested)
+        self._work_off()
+
+    @work(exclusive=True, group="commands", exit_on_error=False)
+    async def _work_off(self) -> None:
+        await self._commander.run()
+
+    def action_knob_prev(self) -> None:
+        """Select the knob above."""
+        self._move(-1)
+
+    def action_knob_next(self) -> None:
+        """Select the knob below."""
+        self._move(1)
+
+    def action_knob_less(self) -> None:
+        """Stage one step less."""
+        self._step(-1)
+
+    def action_knob_more(self) -> None:
+        """Stage one step more."""
+        self._step(1)
+
+    def action_knob_coarse_less(self) -> None:
+        """Stage a coarse step less."""
+        self._step(-1, coarse=True)
+
+    def action_knob_coarse_more(self) -> None:
+        """Stage a coarse step more."""
+        self._step(1, coarse=True)
+
+    def action_knob_apply(self) -> None:
+        """Apply what is staged now; with nothing staged, open or close the drawer of a small screen."""
+        if self.board.staged:
+            self._send()
+        elif self.layout_name is Layout.COMPACT:
+            self.toggle_class("-drawer")
+            self.call_after_refresh(self._draw)
+
+    def action_knob_revert(self) -> None:
+        """Drop, from the inside out: the field, what is staged, the filter, the drawer."""
+        self._problem = ""
+        if not (self._close_entries() or self.board.revert()):
+            if self.board.filter:
+                self.board.narrow("")
+            else:
+                self.remove_class("-drawer")
+        self._draw()
+
+    def action_knob_filter(self) -> None:
+        """Open the filter's field at the head of the knobs."""
+        if self.layout_name is Layout.COMPACT:
+            self.add_class("-drawer")
+        self.call_after_refresh(self._open_filter)
+
+    def action_knob_undo(self) -> None:
+        """Take the last change back."""
+        self._commander.ask("undo", self._facade.undo)
+
+    def action_semisync_toggle(self) -> None:
+        """Turn semi-sync on or off."""
+        self._flip(KnobName("semi_sync", PRIMARY), "off", "on")
+
+    def action_wait_point_toggle(self) -> None:
+        """Switch the wait point."""
+        self._flip(KnobName("wait_point", PRIMARY), "after_sync", "after_commit")
+
+    def apply_rested(self) -> None:
+        """Apply what has been staged long enough ago."""
+        if self.board.due(self._settings.monotonic(), self._settings.rest_s):
+            self._send()
+
+    def _move(self, rows: int) -> None:
+        self._close_entries()
+        self._problem = ""
+        self.board.move(rows)
+        self._draw_now()
+
+    def _step(self, direction: int, *, coarse: bool = False) -> None:
+        self._problem = ""
+        self.board.step(direction, self._settings.monotonic(), coarse=coarse)
+        self._draw_now()
+
+    def _draw_now(self) -> None:
+        with self.app.batch_update():
+            self._draw_knobs()
+
+    def _flip(self, name: KnobName, first: str, second: str) -> None:
+        if name not in self.board.views:
+            self.notify(f"this server has no {name.knob.label}", severity="warning")
+            return
+        self.board.select(name)
+        self.board.stage(
+            name, second if self.board.asked(name) == first else first, self._settings.monotonic()
+        )
+        self._send()
+
+    def _send(self) -> None:
+        assignments = self.board.send()
+        if assignments:
+            self._commander.ask("set", lambda: self._facade.set(assignments))
+        self._draw_now()
+
+    @on(CommandDone)
+    def _take_result(self, message: CommandDone) -> None:
+        if message.label == "set":
+            self.board.confirm(applied=True)
+        for warning in message.warnings:
+            self.notify(warning, severity="warning", timeout=8, markup=False)
+        if message.label == "repair":
+            self.notify("repaired: every node answers", markup=False)
+        self._draw_now()
+
+    @on(CommandFailed)
+    def _take_failure(self, message: CommandFailed) -> None:
+        if message.label == "set":
+            self.board.confirm(applied=False)
+        text = f"{message.text}: {message.hint}" if message.hint else message.text
+        self.notify(text, title=f"{message.label} failed", severity="error", timeout=10, markup=False)
+        self._draw_now()
+
+    def select_knob(self, name: KnobName) -> None:
+        """Select a knob, as the palette does."""
+        self.board.select(name)
+        self._move(0)
+
+    def on_key(self, event: events.Key) -> None:
+        """A digit begins to type a value of the selected knob."""
+        character = event.character or ""
+        if not (character.isdigit() or character == ".") or self.board.selected is None:
+            return
+        if self.layout_name is Layout.TINY:
+            return
+        event.stop()
+        event.prevent_default()
+        self._open_value(character)
+
+    def _open_value(self, text: str) -> None:
+        self._problem = ""
+        place = self._value_place()
+        if place is not None:
+            self.query_one(KnobLine).typing = True
+            self.query_one("#value-entry", Entry).open(text, place, TYPED_WIDTH)
+
+    def _value_place(self) -> tuple[int, int] | None:
+        """Where the selected knob's value stands on the screen."""
+        name = self.board.selected
+        if name is None:
+            return None
+        if self.layout_name is Layout.COMPACT and not self.drawer_open:
+            line = self.query_one(KnobLine)
+            return line.region.x + line.value_column, line.region.y + 1
+        panel = self._panel
+        row = panel.row_of(name)
+        return None if row is None else (panel.region.x + panel.COLUMNS.asked, panel.region.y + row)
+
+    @property
+    def _panel(self) -> KnobPanel:
+        return self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
+
+    def _open_filter(self) -> None:
+        panel = self._panel
+        entry = self.query_one("#filter-entry", Entry)
+        entry.placeholder = "filter: words of a name or its help"
+        entry.open(self.board.filter, (panel.region.x + 1, panel.region.y), panel.region.width - 2)
+
+    @on(Input.Changed, "#filter-entry")
+    def _narrow(self, message: Input.Changed) -> None:
+        if self.query_one("#filter-entry", Entry).is_open:
+            self.board.narrow(message.value)
+            self._draw_now()
+
+    @on(Input.Submitted, "#filter-entry")
+    def _keep_filter(self) -> None:
+        self.query_one("#filter-entry", Entry).close()
+        self._draw_now()
+
+    @on(Input.Submitted, "#value-entry")
+    def _take_value(self, message: Input.Submitted) -> None:
+        name = self.board.selected
+        if name is None:
+            return
+        try:
+            assignment = self._facade.parse(f"{name}={message.value}")
+        except ReplexplorerError as error:
+            self._problem = str(error)
+            self._draw_now()
+            return
+        self._problem = ""
+        self._close_entries()
+        self.board.stage(name, assignment.value, self._settings.monotonic())
+        self._send()
+
+    @on(KnobPanel.Picked)
+    def _pick(self, message: KnobPanel.Picked) -> None:
+        self.select_knob(message.name)
+
+    @on(KnobPanel.Stepped)
+    def _click_step(self, message: KnobPanel.Stepped) -> None:
+        self._step(message.direction)
+
+    @on(KnobPanel.Scrolled)
+    def _wheel(self, message: KnobPanel.Scrolled) -> None:
+        self._move(message.rows)
