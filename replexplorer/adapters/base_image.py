@@ -6,18 +6,22 @@ Everything after FROM is the same for both.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.docker_client import client, one_line
 from replexplorer.config.stack_file import LABEL
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
 from replexplorer.ports import Report
+
+if TYPE_CHECKING:
+    from docker.api.client import APIClient
 
 BASE: Final = "debian:sid-slim"
 """The base image, by its name in a registry."""
@@ -38,6 +42,7 @@ _BOOTSTRAP: Final = (
 _REGISTRY_SILENCE_S: Final = 6
 """A registry that says nothing for so long does not answer quickly."""
 _PULL_LIMIT_S: Final = 60.0
+"""A base that takes longer to pull is made quicker."""
 BUILD_SILENCE_S: Final = 300
 """apt and the initialisation of a datadir may be silent for a while on a slow machine."""
 _NO_NETWORK: Final = re.compile(
@@ -50,12 +55,12 @@ _NO_NETWORK: Final = re.compile(
 def find_base(report: Report) -> str:
     """A base image that is here now: the registry's, else our own; raises MissingPiece."""
     own = f"{OWN_BASE}:{hashlib.sha256(repr(_BOOTSTRAP).encode()).hexdigest()[:12]}"
-    with client(timeout_s=_REGISTRY_SILENCE_S) as daemon:
+    with client() as daemon:
         for name in (BASE, own):
             if image_id(daemon, name) is not None:
                 return name
         report(f"asking the registry for {BASE}", None)
-        reason = pull(daemon, BASE, report)
+        reason = pull(daemon, BASE, report, silence_s=_REGISTRY_SILENCE_S, limit_s=_PULL_LIMIT_S)
     if reason is None:
         return BASE
     if shutil.which("mmdebstrap") is None:
@@ -68,24 +73,46 @@ def find_base(report: Report) -> str:
     return own
 
 
-def pull(daemon: Any, name: str, report: Report) -> str | None:
-    """Pull an image; None when it is here now, else why not."""
-    from docker.errors import DockerException
+def pull(
+    daemon: APIClient,
+    name: str,
+    report: Report,
+    *,
+    silence_s: float = BUILD_SILENCE_S,
+    limit_s: float = float("inf"),
+) -> str | None:
+    """Pull an image; None when it is here now, else why not.
+
+    The SDK's own `pull` waits without end, so the request is made on its session with a timeout.
+    """
     from requests.exceptions import RequestException
 
-    until = time.monotonic() + _PULL_LIMIT_S
+    until = time.monotonic() + limit_s
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "latest")
     try:
-        for event in daemon.pull(repository, tag=tag, stream=True, decode=True):
-            if "error" in event:
-                return " ".join(str(event["error"]).split())[:160]
-            if time.monotonic() > until:
-                return "too slow"
-            if event.get("progressDetail"):
-                report(f"pulling {name}", None)
-    except (DockerException, RequestException, OSError) as error:
-        return one_line(error)[:160]
+        with daemon.post(
+            f"{daemon.base_url}/v{daemon.api_version}/images/create",
+            params={"fromImage": repository, "tag": tag},
+            stream=True,
+            timeout=silence_s,
+        ) as response:
+            if response.status_code != 200:
+                return _short(response.json().get("message", "refused"))
+            for line in response.iter_lines():
+                event = json.loads(line) if line else {}
+                if "error" in event:
+                    return _short(event["error"])
+                if time.monotonic() > until:
+                    return "too slow"
+                if event.get("progressDetail"):
+                    report(f"pulling {name}", None)
+    except RequestException as error:
+        return _short("timed out" if "timed out" in str(error) else one_line(error))
     return None if image_id(daemon, name) is not None else "the pull ended without an image"
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:160]
 
 
 def _bootstrap(name: str, report: Report) -> None:

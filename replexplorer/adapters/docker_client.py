@@ -7,6 +7,7 @@ daemon needs.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,7 @@ def connect(*, timeout_s: int = CALL_TIMEOUT_S) -> APIClient:
     from docker.api.client import APIClient
 
     with spoken():
+        _knock(host)
         return APIClient(base_url=host, version="auto", timeout=timeout_s)
 
 
@@ -44,6 +46,16 @@ def client(*, timeout_s: int = CALL_TIMEOUT_S) -> Iterator[APIClient]:
     """A client for a few calls, whose failures are told in the product's words."""
     with spoken(), closing(connect(timeout_s=timeout_s)) as opened:
         yield opened
+
+
+def _knock(host: str) -> None:
+    """Connect once and hang up: the SDK leaks its socket where the daemon's does not answer."""
+    path = host.removeprefix("http+").removeprefix("unix://")
+    if path == host or not hasattr(socket, "AF_UNIX"):
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(CALL_TIMEOUT_S)
+        probe.connect(path if path.startswith("/") else f"/{path}")
 
 
 def _host() -> str:

@@ -12,6 +12,7 @@ import os
 import secrets
 import tarfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -76,7 +77,8 @@ def write(file: Path, accounts: Accounts) -> None:
             stream.write(f"{encode(accounts)}origin={accounts.origin}\n")
         part.replace(file)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise MissingPiece(
             f"cannot keep the stack's passwords in {file}", error.strerror or str(error)
         ) from None

@@ -1,0 +1,153 @@
+"""Real servers for the tests of this directory: one stack a session, and stacks of a test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncmy
+import pytest
+
+from replexplorer.adapters.docker_client import connect
+from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.core.errors import MissingPiece
+from replexplorer.ports import Credentials, NodeAddress, UpOptions
+
+PREFIX = f"test-{os.getpid()}"
+"""What the names of this session's stacks begin with."""
+READY_S = 60.0
+"""How long servers may take on a machine that does other work."""
+
+
+@dataclass
+class LiveStack:
+    """A stack that runs, with its servers answering."""
+
+    stack: DockerStack
+    credentials: Credentials
+    reports: list[str] = field(default_factory=list)
+
+    async def node(self, name: str) -> NodeAddress:
+        """The node as it is now."""
+        return next(node for node in await self.stack.nodes() if node.name == name)
+
+    @asynccontextmanager
+    async def session(self, name: str, *, dsn: bool = False) -> AsyncIterator[Any]:
+        """A cursor on a node, of the control account or of the one that `dsn` hands out."""
+        node = await self.node(name)
+        user, password = self.credentials.control_user, self.credentials.control_password
+        if dsn:
+            user, password = self.credentials.dsn_user, self.credentials.dsn_password
+        connection = await asyncmy.connect(
+            host="127.0.0.1", port=node.published_port, user=user, password=password, autocommit=True
+        )
+        try:
+            async with connection.cursor() as cursor:
+                yield cursor
+        finally:
+            connection.close()
+
+    async def value(self, name: str, statement: str, *, dsn: bool = False) -> Any:
+        """The first column of the first row; None without a row."""
+        async with self.session(name, dsn=dsn) as cursor:
+            await cursor.execute(statement)
+            row = await cursor.fetchone()
+        return row[0] if row else None
+
+    async def replicates(self, replica: str) -> bool:
+        """Both threads of the replica run."""
+        threads = (
+            "SELECT (SELECT service_state FROM performance_schema.replication_connection_status) = 'ON'"
+            " AND (SELECT service_state FROM performance_schema.replication_applier_status) = 'ON'"
+        )
+        return bool(await self.value(replica, threads))
+
+    async def ready(self) -> None:
+        """Wait until every node answers and every replica replicates."""
+        for node in await self.stack.nodes():
+            if node.role == "primary":
+                await eventually(lambda name=node.name: self.value(name, "SELECT 1"))
+            else:
+                await eventually(lambda name=node.name: self.replicates(name))
+
+
+async def eventually(check: Callable[..., Awaitable[Any]], *, seconds: float = READY_S) -> Any:
+    """The first true answer of `check`; its errors count as no, until the time is over."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            if answer := await check():
+                return answer
+        except (OSError, asyncmy.errors.Error, asyncio.IncompleteReadError) as error:
+            answer = error
+        assert time.monotonic() < until, f"not within {seconds:g} s: {answer!r}"
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def docker_client() -> Iterator[Any]:
+    """The SDK's low-level client; skips the test where no daemon answers."""
+    try:
+        client = connect()
+    except MissingPiece as error:
+        pytest.skip(str(error))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A state directory of the session's own, also for programs that a test starts."""
+    home = tmp_path_factory.mktemp("state")
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(home)
+    try:
+        yield home
+    finally:
+        if before is None:
+            del os.environ["XDG_STATE_HOME"]
+        else:
+            os.environ["XDG_STATE_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def live_stack(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
+    """One primary and one replica, shared by the session: leave their settings as you found them."""
+    stack = DockerStack(f"{PREFIX}-shared")
+    try:
+        yield asyncio.run(bring_up(stack, UpOptions()))
+    finally:
+        asyncio.run(take_down(stack))
+
+
+@pytest.fixture
+async def own_stack(docker_client: Any, state_home: Path) -> AsyncIterator[DockerStack]:
+    """A stack of the test's own, not up yet; taken down whatever happens."""
+    stack = DockerStack(f"{PREFIX}-own")
+    try:
+        yield stack
+    finally:
+        await take_down(stack)
+
+
+async def bring_up(stack: DockerStack, options: UpOptions) -> LiveStack:
+    """Bring a stack up and wait for its servers."""
+    reports: list[str] = []
+    await stack.up(options, lambda text, done: reports.append(text))
+    live = LiveStack(stack, await stack.credentials(), reports)
+    await live.ready()
+    return live
+
+
+async def take_down(stack: DockerStack) -> None:
+    """Remove the stack and let go of the daemon."""
+    await stack.down()
+    await stack.close()

@@ -1,0 +1,425 @@
+"""Stacks on a real daemon: made, mended, added to, taken down, by the app and by Compose alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncmy
+import pytest
+
+from replexplorer.adapters import docker_stack, images
+from replexplorer.adapters.docker_inventory import take
+from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.config.paths import shipped
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.ports import UpOptions
+from tests.integration.conftest import PREFIX, LiveStack, bring_up, eventually, take_down
+
+pytestmark = pytest.mark.docker
+
+INSTRUMENTS = (
+    "wait/synch/cond/semisync/COND_binlog_send_",
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_commit",
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_log",
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_sync",
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_after_commit",
+    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done",
+    "wait/io/file/sql/binlog",
+    "wait/io/file/innodb/innodb_log_file",
+)
+
+
+def quiet(text: str, done: float | None) -> None:
+    """A report that nobody reads."""
+
+
+def ids(client: Any, stack: str) -> dict[tuple[str, str], str]:
+    return {(c.node, c.role): c.id for c in take(client, stack).containers}
+
+
+async def executed(live: LiveStack, node: str) -> str:
+    return str(await live.value(node, "SELECT @@GLOBAL.gtid_executed")).replace("\n", "")
+
+
+async def test_replicates_and_is_set_up_as_the_labs_need(live_stack: LiveStack) -> None:
+    async with live_stack.session("primary", dsn=True) as cursor:
+        await cursor.execute("CREATE DATABASE IF NOT EXISTS theirs")
+        await cursor.execute("CREATE TABLE theirs.t (id INT PRIMARY KEY)")
+        await cursor.execute("INSERT INTO theirs.t VALUES (7)")
+    assert await eventually(lambda: live_stack.value("replica", "SELECT id FROM theirs.t")) == 7
+    async with live_stack.session("primary", dsn=True) as cursor:
+        await cursor.execute("DROP DATABASE theirs")
+
+    for node in ("primary", "replica"):
+        on = await live_stack.value(
+            node,
+            "SELECT COUNT(*) FROM performance_schema.setup_instruments"
+            f" WHERE enabled = 'YES' AND timed = 'YES' AND name IN {INSTRUMENTS}",
+        )
+        assert on == len(INSTRUMENTS), node
+        assert await live_stack.value(node, "SELECT @@GLOBAL.time_zone") == "+00:00"
+        databases = (
+            "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name IN ('replexplorer','sandbox')"
+        )
+        assert await live_stack.value(node, databases) == 2
+    assert await live_stack.value("replica", "SELECT @@rpl_semi_sync_replica_enabled") == 1
+    assert await live_stack.value("primary", "SELECT @@rpl_semi_sync_source_enabled") == 0
+    assert await live_stack.value("replica", "SELECT @@super_read_only") == 1
+    assert await live_stack.value("primary", "SELECT @@super_read_only") == 0
+    uuids = {await live_stack.value(node, "SELECT @@server_uuid") for node in ("primary", "replica")}
+    assert len(uuids) == 2
+
+
+async def test_no_node_has_transactions_of_its_own(live_stack: LiveStack) -> None:
+    uuid = await live_stack.value("primary", "SELECT @@server_uuid")
+    for node in ("primary", "replica"):
+        sets = [part for part in (await executed(live_stack, node)).split(",") if part]
+        assert all(part.startswith(uuid) for part in sets), (node, sets)
+
+
+async def test_semi_sync_answers_with_one_statement(live_stack: LiveStack) -> None:
+    async with live_stack.session("primary") as cursor:
+        await cursor.execute("SET GLOBAL rpl_semi_sync_source_enabled = ON")
+        try:
+            status = (
+                "SELECT variable_value FROM performance_schema.global_status"
+                " WHERE variable_name = 'Rpl_semi_sync_source_{}'"
+            )
+            await cursor.execute("CREATE TABLE replexplorer.once (id INT PRIMARY KEY)")
+            await cursor.execute("DROP TABLE replexplorer.once")
+            assert await live_stack.value("primary", status.format("clients")) == "1"
+            assert int(await live_stack.value("primary", status.format("yes_tx"))) >= 1
+        finally:
+            await cursor.execute("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+
+
+async def test_the_dsn_account_may_what_the_contract_says(live_stack: LiveStack) -> None:
+    async with live_stack.session("primary", dsn=True) as cursor:
+        await cursor.execute("SET GLOBAL sync_binlog = @@GLOBAL.sync_binlog")
+        await cursor.execute("FLUSH NO_WRITE_TO_BINLOG STATUS")
+        await cursor.execute("SELECT COUNT(*) FROM performance_schema.threads")
+        with pytest.raises(asyncmy.errors.Error):
+            await cursor.execute("UPDATE mysql.user SET account_locked = 'Y' WHERE user = 'replexplorer'")
+    async with live_stack.session("replica", dsn=True) as cursor:
+        await cursor.execute("STOP REPLICA")
+        await cursor.execute("START REPLICA")
+        with pytest.raises(asyncmy.errors.Error) as refused:
+            await cursor.execute("CREATE DATABASE errant")
+        assert refused.value.args[0] == 1290
+    await live_stack.ready()
+
+
+async def test_containers_have_no_more_than_they_need(live_stack: LiveStack, docker_client: Any) -> None:
+    passwords = [live_stack.credentials.control_password, live_stack.credentials.dsn_password]
+    name = live_stack.stack.name
+    found = take(docker_client, name)
+    for container in found.containers:
+        told = docker_client.inspect_container(container.id)
+        host = told["HostConfig"]
+        assert host["CapDrop"] == ["ALL"]
+        assert (host["CapAdd"] or []) == (["NET_ADMIN"] if container.role == "sidecar" else [])
+        assert not host["Privileged"]
+        assert host["RestartPolicy"]["Name"] in ("", "no")
+        for bound in (told["NetworkSettings"]["Ports"] or {}).values():
+            assert {port["HostIp"] for port in bound or ()} <= {"127.0.0.1"}
+        logs = docker_client.logs(container.id).decode(errors="replace")
+        assert not any(password in json.dumps(told) + logs for password in passwords)
+        running = docker_client.top(container.id, "-o pid,args")
+        assert not any(password in json.dumps(running) for password in passwords)
+    for network in found.networks:
+        assert network["EnableIPv6"] is False
+    servers = [c for c in found.containers if c.role == "mysqld"]
+    tools = docker_client.inspect_container(servers[0].id)["Mounts"]
+    assert any(mount["Destination"].endswith("/tools") and not mount["RW"] for mount in tools)
+    for thing in (*found.networks, *found.volumes):
+        assert {"dev.replexplorer.stack", "dev.replexplorer.role", "dev.replexplorer.version"} <= thing[
+            "Labels"
+        ].keys()
+    mode = stat.S_IMODE(live_stack.stack.accounts_file.stat().st_mode)
+    assert mode == 0o600
+
+
+async def test_up_twice_changes_nothing(live_stack: LiveStack, docker_client: Any) -> None:
+    before = ids(docker_client, live_stack.stack.name)
+    assert await live_stack.stack.up(UpOptions(), quiet) is False
+    assert ids(docker_client, live_stack.stack.name) == before
+    with pytest.raises(UsageError, match="runs the image"):
+        await live_stack.stack.up(UpOptions(image="debian:other"), quiet)
+    with pytest.raises(UsageError, match="at least one"):
+        await live_stack.stack.up(UpOptions(replicas=0), quiet)
+
+
+async def test_nodes_are_told_quickly_and_the_footprint_too(live_stack: LiveStack) -> None:
+    await live_stack.stack.nodes()
+    started = time.perf_counter()
+    for _ in range(10):
+        await live_stack.stack.nodes()
+    # The promise is 20 ms on a machine that is free; this one builds and tests beside.
+    assert (time.perf_counter() - started) / 10 < 0.1
+    footprint = await live_stack.stack.footprint_bytes()
+    assert footprint is not None
+    assert 50 << 20 < footprint < 4 << 30
+
+
+async def test_a_dead_server_is_started_again_at_the_same_place(
+    live_stack: LiveStack, docker_client: Any
+) -> None:
+    before = await live_stack.stack.nodes()
+    for node in ("primary", "replica"):
+        docker_client.kill(ids(docker_client, live_stack.stack.name)[node, "mysqld"])
+    assert [node.server_running for node in await live_stack.stack.nodes()] == [False, False]
+    assert await live_stack.stack.up(UpOptions(), quiet) is False
+    await live_stack.ready()
+    assert await live_stack.stack.nodes() == before
+
+
+async def test_a_dead_sidecar_takes_its_server_into_the_new_namespace(
+    live_stack: LiveStack, docker_client: Any
+) -> None:
+    found = ids(docker_client, live_stack.stack.name)
+    docker_client.kill(found["replica", "sidecar"])
+    await eventually(lambda: gone(live_stack, "replica"))
+    await live_stack.stack.up(UpOptions(), quiet)
+    await live_stack.ready()
+
+    docker_client.remove_container(found["primary", "sidecar"], force=True)
+    await live_stack.stack.up(UpOptions(), quiet)
+    await live_stack.ready()
+    after = ids(docker_client, live_stack.stack.name)
+    assert after["replica", "mysqld"] == found["replica", "mysqld"]
+    assert after["primary", "sidecar"] != found["primary", "sidecar"]
+
+
+async def gone(live: LiveStack, node: str) -> bool:
+    return not (await live.node(node)).sidecar_running
+
+
+async def test_a_removed_server_keeps_its_rows(live_stack: LiveStack, docker_client: Any) -> None:
+    async with live_stack.session("primary") as cursor:
+        await cursor.execute("CREATE TABLE replexplorer.kept (id INT PRIMARY KEY)")
+    docker_client.remove_container(
+        ids(docker_client, live_stack.stack.name)["primary", "mysqld"], force=True, v=True
+    )
+    await live_stack.stack.up(UpOptions(), quiet)
+    await live_stack.ready()
+    async with live_stack.session("primary") as cursor:
+        await cursor.execute("DROP TABLE replexplorer.kept")
+
+
+async def test_the_bridge_carries_lines_and_ends(live_stack: LiveStack) -> None:
+    bridge = await live_stack.stack.open_bridge("primary")
+    try:
+        await bridge.send("this is not JSON")
+        lines = bridge.lines()
+        assert "{" in await asyncio.wait_for(anext(lines), 10)
+    finally:
+        await bridge.close()
+    with pytest.raises(StackUnavailable, match="nowhere"):
+        await live_stack.stack.open_bridge("nowhere")
+
+
+async def test_lost_passwords_are_said_so(live_stack: LiveStack) -> None:
+    file = live_stack.stack.accounts_file
+    content = file.read_text()
+    try:
+        file.unlink()
+        with pytest.raises(StackUnavailable, match="cannot log in"):
+            await live_stack.stack.credentials()
+        file.write_text(content.replace("origin=", "origin=0"))
+        with pytest.raises(StackUnavailable, match="cannot log in"):
+            await live_stack.stack.credentials()
+    finally:
+        file.write_text(content)
+        file.chmod(0o600)
+
+
+async def test_two_stacks_a_second_replica_and_down(
+    live_stack: LiveStack, own_stack: DockerStack, docker_client: Any
+) -> None:
+    own = await bring_up(own_stack, UpOptions())
+    assert {own_stack.name, live_stack.stack.name} <= set(await docker_stack.stack_names())
+    assert own.credentials.control_password != live_stack.credentials.control_password
+    assert await own_stack.up(UpOptions(replicas=2), quiet) is False
+    await own.ready()
+    assert [node.name for node in await own_stack.nodes()] == ["primary", "replica", "replica2"]
+    assert {await own.value(f"replica{n}", "SELECT @@server_id") for n in ("", "2")} == {2, 3}
+    with pytest.raises(UsageError, match="only grows"):
+        await own_stack.up(UpOptions(replicas=1), quiet)
+    assert await own_stack.up(UpOptions(), quiet) is False
+    assert len(await own_stack.nodes()) == 3
+
+    started = time.perf_counter()
+    assert await own_stack.down() == 6 + 1 + 4
+    assert time.perf_counter() - started < 5
+    assert await own_stack.down() == 0
+    assert await own_stack.nodes() == []
+    assert take(docker_client, own_stack.name).empty
+    with pytest.raises(StackUnavailable, match="no such stack"):
+        await own_stack.credentials()
+    await live_stack.ready()
+
+
+async def test_a_half_made_stack_is_finished_as_asked(own_stack: DockerStack, docker_client: Any) -> None:
+    await bring_up(own_stack, UpOptions(replicas=2))
+    for key, container in ids(docker_client, own_stack.name).items():
+        if key[0] != "primary":
+            docker_client.remove_container(container, force=True, v=True)
+    for volume in take(docker_client, own_stack.name).volumes:
+        if volume["Labels"].get("dev.replexplorer.node") == "replica2":
+            docker_client.remove_volume(volume["Name"])
+    assert await own_stack.up(UpOptions(), quiet) is False
+    own = LiveStack(own_stack, await own_stack.credentials())
+    await own.ready()
+    assert len(await own_stack.nodes()) == 3
+
+
+async def test_leftovers_without_containers_are_replaced(own_stack: DockerStack, docker_client: Any) -> None:
+    await bring_up(own_stack, UpOptions())
+    for container in ids(docker_client, own_stack.name).values():
+        docker_client.remove_container(container, force=True, v=True)
+    own_stack.accounts_file.unlink()
+    own = LiveStack(own_stack, (await bring_up(own_stack, UpOptions())).credentials)
+    await own.ready()
+
+
+async def test_a_cancelled_up_leaves_nothing(own_stack: DockerStack, docker_client: Any) -> None:
+    begun = asyncio.Event()
+
+    def report(text: str, done: float | None) -> None:
+        if text == "starting the servers":
+            begun.set()
+
+    task = asyncio.create_task(own_stack.up(UpOptions(), report))
+    await asyncio.wait_for(begun.wait(), 120)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert take(docker_client, own_stack.name).empty
+
+
+async def test_a_subnet_and_a_subnet_that_is_taken(own_stack: DockerStack, docker_client: Any) -> None:
+    first = DockerStack(f"{PREFIX}-net", subnet="10.213.77.0/28")
+    second = DockerStack(own_stack.name, subnet="10.213.77.0/28")
+    try:
+        await first.up(UpOptions(), quiet)
+        assert str((await first.nodes())[0].address).startswith("10.213.77.")
+        with pytest.raises(MissingPiece, match="subnet"):
+            await second.up(UpOptions(), quiet)
+        assert take(docker_client, second.name).empty
+    finally:
+        await take_down(first)
+        await second.close()
+
+
+async def test_a_port_in_use_is_one_line_and_leaves_nothing(
+    own_stack: DockerStack, docker_client: Any, tmp_path: Path
+) -> None:
+    compose = tmp_path / "compose"
+    shutil.copytree(shipped("compose"), compose)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        file = compose / "stack.yaml"
+        file.write_text(file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{port}:3306"))
+        stack = DockerStack(own_stack.name, compose=compose)
+        try:
+            with pytest.raises(MissingPiece, match="port is in use") as raised:
+                await stack.up(UpOptions(), quiet)
+        finally:
+            await stack.close()
+    assert "\n" not in str(raised.value)
+    assert take(docker_client, own_stack.name).empty
+
+
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [
+        ("tcp://192.0.2.1:2375", "remote"),
+        ("ssh://somebody@192.0.2.1", "remote"),
+        ("unix:///nonexistent/docker.sock", "not running"),
+    ],
+)
+async def test_no_daemon_is_one_line(monkeypatch: pytest.MonkeyPatch, host: str, says: str) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    with pytest.raises(MissingPiece, match=says) as raised:
+        await DockerStack("any").nodes()
+    assert raised.value.exit_code == 3
+    assert raised.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, which only root can")
+def test_no_permission_is_one_line(tmp_path: Path, docker_client: Any) -> None:
+    path = tmp_path / "docker.sock"
+    tmp_path.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        path.chmod(0o600)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.chdir("/")
+                os.environ["DOCKER_HOST"] = f"unix://{path}"
+                for parent in path.parents[:-2]:
+                    parent.chmod(0o755)
+                os.setuid(65534)
+                asyncio.run(DockerStack("any", compose=Path("/")).nodes())
+            except MissingPiece as error:
+                status = 0 if "permission" in str(error) else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.fixture
+def compose_tool(docker_client: Any, tmp_path: Path) -> Iterator[list[str]]:
+    """docker-compose on the shipped file, under a project and a stack of its own."""
+    tool = shutil.which("docker-compose")
+    if tool is None:
+        pytest.skip("docker-compose is not installed")
+    images.ensure([images.MYSQL, images.SIDECAR], shipped("compose"), quiet)
+    command = [tool, "-p", f"{PREFIX}compose".replace("-", ""), "-f", str(shipped("compose") / "stack.yaml")]
+    environment = {**os.environ, "RX_STACK": f"{PREFIX}-compose"}
+    os.environ["RX_STACK"] = environment["RX_STACK"]
+    try:
+        yield command
+    finally:
+        subprocess.run([*command, "down", "-v", "-t", "0"], check=True, capture_output=True, env=environment)
+        del os.environ["RX_STACK"]
+
+
+async def test_the_compose_tool_alone_and_the_app_on_top(
+    compose_tool: list[str], state_home: Path, docker_client: Any
+) -> None:
+    def run(*words: str) -> str:
+        return subprocess.run([*compose_tool, *words], check=True, capture_output=True, text=True).stdout
+
+    await asyncio.to_thread(run, "up", "-d")
+    said = await asyncio.to_thread(
+        run, "exec", "-T", "primary-net", "cat", "/var/lib/replexplorer/tools/secrets/accounts"
+    )
+    passwords = dict(line.split("=", 1) for line in said.splitlines())
+    stack = DockerStack(f"{PREFIX}-compose")
+    try:
+        credentials = await stack.credentials()
+        assert credentials.control_password == passwords["control"]
+        assert credentials.dsn_password == passwords["dsn"]
+        live = LiveStack(stack, credentials)
+        await live.ready()
+        assert await stack.up(UpOptions(), quiet) is False
+        docker_client.kill(ids(docker_client, stack.name)["primary", "mysqld"])
+        await stack.up(UpOptions(replicas=2), quiet)
+        await live.ready()
+        assert len(await stack.nodes()) == 3
+    finally:
+        await take_down(stack)

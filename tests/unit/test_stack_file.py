@@ -1,0 +1,130 @@
+"""stack.yaml: what is accepted, what is refused and by which name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replexplorer.config import paths
+from replexplorer.config.stack_file import StackFile, read_stack_file, replica_name, replica_number
+from replexplorer.core.errors import UsageError
+
+SHIPPED = paths.shipped("compose") / "stack.yaml"
+
+
+@pytest.fixture
+def topology() -> StackFile:
+    return read_stack_file(SHIPPED, {"RX_STACK": "mine", "RX_MYSQL_IMAGE": "mysql:8.4"})
+
+
+def broken(tmp_path: Path, old: str, new: str) -> Path:
+    text = SHIPPED.read_text()
+    assert old in text
+    file = tmp_path / "stack.yaml"
+    file.write_text(text.replace(old, new, 1))
+    return file
+
+
+def test_variables_take_the_place_of_defaults(topology: StackFile) -> None:
+    server = topology.service("primary", "mysqld")
+    assert server.image == "mysql:8.4"
+    assert server.labels["dev.replexplorer.stack"] == "mine"
+    assert read_stack_file(SHIPPED).service("primary", "mysqld").image == "replexplorer/mysql:latest"
+
+
+def test_privileges_are_the_least(topology: StackFile) -> None:
+    for service in topology.services.values():
+        assert service.cap_drop == ("ALL",)
+        assert service.cap_add == (("NET_ADMIN",) if service.role == "sidecar" else ())
+        assert all(port.startswith("127.0.0.1:") for port in service.ports)
+        assert bool(service.ports) == (service.role == "sidecar")
+
+
+def test_every_object_carries_our_labels(topology: StackFile) -> None:
+    labels = [service.labels for service in topology.services.values()]
+    labels += [volume.labels for volume in topology.volumes.values()]
+    labels += [topology.network_labels()]
+    for found in labels:
+        assert {"dev.replexplorer.stack", "dev.replexplorer.role", "dev.replexplorer.version"} <= found.keys()
+
+
+def test_a_second_replica_is_the_first_under_its_own_name(topology: StackFile) -> None:
+    server, sidecar = topology.service("replica2", "mysqld"), topology.service("replica2", "sidecar")
+    assert server.environment == {"RX_NODE": "replica2", "RX_SERVER_ID": "3", "RX_SOURCE": "primary"}
+    assert server.node == sidecar.node == sidecar.hostname == "replica2"
+    assert sidecar.networks["stack"].aliases == ("replica2",)
+    assert topology.volume_labels("data", "replica2")["dev.replexplorer.node"] == "replica2"
+    assert server.user == topology.service("replica", "mysqld").user
+
+
+def test_server_numbers_are_unique(topology: StackFile) -> None:
+    nodes = ["primary", *(replica_name(number) for number in range(1, 9))]
+    numbers = [topology.service(node, "mysqld").environment["RX_SERVER_ID"] for node in nodes]
+    assert len(set(numbers)) == len(nodes)
+    assert [replica_number(node) for node in nodes] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "    hostname: primary\n",
+            "    hostname: primary\n    privileged: true\n",
+            "services.primary-net.privileged: unknown key",
+        ),
+        (
+            "127.0.0.1::3306",
+            "0.0.0.0::3306",
+            "services.primary-net.ports.0: ports are published on 127.0.0.1 only",
+        ),
+        ("- primary-data:/var", "- /etc:/var", "services.primary-net.volumes.0: a volume is written"),
+        ("- primary-data:/var", "- nothing:/var", "services.primary-net.volumes: no volume nothing"),
+        ("service:primary-net", "service:other", "services.primary.network_mode: no service other"),
+        ("service:primary-net", "host", "services.primary.network_mode: "),
+        ("enable_ipv6: false", "enable_ipv6: true", "networks.stack.enable_ipv6: "),
+        ("${RX_STACK:-default}", "${RX_STACK}", "RX_STACK} is not set and has no default"),
+        ("      dev.replexplorer.node: primary\n", "", "the label dev.replexplorer.node is missing"),
+        ("\nservices:", "\nservice:", "services: Field required"),
+        ("\nservices:", "\nsomething: 1\nservices:", "something: unknown key"),
+        ("\nservices:", "\nservices: [", "is not YAML"),
+    ],
+)
+def test_an_error_names_file_and_key(tmp_path: Path, old: str, new: str, says: str) -> None:
+    file = broken(tmp_path, old, new)
+    with pytest.raises(UsageError) as raised:
+        read_stack_file(file)
+    assert str(file) in str(raised.value)
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "just words", "a: 1"])
+def test_something_else_than_a_stack_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "stack.yaml"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=str(file)):
+        read_stack_file(file)
+
+
+def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read_stack_file(tmp_path / "none.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_stack_file(tmp_path / "binary.yaml")
+
+
+def test_shipped_directories_are_found() -> None:
+    assert (paths.shipped("compose") / "mysql" / "start-mysqld").is_file()
+    with pytest.raises(FileNotFoundError, match="nothing-such"):
+        paths.shipped("nothing-such")
+
+
+def test_paths_follow_xdg_and_make_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("CONFIG", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    assert paths.config_file() == tmp_path / "config" / "replexplorer" / "config.toml"
+    assert paths.stack_directory("a") == tmp_path / "state" / "replexplorer" / "stacks" / "a"
+    assert paths.cache_directory() == tmp_path / "cache" / "replexplorer"
+    assert list(tmp_path.iterdir()) == []
