@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import selectors
+import shlex
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.docker_client import client, one_line
 from replexplorer.config.stack_file import LABEL
@@ -45,6 +48,7 @@ _PULL_LIMIT_S: Final = 60.0
 """A base that takes longer to pull is made quicker."""
 BUILD_SILENCE_S: Final = 300
 """apt and the initialisation of a datadir may be silent for a while on a slow machine."""
+_MAKING: Final = "making the base image with mmdebstrap"
 _NO_NETWORK: Final = re.compile(
     r"temporary failure resolving|could not resolve|no such host|network is unreachable|failed to fetch"
     r"|unable to connect|could not connect",
@@ -68,7 +72,7 @@ def find_base(report: Report) -> str:
             f"no image registry answers ({reason}) and mmdebstrap is not installed",
             "apt-get install -y mmdebstrap",
         )
-    report("no registry answers: making the base image with mmdebstrap", None)
+    report(f"no registry answers: {_MAKING}", None)
     _bootstrap(own, report)
     return own
 
@@ -126,7 +130,7 @@ def _bootstrap(name: str, report: Report) -> None:
             return
         if imported is not None:
             daemon.remove_image(imported.group(), force=True)
-    raise failure("making the base image failed", [answer, *said.splitlines()])
+    raise failure("making the base image failed", [answer, *said.splitlines()], shlex.join(_BOOTSTRAP))
 
 
 def _stream_into(daemon: Any, report: Report) -> tuple[int, str, str]:
@@ -138,6 +142,7 @@ def _stream_into(daemon: Any, report: Report) -> tuple[int, str, str]:
         with subprocess.Popen(
             _BOOTSTRAP, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL
         ) as process:
+            assert process.stdout is not None  # noqa: S101 - PIPE was asked for
             try:
                 answer = daemon.import_image_from_stream(
                     _blocks(process.stdout, report), changes=[f"LABEL {LABEL}role=base"]
@@ -145,26 +150,34 @@ def _stream_into(daemon: Any, report: Report) -> tuple[int, str, str]:
             except (DockerException, RequestException) as error:
                 answer = one_line(error)
                 process.terminate()
+            except BaseException:
+                process.terminate()
+                raise
             finally:
-                process.stdout.close()  # type: ignore[union-attr]
+                process.stdout.close()
                 status = process.wait()
         log.seek(0)
         return status, str(answer), log.read().decode(errors="replace")
 
 
-def _blocks(stream: Any, report: Report) -> Iterable[bytes]:
+def _blocks(stream: IO[bytes], report: Report) -> Iterator[bytes]:
+    """What mmdebstrap writes, with a report each half second, also while it writes nothing."""
     size = 0
-    told = time.monotonic()
-    while block := stream.read(1 << 18):
-        size += len(block)
-        if time.monotonic() - told > 0.5:
-            told = time.monotonic()
-            report(f"making the base image with mmdebstrap: {size >> 20} MB", None)
-        yield block
+    started = time.monotonic()
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(stream, selectors.EVENT_READ)
+        while True:
+            while not waiting.select(0.5):
+                report(f"{_MAKING}, {time.monotonic() - started:.0f} s", None)
+            if not (block := os.read(stream.fileno(), 1 << 18)):
+                return
+            if size >> 24 != (size := size + len(block)) >> 24:
+                report(f"{_MAKING}, {size >> 20} MB", None)
+            yield block
 
 
-def failure(what: str, said: list[str]) -> ReplexplorerError:
-    """The one line behind a failed build."""
+def failure(what: str, said: list[str], again: str) -> ReplexplorerError:
+    """The one line behind a failed build; `again` is the command that shows the rest."""
     text = "\n".join(said)
     if "no space left on device" in text.lower():
         return MissingPiece(
@@ -177,7 +190,7 @@ def failure(what: str, said: list[str]) -> ReplexplorerError:
         )
     errors = [line.strip() for line in said if re.match(r"\s*(E:|mysqld:|.*\[ERROR\])", line)] or said
     last = " ".join(errors[-1].split())[:200] if errors else "it said nothing"
-    return MissingPiece(f"{what}: {last}", "run it again with -v for the whole output")
+    return MissingPiece(f"{what}: {last}", f"the whole output: {again}")
 
 
 def image_id(daemon: Any, name: str) -> str | None:

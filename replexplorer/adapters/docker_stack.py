@@ -62,8 +62,16 @@ class DockerStack:
         loop = asyncio.get_running_loop()
         cancelled = threading.Event()
 
+        said = ""
+
         def report_from_thread(text: str, done: float | None) -> None:
-            loop.call_soon_threadsafe(report, text, done)
+            # Long work reports often, so this is where a cancel reaches it.
+            nonlocal said
+            if cancelled.is_set():
+                raise StackUnavailable("interrupted while the stack came up", "try again")
+            if text != said:
+                said = text
+                loop.call_soon_threadsafe(report, text, done)
 
         def work(client: Any) -> bool:
             with self._lock(report_from_thread, cancelled):

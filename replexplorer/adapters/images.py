@@ -117,13 +117,15 @@ class _Progress:
 
     def __init__(self, report: Report, names: list[str]) -> None:
         self._report = report
-        self._steps = dict.fromkeys(names, (0, 1))
+        self._steps = dict.fromkeys(names, (1, 1))
 
     def of(self, name: str) -> Callable[[int, int], None]:
+        """What one of the builds calls with its step and their number."""
+
         def step(number: int, total: int) -> None:
-            self._steps[name] = (number - 1, total)
-            text = ", ".join(f"{key} {done + 1}/{of}" for key, (done, of) in self._steps.items())
-            share = sum(done / of for done, of in self._steps.values()) / len(self._steps)
+            self._steps[name] = (number, total)
+            text = ", ".join(f"{key} {at}/{of}" for key, (at, of) in self._steps.items())
+            share = sum((at - 1) / of for at, of in self._steps.values()) / len(self._steps)
             self._report(f"building images: {text}", share)
 
         return step
@@ -133,7 +135,7 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], 
     """Build one image and tag it with its hash and `latest`."""
     content, tag = context(recipe, compose)
     said: list[str] = []
-    step(1, 1)
+    at, of = 1, 1
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
         for event in daemon.build(
             fileobj=io.BytesIO(content),
@@ -147,11 +149,13 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], 
             decode=True,
         ):
             if found := re.match(r"Step (\d+)/(\d+)", event.get("stream", "")):
-                step(int(found.group(1)), int(found.group(2)))
+                at, of = int(found.group(1)), int(found.group(2))
+            step(at, of)
             said += [line for line in event.get("stream", "").splitlines() if line.strip()]
             del said[:-40]
             if "error" in event:
-                raise failure(f"building the {recipe.says} image failed", [*said, event["error"]])
+                again = f"docker build --build-arg BASE={base} -f {compose / recipe.dockerfile} {compose}"
+                raise failure(f"building the {recipe.says} image failed", [*said, event["error"]], again)
         daemon.tag(f"{recipe.repository}:{tag}", recipe.repository, "latest")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import io
@@ -10,6 +11,7 @@ import shutil
 import socket
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -291,3 +293,27 @@ async def test_an_image_that_nobody_has_is_one_line(own_stack: DockerStack, dock
     with pytest.raises(MissingPiece, match="no image 127"):
         await own_stack.up(UpOptions(image="127.0.0.1:9/nobody/has:this"), quiet)
     assert take(docker_client, own_stack.name).empty
+
+
+async def test_a_cancel_stops_a_build_at_once(
+    own_stack: DockerStack, docker_client: Any, compose: Path
+) -> None:
+    base = base_image.find_base(quiet)
+    loop = 'while sleep 0.2; do echo "still $RANDOM"; done'
+    (compose / "sidecar" / "Dockerfile").write_text(f"FROM {base}\nARG BASE\n# {PREFIX}\nRUN {loop}\n")
+    building = asyncio.Event()
+    stack = DockerStack(own_stack.name, compose=compose)
+    task = asyncio.create_task(
+        stack.up(UpOptions(), lambda text, done: building.set() if "3/" in text else None)
+    )
+    try:
+        await asyncio.wait_for(building.wait(), 60)
+        task.cancel()
+        started = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - started < 5
+        assert not images.states(compose)[1].present
+    finally:
+        task.cancel()
+        await stack.close()
