@@ -283,6 +283,7 @@ class _Steps:
             cap_drop=list(service.cap_drop),
             cap_add=list(service.cap_add),
             security_opt=list(service.security_opt),
+            sysctls=dict(service.sysctls) or None,
             restart_policy={"Name": "no"},
             **more,
         )

@@ -85,6 +85,7 @@ class Service(_Strict):
     cap_drop: tuple[str, ...] = ()
     cap_add: tuple[str, ...] = ()
     security_opt: tuple[str, ...] = ()
+    sysctls: dict[str, str] = {}
     stop_signal: str | None = None
     network_mode: Annotated[str, Field(pattern=r"^service:.+")] | None = None
     networks: dict[str, Membership] = {}

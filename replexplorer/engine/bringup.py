@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
@@ -13,10 +14,7 @@ from replexplorer.ports import Report, UpOptions
 
 _READY_WITHIN_S: Final = 90.0
 _LOOK_EVERY_S: Final = 0.05
-KICK_TABLE: Final = (
-    "CREATE TABLE IF NOT EXISTS replexplorer.kick (id TINYINT PRIMARY KEY, kicked_at DATETIME(6) NOT NULL)"
-    " ENGINE=InnoDB"
-)
+_CONNECTS_WITHIN_S: Final = 0.2
 
 
 async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> bool:
@@ -55,21 +53,10 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> None:
     ends_s = fleet.outside.clock.monotonic() + _READY_WITHIN_S
     report("waiting for the servers", None)
     await asyncio.gather(*(_until_login(fleet, member, ends_s) for member in fleet.members.values()))
-    await _make_kick_table(fleet)
     report("waiting for the replica", None)
     await asyncio.gather(
         watch_links(fleet), *(_until_replicating(fleet, member, ends_s) for member in fleet.replicas)
     )
-
-
-async def _make_kick_table(fleet: Fleet) -> None:
-    """Make the table of our test commits where it is missing; asking first costs no commit."""
-    rows = await fleet.primary.control.query(
-        "SELECT 1 AS there FROM information_schema.tables"
-        " WHERE table_schema = 'replexplorer' AND table_name = 'kick'"
-    )
-    if not rows:
-        await fleet.primary.control.query(KICK_TABLE)
 
 
 async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
@@ -89,16 +76,22 @@ async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
 
 
 async def _until_replicating(fleet: Fleet, member: Member, ends_s: float) -> None:
-    """Wait until both replication threads run; threads that were stopped are started."""
+    """Wait until both replication threads run; threads that were stopped are started, and one that
+    found its source not listening yet is not left to wait out its retry interval of 1 s."""
     clock = fleet.outside.clock
-    started = False
+    started = retried = False
+    retry_s = clock.monotonic() + _CONNECTS_WITHIN_S
     while True:
         view = (await sample_node(member, clock.monotonic(), None)).view
         if view.io_thread == "on" and view.sql_thread == "on":
             return
         if not started and "off" in (view.io_thread, view.sql_thread) and member.capabilities is not None:
             started = True
-            await _start_threads(member, member.capabilities.replica_word)
+            await _run_quietly(member, f"START {member.capabilities.replica_word}")
+        elif not retried and view.io_thread == "connecting" and clock.monotonic() >= retry_s:
+            retried = True
+            word = member.capabilities.replica_word if member.capabilities else "REPLICA"
+            await _run_quietly(member, f"STOP {word} IO_THREAD", f"START {word} IO_THREAD")
         if view.sql_thread == "error" or clock.monotonic() >= ends_s:
             raise StackUnavailable(
                 await _why_not(member, view), "replexplorer down, then up, makes a fresh one"
@@ -106,12 +99,11 @@ async def _until_replicating(fleet: Fleet, member: Member, ends_s: float) -> Non
         await clock.sleep(_LOOK_EVERY_S)
 
 
-async def _start_threads(member: Member, word: str) -> None:
-    """START REPLICA; a refusal shows as the thread's state."""
-    try:
-        await member.control.query(f"START {word}")
-    except ServerRefused:
-        return
+async def _run_quietly(member: Member, *statements: str) -> None:
+    """Run statements on a replica's threads; a refusal shows as the thread's state."""
+    with contextlib.suppress(ServerRefused):
+        for statement in statements:
+            await member.control.query(statement)
 
 
 async def _why_not(member: Member, view: NodeView) -> str:

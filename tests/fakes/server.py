@@ -15,7 +15,6 @@ from typing import Any
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.server import METADATA_PROBES, OLDEST_WAIT_STATEMENT, TIMEOUTS_STATEMENT
 from replexplorer.engine.apply import KICK_STATEMENT
-from replexplorer.engine.bringup import KICK_TABLE
 from tests.fakes.servers import METADATA_9, MYSQL_9
 
 STATEMENT_S = 0.0004
@@ -76,7 +75,9 @@ class FakeServer:
         self.stuck: set[str] = set()
         """Variables whose SET is accepted and changes nothing."""
         self.silent = False
-        """A replica that gets events and whose acknowledgements are lost."""
+        """A replica that its source does not count and that acknowledges nothing."""
+        self.acknowledges = True
+        """On the source: acknowledgements arrive; otherwise they are lost on the way."""
         self.has_kick_table = True
         self.running = False
         self.tasks: set[asyncio.Task[None]] = set()
@@ -186,8 +187,6 @@ class FakeServer:
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
         if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{match[2]: self._as_selected(match[1])}]
-        if statement.startswith("SELECT 1 AS there FROM information_schema.tables"):
-            return [{"there": 1}] if self.has_kick_table else []
         if statement == "SELECT 1":
             return [{"1": 1}]
         if statement == "SHOW REPLICA STATUS":
@@ -253,9 +252,6 @@ class FakeServer:
             case ["START", "REPLICA"]:
                 self.sql = "Yes"
                 self.start_io()
-            case _ if statement == KICK_TABLE:
-                self.has_kick_table = True
-                await self.commit()
             case _ if statement == KICK_STATEMENT:
                 if self.variables["super_read_only"] == "ON":
                     raise ServerRefused(1290, f"{self.node}: 1290 --super-read-only")
@@ -369,7 +365,11 @@ class FakeServer:
             asyncio.get_running_loop().call_later(times[self.required - 1], self._acknowledge, wait)
 
     def _acknowledge(self, wait: Wait) -> None:
-        if wait not in self.waits or len(self._around.acknowledging_s()) < self.required:
+        if (
+            not self.acknowledges
+            or wait not in self.waits
+            or len(self._around.acknowledging_s()) < self.required
+        ):
             return
         self.waits.remove(wait)
         waited_s = asyncio.get_running_loop().time() - wait.began_s

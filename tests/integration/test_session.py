@@ -1,0 +1,234 @@
+"""The session on real servers: what is asked becomes effective, measured and true."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.cli.wiring import outside_of
+from replexplorer.core.catalogue import Backing
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.knobs import PRIMARY, KnobName
+from replexplorer.core.tick import ProtectionState, Tick
+from replexplorer.engine.measure import measure
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import LoadSettings
+from tests.integration.conftest import LiveStack
+
+pytestmark = pytest.mark.docker
+
+RTT = KnobName("rtt", "replica")
+
+
+@asynccontextmanager
+async def attached(live: LiveStack, holder: str = "test", **options: Any) -> AsyncIterator[Session]:
+    """A session on the shared stack that gives its knobs back."""
+    stack = DockerStack(live.stack.name)
+    session = Session(outside_of(stack), SessionOptions(holder=holder, **options))
+    try:
+        await session.attach()
+        yield session
+    finally:
+        with suppress(StackUnavailable):
+            await session.reset()
+        await session.disconnect()
+        await stack.close()
+
+
+async def turn(session: Session, *texts: str) -> Any:
+    return await session.set([session.parse(text) for text in texts])
+
+
+async def until(check: Callable[[], Awaitable[bool]], within_s: float = 20.0) -> None:
+    ends_s = time.monotonic() + within_s
+    while not await check():
+        assert time.monotonic() < ends_s, "the condition did not come true"
+        await asyncio.sleep(0.1)
+
+
+async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: LiveStack) -> None:
+    async with attached(live_stack) as session:
+        for name in session.controls.names():
+            if name.knob.backing is not Backing.SERVER or name.key == "semi_sync":
+                continue
+            refused = {"off"} if name.key == "innodb_doublewrite" else set()
+            member = session.fleet.members[name.node]
+            assert member.capabilities is not None
+            for rung in member.capabilities.knob(name.key).steps:
+                if rung in refused:
+                    with pytest.raises(UsageError, match="restart"):
+                        await session.turn({name: rung})
+                    continue
+                await session.turn({name: rung})
+                assert session.controls.requested_value(name) == rung
+                await session.controls.look(name.node)
+                assert session.controls.effective_value(name) == rung, name
+        await session.reset()
+        await session.controls.refresh()
+        for name, view in session.controls.views().items():
+            if name.knob.backing is not Backing.LOAD:
+                assert view.effective == name.knob.default, name
+
+
+@pytest.mark.parametrize("asked_ms", [2.0, 85.0])
+async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack, asked_ms: float) -> None:
+    async with attached(live_stack) as session:
+        await turn(session, f"rtt={asked_ms}")
+        assert session.controls.effective_value(RTT) == asked_ms
+
+        async def is_measured() -> bool:
+            await session.controls.look_at_links()
+            measured = session.controls.links["replica"].rtt_measured_ms
+            return measured is not None and abs(measured - asked_ms) <= max(0.5, 0.02 * asked_ms)
+
+        await until(is_measured)
+        await turn(session, "rtt=0")
+        await session.controls.look_at_links()
+        measured = session.controls.links["replica"].rtt_measured_ms
+        assert measured is not None
+        assert measured < asked_ms / 2
+
+
+async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_it(
+    live_stack: LiveStack,
+) -> None:
+    """LABS.md "tour": 1/(RTT + async mean) for one client, at least 8 times that for 32."""
+    async with attached(live_stack) as session:
+        await turn(session, "rtt=85ms")
+        clock = session.outside.clock
+        await session.drive(LoadSettings(1, "update_index"))
+        away = await measure(session.load, clock, duration_s=3, warmup_s=1)
+        await turn(session, "semi_sync=on")
+        one = await measure(session.load, clock, duration_s=8, warmup_s=1)
+        await session.controls.look_at_links()
+        rtt_ms = session.controls.links["replica"].rtt_measured_ms
+        assert away.service.mean_ms is not None
+        assert rtt_ms is not None
+        assert await state_of(session) is ProtectionState.PROTECTED
+        bound_tps = 1000 / (rtt_ms + away.service.mean_ms)
+        assert 0.93 * bound_tps <= one.tps <= 1.02 * 1000 / rtt_ms
+        await turn(session, "clients=32")
+        many = await measure(session.load, clock, duration_s=4, warmup_s=1)
+        assert many.tps >= 8 * one.tps
+        busy_s = many.service.sum_us / 1e6
+        assert busy_s == pytest.approx(32 * many.duration_s, rel=0.1)  # Little's law
+        await turn(session, "rtt=0", "clients=1")
+        home = await measure(session.load, clock, duration_s=3, warmup_s=1)
+        assert home.service.mean_ms is not None
+        assert home.service.mean_ms < rtt_ms / 2
+
+
+async def state_of(session: Session) -> ProtectionState:
+    await session.controls.refresh()
+    await session.controls.look_twice_if_waiting()
+    return session.controls.protection().state
+
+
+async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveStack) -> None:
+    """off, protected, armed with no replica, blocked, the silent fallback, and the way back."""
+    async with attached(live_stack) as session:
+        assert await state_of(session) is ProtectionState.OFF
+        result = await turn(session, "semi_sync=on", "semi_sync_timeout=6s")
+        state = await state_of(session)
+        assert state is ProtectionState.PROTECTED, (result.warnings, session.controls.samples[PRIMARY].status, session.controls.requested.yes_tx_at_enabling)
+        before = session.controls.protection().fallbacks
+        replica = session.fleet.members["replica"]
+        await replica.control.query("STOP REPLICA IO_THREAD")
+        try:
+            primary = session.fleet.primary
+
+            async def is_alone() -> bool:
+                await session.controls.refresh()
+                return session.controls.protection().replicas_acking == 0
+
+            await until(is_alone)
+            assert await state_of(session) is ProtectionState.ARMED
+            commit = asyncio.create_task(
+                primary.kick.query("CREATE TABLE sandbox.waits (a INT)", deadline_s=30)
+            )
+
+            async def is_blocked() -> bool:
+                return await state_of(session) is ProtectionState.BLOCKED
+
+            await until(is_blocked)
+            await commit
+            assert await state_of(session) is ProtectionState.DEGRADED
+            assert session.controls.protection().fallbacks == (before or 0) + 1
+        finally:
+            await replica.control.query("START REPLICA IO_THREAD")
+        await session.fleet.primary.kick.query("DROP TABLE sandbox.waits", deadline_s=30)
+
+        async def is_back() -> bool:
+            await session.fleet.primary.kick.query("FLUSH NO_WRITE_TO_BINLOG STATUS")
+            await session.fleet.primary.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
+            return await state_of(session) is ProtectionState.PROTECTED
+
+        await until(is_back)
+
+
+async def test_semi_sync_switched_on_by_hand_counts_as_well(live_stack: LiveStack) -> None:
+    async with attached(live_stack) as session:
+        await session.fleet.primary.control.query("SET GLOBAL rpl_semi_sync_source_enabled = ON")
+        await session.fleet.primary.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
+        assert await state_of(session) is ProtectionState.PROTECTED
+        assert session.controls.protection().requested is False
+
+
+async def test_two_apps_see_each_other(live_stack: LiveStack) -> None:
+    """The first drives; the second is a viewer, and its knobs are the first's marks."""
+    async with attached(live_stack, "first") as first, attached(live_stack, "second") as second:
+        await first.start(lambda _: None)
+        await until(lambda: _is(first.load.is_running))
+        with pytest.raises(StackUnavailable, match=r"first \(pid"):
+            await second.drive(LoadSettings(1, "insert"))
+        await turn(second, "sync_binlog=0", "clients=3")
+        seen: list[Tick] = []
+
+        async def is_marked() -> bool:
+            seen.append(await anext(aiter(first.ticks())))
+            return any("by second" in event.text and event.mark for tick in seen for event in tick.events)
+
+        await until(is_marked)
+        await until(lambda: _is(first.load.effective().get("clients") == 3))
+        await first.close()
+
+
+async def _is(true: bool) -> bool:
+    return true
+
+
+async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, docker_client: Any) -> None:
+    """SET GLOBAL does not survive: what was requested is re-applied, and the chart says so."""
+    async with attached(live_stack) as session:
+        await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=10")
+        await session.start(lambda _: None)
+        await until(lambda: _is(bool(session.load.is_running)))
+        labels = [f"dev.replexplorer.stack={live_stack.stack.name}", "dev.replexplorer.role=mysqld"]
+        [server] = docker_client.containers(
+            all=True, filters={"label": [*labels, f"dev.replexplorer.node={PRIMARY}"]}
+        )
+        docker_client.kill(server["Id"], "KILL")
+        events: list[str] = []
+
+        async def tick_until(check: Callable[[Tick], bool]) -> None:
+            async with asyncio.timeout(40):
+                async for tick in session.ticks():
+                    events.extend(event.text for event in tick.events)
+                    if check(tick):
+                        return
+
+        await tick_until(lambda tick: tick.protection.state is ProtectionState.DOWN)
+        docker_client.start(server["Id"])
+        await tick_until(lambda tick: tick.protection.state is ProtectionState.PROTECTED)
+        assert any("re-applied" in text for text in events), events
+        assert session.controls.effective_value(KnobName("sync_binlog", PRIMARY)) == 10
+        link = session.controls.links["replica"]
+        assert link.rtt_installed_ms == 20.0
+        await tick_until(lambda tick: tick.load is not None and (tick.load.tps or 0) > 0)
+        await session.close()
