@@ -48,7 +48,7 @@ async def _load(call: Call) -> int:
         workload = str(parse_value(BY_KEY["workload"], args.workload or wanted.workload))
         console.progress("preparing the table")
         await session.drive(LoadSettings(clients, workload, wanted.table_size))
-        target = await session.load_target()
+        target = await session.driving.target()
         measured = await measure(
             session.load,
             session.outside.clock,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from replexplorer.core.errors import ReplexplorerError
@@ -31,12 +30,18 @@ class _Running:
 class LoadDriver:
     """One load process at most, and what it reported since somebody last asked."""
 
-    def __init__(self, make: Callable[[Report], LoadProcess], *, interval_s: float) -> None:
+    def __init__(
+        self,
+        make: Callable[[Report], LoadProcess],
+        *,
+        interval_s: float,
+        on_end: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._make = make
+        self._on_end = on_end
         self._interval_s = interval_s
         self._running: _Running | None = None
         self._intervals: deque[Interval] = deque(maxlen=_KEPT_INTERVALS)
-        self._listeners: set[Callable[[Interval], None]] = set()
         self.settings: LoadSettings | None = None
         """What the running load was last told."""
         self.fault: str | None = None
@@ -72,11 +77,11 @@ class LoadDriver:
         try:
             async for interval in process.intervals():
                 self._intervals.append(interval)
-                for listen in tuple(self._listeners):
-                    listen(interval)
                 self.arrived.set()
         except ReplexplorerError as error:
             self.fault = str(error)
+            if self._running is not None and self._running.process is process:
+                self._on_end(self.fault)
         self.arrived.set()
 
     def effective(self) -> Mapping[str, Value]:
@@ -114,15 +119,6 @@ class LoadDriver:
         self._intervals.clear()
         return taken
 
-    @contextlib.contextmanager
-    def listening(self, listen: Callable[[Interval], None]) -> Iterator[None]:
-        """Call `listen` with each interval while the block runs."""
-        self._listeners.add(listen)
-        try:
-            yield
-        finally:
-            self._listeners.discard(listen)
-
     async def stop(self) -> None:
         """End the process; nothing when none runs."""
         running, self._running = self._running, None
@@ -132,5 +128,4 @@ class LoadDriver:
             await running.process.stop()
         finally:
             running.reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running.reader
+            await asyncio.gather(running.reader, return_exceptions=True)

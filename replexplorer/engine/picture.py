@@ -12,9 +12,9 @@ from replexplorer.core.knobs import PRIMARY, Group, KnobName, Value
 from replexplorer.core.tick import Ceiling, LoadView, NodeView, Protection, ProtectionState, Tick
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
+from replexplorer.engine.driving import Driving
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.watch import Watcher
-from replexplorer.ports import Lease
 
 _CPU_LIMIT_PERCENT = 80.0
 """A generator busier than this, not the server, may be the limit (TOOLING.md section 1.4)."""
@@ -60,11 +60,10 @@ class Picture:
     """Makes ticks; it keeps only what the ceiling needs to remember."""
 
     controls: Controls
+    driving: Driving
     load: LoadDriver
     chronicle: Chronicle
     watcher: Watcher
-    viewer_of: Lease | None = None
-    """Who drives the load when it is not us."""
     _local: LocalCost = field(default_factory=LocalCost)
     _last: Interval | None = None
 
@@ -93,16 +92,16 @@ class Picture:
             ceiling=self._ceiling(protection, load),
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
-            viewer=self.viewer_of is not None,
+            viewer=self.driving.viewer_of is not None,
         )
 
     def _load_view(self) -> LoadView:
         """The load from its last intervals, or from the server's counters for a viewer."""
         wanted = self.controls.wanted_load()
         clients, workload = int(wanted["clients"]), str(wanted["workload"])
-        if self.viewer_of is not None:
+        if self.driving.viewer_of is not None:
             rates = self.watcher.server_rates()
-            driver = f"{self.viewer_of.holder} (pid {self.viewer_of.pid})"
+            driver = f"{self.driving.viewer_of.holder} (pid {self.driving.viewer_of.pid})"
             tps = rates.tps if rates else None
             return LoadView(clients, 0, workload, tps, state="viewer", driver=driver)
         last = self._last

@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs import (
     PRIMARY,
     Assignment,
@@ -25,13 +25,14 @@ from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection, Sev
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
+from replexplorer.engine.driving import Driver, Driving
 from replexplorer.engine.facade import Changed, Preview, Progress, ProgressCallback, SetResult
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.picture import Picture, state_word
 from replexplorer.engine.watch import Watcher
-from replexplorer.ports import Lease, LoadSettings, LoadTarget, UpOptions
+from replexplorer.ports import Lease, LoadSettings, UpOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Session:
         self.options = options
         self.outside = outside
         self.fleet = Fleet(outside)
-        self.load = LoadDriver(outside.load, interval_s=options.tick_s)
+        self.load = LoadDriver(outside.load, interval_s=options.tick_s, on_end=self._load_ended)
         self.writer = f"{options.holder} (pid {os.getpid()})"
         self.chronicle = Chronicle(outside.clock)
         self.controls = Controls(
@@ -84,11 +85,12 @@ class Session:
             report=lambda text: self.chronicle.tell(Severity.INFO, text),
         )
         self.watcher = Watcher(self.controls, self)
-        self._picture = Picture(self.controls, self.load, self.chronicle, self.watcher)
+        driver = Driver(options.holder, options.beside, options.table_size)
+        self.driving = Driving(driver, self.controls, self.load, self.chronicle)
+        self._picture = Picture(self.controls, self.driving, self.load, self.chronicle, self.watcher)
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
-        self._beginning: asyncio.Task[None] | None = None
 
     # -- beginning and ending
 
@@ -126,7 +128,7 @@ class Session:
         else:
             await self.up(progress)
         self.watcher.start()
-        self._beginning = asyncio.create_task(self._begin_load(), name="begin load")
+        self.driving.begin()
 
     async def close(self) -> str:
         """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made."""
@@ -146,83 +148,30 @@ class Session:
         """End the tasks, the load and the connections, each whatever became of those before."""
         try:
             await self.watcher.stop()
-            if self._beginning is not None:
-                self._beginning.cancel()
-                await asyncio.gather(self._beginning, return_exceptions=True)
-            await asyncio.gather(self.controls.abandon(), self.load.stop())
+            await asyncio.gather(self.controls.abandon(), self.driving.stop())
         finally:
             await self.disconnect()
 
     async def disconnect(self) -> None:
         """End a single verb's session."""
         try:
-            await self.load.stop()
+            await self.driving.stop()
         finally:
             await self.fleet.close()
 
     # -- the load
 
-    async def take_the_wheel(self) -> Lease | None:
-        """Take the driver's lease; answers who holds it when it is not ours."""
-        return await self.fleet.primary.agent.take_lease(self.options.holder, beside=self.options.beside)
-
     async def drive(self, settings: LoadSettings) -> None:
         """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""
-        holder = await self.take_the_wheel()
-        if holder is not None:
-            raise StackUnavailable(
-                f"{holder.holder} (pid {holder.pid} on {holder.host}) drives the load of this stack",
-                "end it, or add a load with --beside",
-            )
-        await self.load.start(await self.load_target(), settings)
-
-    async def load_target(self) -> LoadTarget:
-        """Where a load connects: the primary, by the path that the control connection found."""
-        if self.fleet.credentials is None:
-            raise StackUnavailable("no stack is attached", "replexplorer up")
-        view = (await self.controls.look("primary")).view
-        if not view.reachable or view.host is None or view.port is None:
-            raise StackUnavailable("the primary is down", "`replexplorer up` brings it back")
-        credentials = self.fleet.credentials
-        return LoadTarget(
-            view.host, view.port, credentials.dsn_user, credentials.dsn_password, view.path or "direct"
-        )
+        await self.driving.drive(settings)
 
     def load_settings(self) -> LoadSettings:
         """The load as requested."""
-        wanted = self.controls.wanted_load()
-        return LoadSettings(int(wanted["clients"]), str(wanted["workload"]), self.options.table_size)
-
-    async def _begin_load(self) -> None:
-        """Drive the load, or watch another driver's."""
-        try:
-            holder = await self.take_the_wheel()
-            if holder is not None:
-                self._picture.viewer_of = holder
-                self.chronicle.tell(
-                    Severity.WARN,
-                    f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view",
-                )
-                return
-            await self.load.start(await self.load_target(), self.load_settings(), self._tell_preparing)
-        except ReplexplorerError as error:
-            self.chronicle.tell(Severity.BAD, f"no load: {error}")
-
-    def _tell_preparing(self, text: str, done: float | None) -> None:
-        """The table's preparing, in the log."""
-        if not done:
-            self.chronicle.tell(Severity.INFO, text)
+        return self.driving.settings()
 
     async def toggle_load(self) -> bool:
         """Stop or start our load; raises StackUnavailable when another app drives it."""
-        if self.load.is_running:
-            await self.load.stop()
-            self.chronicle.tell(Severity.INFO, "load stopped")
-            return False
-        await self.drive(self.load_settings())
-        self._picture.viewer_of = None
-        self.chronicle.tell(Severity.INFO, "load started")
-        return True
+        return await self.driving.toggle()
 
     # -- knobs
 
@@ -334,6 +283,10 @@ class Session:
             if part is lost:
                 return
 
+    def _load_ended(self, why: str) -> None:
+        """Our load's process ended by itself."""
+        self.chronicle.tell(Severity.BAD, why)
+
     async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
         """Another app turned knobs: mark it, and let our load follow."""
         title = ", ".join(
@@ -350,15 +303,8 @@ class Session:
         self.chronicle.change_effective(number, title, f"{title}, by {writer}")
 
     async def lease_seen(self, lease: Lease | None) -> None:
-        """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
-        viewed = self._picture.viewer_of
-        if lease is None and viewed is not None:
-            self._picture.viewer_of = None
-            self.chronicle.tell(Severity.INFO, f"{viewed.holder} (pid {viewed.pid}) drives no more")
-        elif lease is None and self.load.is_running:
-            await self.take_the_wheel()
-        elif viewed is not None:
-            self._picture.viewer_of = lease
+        """Who drives the load now."""
+        await self.driving.lease_seen(lease)
 
     # -- the picture
 

@@ -1,0 +1,131 @@
+"""Who drives the load: the lease, our own load under it, or the sight of somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
+from replexplorer.core.knobs import PRIMARY
+from replexplorer.core.tick import Severity
+from replexplorer.engine.chronicle import Chronicle
+from replexplorer.engine.controls import Controls
+from replexplorer.engine.load import LoadDriver
+from replexplorer.ports import Lease, LoadSettings, LoadTarget
+
+_RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """How we show ourselves to other apps."""
+
+    holder: str
+    """`tui`, `load`, `lab tour`."""
+    beside: bool
+    """Drive a second load although somebody holds the lease."""
+    table_size: int
+
+
+class Driving:
+    """One session's part in driving the load."""
+
+    def __init__(self, driver: Driver, controls: Controls, load: LoadDriver, chronicle: Chronicle) -> None:
+        self._driver = driver
+        self._controls = controls
+        self._fleet = controls.fleet
+        self._load = load
+        self._chronicle = chronicle
+        self._beginning: asyncio.Task[None] | None = None
+        self.viewer_of: Lease | None = None
+        """Who drives the load when it is not us."""
+
+    def settings(self) -> LoadSettings:
+        """The load as requested."""
+        wanted = self._controls.wanted_load()
+        return LoadSettings(int(wanted["clients"]), str(wanted["workload"]), self._driver.table_size)
+
+    async def target(self) -> LoadTarget:
+        """Where a load connects: the primary, by the path that the control connection found."""
+        if self._fleet.credentials is None:
+            raise StackUnavailable("no stack is attached", "replexplorer up")
+        view = (await self._controls.look(PRIMARY)).view
+        if not view.reachable or view.host is None or view.port is None:
+            raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
+        user, password = self._fleet.credentials.dsn_user, self._fleet.credentials.dsn_password
+        return LoadTarget(view.host, view.port, user, password, view.path or "direct")
+
+    async def drive(self, settings: LoadSettings) -> None:
+        """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""
+        holder = await self._take_the_lease()
+        if holder is not None:
+            raise StackUnavailable(
+                f"{holder.holder} (pid {holder.pid} on {holder.host}) drives the load of this stack",
+                "end it, or add a load with --beside",
+            )
+        await self._load.start(await self.target(), settings, self._tell_preparing)
+
+    def begin(self) -> None:
+        """Drive the load from now on, or watch another driver's; it is told in the log."""
+        self._beginning = asyncio.create_task(self._begin(), name="begin load")
+
+    async def toggle(self) -> bool:
+        """Stop or start our load; raises StackUnavailable when another app drives it."""
+        if self._load.is_running:
+            await self.stop()
+            self._chronicle.tell(Severity.INFO, "load stopped")
+            return False
+        await self.drive(self.settings())
+        self.viewer_of = None
+        self._chronicle.tell(Severity.INFO, "load started")
+        return True
+
+    async def stop(self) -> None:
+        """End our load, also one that is still beginning."""
+        beginning, self._beginning = self._beginning, None
+        if beginning is not None:
+            beginning.cancel()
+            await asyncio.gather(beginning, return_exceptions=True)
+        await self._load.stop()
+
+    async def lease_seen(self, lease: Lease | None) -> None:
+        """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
+        if lease is None and self.viewer_of is not None:
+            viewed, self.viewer_of = self.viewer_of, None
+            self._chronicle.tell(Severity.INFO, f"{viewed.holder} (pid {viewed.pid}) drives no more")
+        elif lease is None and self._load.is_running:
+            await self._take_the_lease()
+        elif self.viewer_of is not None:
+            self.viewer_of = lease
+
+    async def _take_the_lease(self) -> Lease | None:
+        """Take the lease; answers who holds it when it is not ours."""
+        return await self._fleet.primary.agent.take_lease(self._driver.holder, beside=self._driver.beside)
+
+    async def _begin(self) -> None:
+        """Begin; a primary that is away is waited for, anything else is told and left."""
+        waiting = False
+        while True:
+            try:
+                holder = await self._take_the_lease()
+                if holder is not None:
+                    self.viewer_of = holder
+                    told = f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view"
+                    self._chronicle.tell(Severity.WARN, told)
+                    return
+                await self._load.start(await self.target(), self.settings(), self._tell_preparing)
+                return
+            except ServerUnreachable as error:
+                if not waiting:
+                    self._chronicle.tell(Severity.WARN, f"the load waits for the primary: {error.message}")
+                waiting = True
+                await self._fleet.outside.clock.sleep(_RETRY_S)
+            except ReplexplorerError as error:
+                self._chronicle.tell(Severity.BAD, f"no load: {error}")
+                return
+
+    def _tell_preparing(self, text: str, done: float | None) -> None:
+        """The table's preparing, in the log."""
+        if not done:
+            self._chronicle.tell(Severity.INFO, text)
