@@ -12,6 +12,8 @@ from tests.fakes.facade import WALL_S
 
 LONGEST_S = 3600.0
 """Virtual seconds after which a test is stuck."""
+MOST_ROUNDS = 100_000
+"""Rounds of the loop at one moment after which a test turns in circles."""
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -22,17 +24,22 @@ class _LeapingSelector(selectors.SelectSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now_s = 1000.0
+        self.now_s = 0.0
+        self._turns = 0
         self.rounds = 0
         self.on_round: Callable[[int], None] | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.rounds += 1
+        self._turns += 1
+        if self._turns > MOST_ROUNDS:
+            raise AssertionError("turning in circles: time stands still")
         ready = super().select(0)
         if not ready and timeout != 0:
             if timeout is None:
                 raise AssertionError("everything waits, and nothing is under way that could end it")
             self.now_s += timeout
+            self._turns = 0
             if self.now_s > LONGEST_S:
                 raise AssertionError(f"still running after {LONGEST_S:g} virtual seconds")
         if self.on_round is not None:
@@ -81,6 +88,15 @@ def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
             runner.run(test(*args, **kwargs))
 
     return run
+
+
+async def until(condition: Callable[[], object], *, every_s: float = 0.001, within_s: float = 60.0) -> None:
+    """Look again and again until a condition holds; fails when it does not within so many virtual seconds."""
+    for _ in range(round(within_s / every_s)):
+        if condition():
+            return
+        await asyncio.sleep(every_s)
+    raise AssertionError(f"not within {within_s:g} s")
 
 
 class Counted(Generic[T], Awaitable[T]):

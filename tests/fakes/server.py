@@ -103,8 +103,8 @@ class FakeServer:
         self.io_errno = self.sql_errno = 0
         self.registered = False
         if self.is_replica:
-            self.variables["rpl_semi_sync_replica_enabled"] = "ON"
-            self._register_after(0.0)
+            self.registered = True
+            asyncio.get_running_loop().call_soon(lambda: self._around.source().replica_came())
 
     def crash(self) -> None:
         """kill -9: connections and waits are gone."""

@@ -173,9 +173,9 @@ class FakeAgent:
                     raise self.sidecar.refusals[op]
                 told = act()
             except ReplexplorerError as error:
-                loop.call_later(CALL_S / 2, _settle, answer, None, error)
+                loop.call_later(CALL_S / 2, _refuse, answer, error)
             else:
-                loop.call_later(CALL_S / 2, _settle, answer, told, None)
+                loop.call_later(CALL_S / 2, _answer, answer, told)
 
         loop.call_later(CALL_S / 2, serve)
         return await answer
@@ -226,10 +226,11 @@ class FakeAgent:
         await asyncio.sleep(0)
 
 
-def _settle(answer: asyncio.Future[T], told: T, error: ReplexplorerError | None) -> None:
-    if answer.done():
-        return
-    if error is None:
+def _answer(answer: asyncio.Future[T], told: T) -> None:
+    if not answer.done():
         answer.set_result(told)
-    else:
+
+
+def _refuse(answer: asyncio.Future[T], error: ReplexplorerError) -> None:
+    if not answer.done():
         answer.set_exception(error)

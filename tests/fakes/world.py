@@ -47,6 +47,7 @@ class World:
         self.loads: list[FakeLoadProcess] = []
         self.moved: dict[str, str] = {}
         """Node to an address that is not its first."""
+        self._part_of_a_commit = 0.0
         self._pids: Iterator[int] = iter(range(100, 10_000))
         self._make()
 
@@ -148,7 +149,9 @@ class World:
         if waits and len(times) < primary.required:
             return 0, 0.0
         latency_ms = LOCAL_MS + (times[primary.required - 1] * 1000 if waits else 0.0)
-        count = int(clients * seconds * 1000 / latency_ms)
+        exact = clients * seconds * 1000 / latency_ms + self._part_of_a_commit
+        count = int(exact)
+        self._part_of_a_commit = exact - count
         primary.commits += count
         primary.counters["yes_tx" if waits else "no_tx"] += count if primary.enabled else 0
         return count, latency_ms
@@ -169,7 +172,7 @@ class World:
             self.agents.append(bridge)
             return bridge
 
-        def load() -> FakeLoadProcess:
+        def load(_: Report) -> FakeLoadProcess:
             process = FakeLoadProcess(self.commit, self._changing)
             process.start_failure, self.load_failure = self.load_failure, None
             self.loads.append(process)

@@ -1,0 +1,235 @@
+"""A cancel at every await of a `set`: everything old or everything new, and nothing left dirty.
+
+The rounds of the loop are the finest grain: they fall between the awaits of the set's children as
+well. What a server or an agent was told before the cancel it may still do afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.session import Session
+from tests.fakes.clock import Counted, cancelled_in_round, until, virtual
+from tests.fakes.world import World, tasks_left
+
+SETTLED_S = 30.0
+"""What the servers were told is done by then."""
+
+
+def snapshot(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
+    return world.state(), world.requested
+
+
+async def turn(session: Session, texts: tuple[str, ...]) -> bool:
+    """Whether it came to its end."""
+    await session.set([session.parse(text) for text in texts])
+    return True
+
+
+def unregistered(world: World) -> None:
+    world.replica.registered = False
+
+
+CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...], Callable[[World], None]]] = {
+    "settings of the primary": ((), ("sync_binlog=0", "wait_point=after_commit"), lambda _: None),
+    "an applier's setting": ((), ("replica_parallel_workers=8",), lambda _: None),
+    "semi-sync on": ((), ("semi_sync=on", "sync_binlog=0"), lambda _: None),
+    "semi-sync off": (("semi_sync=on",), ("semi_sync=off", "sync_binlog=0"), lambda _: None),
+    "an unregistered replica": ((), ("semi_sync=on",), unregistered),
+    "a link rises": ((), ("rtt=85",), lambda _: None),
+    "a link falls": (("rtt=85", "semi_sync=on"), ("rtt=0", "sync_binlog=0"), lambda _: None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("grain", ["await", "round"])
+def test_a_cancel_leaves_all_old_or_all_new(case: str, grain: str) -> None:
+    start, wanted, disturb = CASES[case]
+    outcomes: list[str] = []
+
+    @virtual
+    async def at(number: int) -> None:
+        world = World()
+        async with world.attached() as session:
+            if start:
+                await turn(session, start)
+            disturb(world)
+            old = snapshot(world)
+            cancelled = await _cancelled_at(number, grain, turn(session, wanted))
+            await asyncio.sleep(SETTLED_S)
+            found = snapshot(world)
+            if found == old:
+                outcomes.append("old")
+            else:
+                outcomes.append("new" if cancelled else "done")
+                _check_new(world, wanted, found[1])
+            await _check_usable(session, wanted, world)
+        assert tasks_left() == []
+        assert (world.open_connections(), world.open_bridges()) == (0, 0)
+
+    while "done" not in outcomes:
+        at(len(outcomes) + 1)
+        assert len(outcomes) < 2000, "it never comes to its end"
+    assert outcomes.count("old") > 5
+    assert outcomes == sorted(outcomes, key=["old", "new", "done"].index), "an early cancel came late"
+
+
+async def _cancelled_at(number: int, grain: str, work: Any) -> bool:
+    """Cancel the work there; whether it ended by that."""
+    if grain == "round":
+        return await cancelled_in_round(work, number) is None
+    task = asyncio.create_task(_counted(work, number))
+    await asyncio.wait({task})
+    return task.cancelled()
+
+
+async def _counted(work: Any, number: int) -> Any:
+    return await Counted(work, cancel_at=number)
+
+
+def _check_new(world: World, wanted: tuple[str, ...], requested: dict[str, Any]) -> None:
+    """What was asked is so, and the document says so."""
+    for text in wanted:
+        key, _, value = text.partition("=")
+        match key:
+            case "rtt":
+                assert requested["rtt@replica"] == float(value)
+                assert world.rtt_ms() == pytest.approx(max(0.1, float(value)))
+            case "semi_sync":
+                assert requested["semi_sync"] == value
+                assert world.primary.enabled == (value == "on")
+            case "sync_binlog":
+                assert requested["sync_binlog"] == int(value)
+                assert world.primary.variables["sync_binlog"] == value
+            case "wait_point":
+                assert requested["wait_point"] == value
+                assert world.primary.variables["rpl_semi_sync_source_wait_point"] == value.upper()
+            case "replica_parallel_workers":
+                assert requested["replica_parallel_workers@replica"] == int(value)
+                assert world.replica.variables["replica_parallel_workers"] == value
+            case _:
+                raise AssertionError(key)
+
+
+async def _check_usable(session: Session, wanted: tuple[str, ...], world: World) -> None:
+    """Threads run, every connection answers with its own answer, and the same set now succeeds."""
+    assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
+    for member in session.fleet.members.values():
+        for sql in (member.control, member.poll, member.kick):
+            assert await sql.query("SELECT 1") == [{"1": 1}]
+        await member.agent.lease()
+    await turn(session, wanted)
+    _check_new(world, wanted, world.requested)
+
+
+def test_a_cancel_during_the_rollback_does_not_cut_it_short() -> None:
+    """The last statement fails; whenever a cancel comes while the others are taken back, they are."""
+    late: list[bool] = []
+
+    @virtual
+    async def after(seconds: float) -> None:
+        world = World()
+        async with world.attached() as session:
+            old = world.state()
+            world.primary.refusals["SET GLOBAL innodb_flush_log_at_trx_commit = 2"] = 1227
+            wanted = ("sync_binlog=0", "wait_point=after_commit", "innodb_flush_log_at_trx_commit=2")
+            task = asyncio.create_task(turn(session, wanted))
+            await until(lambda: any("innodb_flush" in line for line in world.told()), every_s=0.0001)
+            await asyncio.sleep(seconds)
+            late.append(task.done())
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert world.state() == old
+            assert world.document.version == 0
+
+    while not any(late):
+        after(len(late) * 0.0001)
+        assert len(late) < 400, "the rollback never ends"
+    assert len(late) > 10
+
+
+@virtual
+async def test_a_second_cancel_does_not_cut_the_rollback_short_either() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, ("semi_sync=on", "rtt=20"))
+        old = world.state()
+        task = asyncio.create_task(turn(session, ("semi_sync=off", "rtt=85", "sync_binlog=0")))
+        await until(lambda: world.sidecars["primary"].delays["replica"] > 40)
+        for _ in range(200):
+            task.cancel()
+            await asyncio.sleep(0.005)
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert world.state() == old
+
+
+@virtual
+async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
+    world = World()
+    async with world.attached() as session:
+        task = asyncio.create_task(turn(session, ("rtt=85",)))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.wait({task})
+        (event,) = session.chronicle.take_events()
+        assert "rtt@replica 85.0 was cancelled and taken back" in event.text
+        assert event.mark == 1
+        assert [row.title for row in session.chronicle.epochs()] == ["baseline", "taken back"]
+
+
+@virtual
+async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_undone() -> None:
+    world = World()
+    async with world.attached() as session:
+        task = asyncio.create_task(turn(session, ("sync_binlog=0",)))
+        await until(lambda: "write document" in world.told(), every_s=0.00005)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert world.requested == {"sync_binlog": 0}
+        assert world.primary.variables["sync_binlog"] == "0"
+        await session.undo()
+        assert world.primary.variables["sync_binlog"] == "1"
+
+
+@virtual
+async def test_to_the_end_answers_raises_and_hands_the_cancel_on() -> None:
+    async def work(fails: bool) -> str:
+        await asyncio.sleep(1)
+        if fails:
+            raise ValueError("it failed")
+        return "done"
+
+    assert await to_the_end(work(False)) == "done"
+    with pytest.raises(ValueError, match="it failed"):
+        await to_the_end(work(True))
+    seen: list[str] = []
+
+    async def caller() -> None:
+        seen.append(await to_the_end(work(False)))
+        await asyncio.sleep(100)
+        seen.append("the cancel was lost")
+
+    task = asyncio.create_task(caller())
+    await asyncio.sleep(0.5)
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert seen == ["done"]
+
+
+@virtual
+async def test_a_timeout_around_work_that_goes_to_its_end_still_is_a_timeout() -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(0.5):
+            await to_the_end(asyncio.sleep(1))
+            await asyncio.sleep(5)
+
+    with pytest.raises(TimeoutError):
+        await in_time()

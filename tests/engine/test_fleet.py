@@ -1,0 +1,95 @@
+"""The fleet: members come from Docker, stay while their place stays, and close wholly."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.engine.fleet import Fleet
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+
+
+@virtual
+async def test_without_a_stack_there_is_one_clear_line() -> None:
+    fleet = Fleet(World(exists=False).outside())
+    with pytest.raises(StackUnavailable, match="no stack 'default' runs here: replexplorer up"):
+        await fleet.discover()
+    with pytest.raises(StackUnavailable, match="there is no primary in stack 'default'"):
+        _ = fleet.primary
+
+
+@virtual
+async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
+    world = World(replicas=2)
+    fleet = Fleet(world.outside())
+    await fleet.discover()
+    members = dict(fleet.members)
+    assert list(members) == ["primary", "replica", "replica2"]
+    assert fleet.replica_names == ("replica", "replica2")
+    assert fleet.primary.address.role == "primary"
+    world.crash("replica")
+    await fleet.discover()
+    assert dict(fleet.members) == members
+    assert not fleet.member("replica").address.server_running
+    assert len(world.sqls) == 3 * 3
+
+
+@virtual
+async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed() -> None:
+    world = World()
+    fleet = Fleet(world.outside())
+    await fleet.discover()
+    old = fleet.primary
+    for sql in (old.control, old.poll, old.kick):
+        await sql.query("SELECT 1")
+    await old.agent.lease()
+    world.moved["primary"] = "10.0.0.99"
+    await fleet.discover()
+    assert fleet.primary is not old
+    assert (world.open_connections(), world.open_bridges()) == (0, 0)
+    assert list(fleet.members) == ["primary", "replica"]
+
+
+@virtual
+async def test_while_members_are_exchanged_the_primary_never_is_missing() -> None:
+    world = World(replicas=2)
+    fleet = Fleet(world.outside())
+    await fleet.discover()
+    world.moved = {"primary": "10.0.0.97", "replica": "10.0.0.98"}
+    discovering = asyncio.create_task(fleet.discover())
+    while not discovering.done():
+        assert fleet.primary.name == "primary"
+        assert len(fleet.replicas) == 2
+        await asyncio.sleep(0.0001)
+    await discovering
+
+
+@virtual
+async def test_a_stack_without_its_primary_says_so() -> None:
+    world = World()
+    world.node_names = ["replica"]
+    with pytest.raises(StackUnavailable, match="has no primary"):
+        await Fleet(world.outside()).discover()
+
+
+@virtual
+async def test_close_leaves_no_connection_and_no_bridge_though_one_fails() -> None:
+    world = World()
+    fleet = Fleet(world.outside())
+    await fleet.discover()
+    for member in fleet.members.values():
+        await asyncio.gather(
+            member.control.query("SELECT 1"), member.poll.query("SELECT 1"), member.agent.lease()
+        )
+    assert world.open_connections() == 4
+
+    async def fail() -> None:
+        raise OSError("the socket is gone")
+
+    fleet.primary.kick.close = fail  # type: ignore[method-assign]
+    await fleet.close()
+    assert (world.open_connections(), world.open_bridges()) == (0, 0)
+    await fleet.close()

@@ -1,0 +1,570 @@
+"""`set` on a model stack: its statements in order, each verified by its effect, all or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.apply import KICK_STATEMENT, RolledBack
+from replexplorer.engine.facade import SetResult
+from replexplorer.engine.session import Session
+from tests.fakes.clock import virtual
+from tests.fakes.world import SOURCE, World
+
+ENABLED = f"{SOURCE}enabled"
+
+
+async def turn(session: Session, *texts: str) -> SetResult:
+    return await session.set([session.parse(text) for text in texts])
+
+
+def effects(result: SetResult) -> dict[str, object]:
+    return {str(change.name): change.effective for change in result.changed}
+
+
+@virtual
+async def test_statements_run_in_the_safe_order_and_are_effective() -> None:
+    world = World()
+    async with world.attached() as session:
+        result = await turn(
+            session, "rtt=85ms", "semi_sync=on", "wait_point=after_commit", "sync_binlog=0", "clients=4"
+        )
+    assert world.told(kick=False) == [
+        "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
+        "SET GLOBAL sync_binlog = 0",
+        "SET GLOBAL rpl_semi_sync_source_enabled = ON",
+        "delay replica 42.450",
+        "replica: delay primary 42.450",
+        "write document",
+    ]
+    assert sum(line.startswith("INSERT") for line in world.told()) == 1
+    assert effects(result) == {
+        "wait_point": "after_commit",
+        "sync_binlog": 0,
+        "semi_sync": "on",
+        "rtt@replica": 85.0,
+        "clients": None,
+    }
+    assert {str(change.name): change.note for change in result.changed}["clients"] == "no load runs"
+    assert all(change.took_ms > 0 for change in result.changed if change.note is None)
+    assert world.rtt_ms() == pytest.approx(85.0)
+    assert world.requested == {
+        "rtt@replica": 85.0,
+        "semi_sync": "on",
+        "sync_binlog": 0,
+        "wait_point": "after_commit",
+        "clients": 4,
+    }
+    assert not result.rolled_back
+
+
+@virtual
+async def test_a_falling_delay_goes_first_and_semi_sync_goes_off_first() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "rtt=85", "semi_sync=on")
+        world.changes.clear()
+        await turn(session, "sync_binlog=100", "semi_sync=off", "rtt=0")
+    assert world.told() == [
+        "delay replica 0.000",
+        "replica: delay primary 0.000",
+        "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
+        "SET GLOBAL sync_binlog = 100",
+        "write document",
+    ]
+    assert world.rtt_ms() == pytest.approx(0.1)
+
+
+@virtual
+async def test_an_applier_stops_around_its_settings_once_and_runs_again() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "replica_parallel_workers=8", "replica_preserve_commit_order=off")
+    assert world.told() == [
+        "replica: STOP REPLICA SQL_THREAD",
+        "replica: SET GLOBAL replica_parallel_workers = 8",
+        "replica: SET GLOBAL replica_preserve_commit_order = OFF",
+        "replica: START REPLICA SQL_THREAD",
+        "write document",
+    ]
+    assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
+
+
+@virtual
+async def test_an_applier_that_somebody_stopped_is_not_started() -> None:
+    world = World()
+    world.replica.sql = "No"
+    async with world.attached() as session:
+        await turn(session, "replica_parallel_workers=8")
+    assert world.told() == ["replica: SET GLOBAL replica_parallel_workers = 8", "write document"]
+    assert world.replica.sql == "No"
+
+
+@virtual
+async def test_an_applier_runs_again_when_its_setting_is_refused() -> None:
+    world = World()
+    world.replica.refusals["SET GLOBAL replica_parallel_workers"] = 1227
+    async with world.attached() as session:
+        with pytest.raises(RolledBack, match="1227"):
+            await turn(session, "replica_parallel_workers=8")
+    assert world.replica.sql == "Yes"
+
+
+@virtual
+async def test_a_set_that_is_so_already_runs_nothing() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "sync_binlog=0", "rtt=20", "semi_sync=on")
+        before, version = len(world.changes), world.document.version
+        result = await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=0")
+    assert result.changed == ()
+    assert {str(name) for name in result.unchanged} == {"semi_sync", "rtt@replica", "sync_binlog"}
+    assert (len(world.changes), world.document.version) == (before, version)
+
+
+@virtual
+async def test_a_default_that_is_asked_for_is_requested_though_nothing_runs() -> None:
+    world = World()
+    async with world.attached() as session:
+        assert (await turn(session, "sync_binlog=1")).changed == ()
+    assert world.requested == {"sync_binlog": 1}
+    assert world.told() == ["write document"]
+
+
+@virtual
+async def test_a_dry_run_runs_nothing() -> None:
+    world = World()
+    async with world.attached() as session:
+        asked = [session.parse(text) for text in ("semi_sync=on", "rtt=85", "clients=2", "sync_binlog=0")]
+        before = world.state()
+        result = await session.set(asked, dry_run=True)
+        events = session.chronicle.take_events()
+    assert result.dry_run
+    assert (world.changes, world.document.version, world.state()) == ([], 0, before)
+    assert [change.effective for change in result.changed] == [None] * 4
+    assert ("SET GLOBAL sync_binlog = 0",) in [change.statements for change in result.changed]
+    assert events == ()
+
+
+@virtual
+async def test_a_value_that_the_server_does_not_take_is_rolled_back_after_a_look_at_it() -> None:
+    world = World()
+    world.primary.stuck.add("sync_binlog")
+    async with world.attached() as session:
+        before = world.state()
+        with pytest.raises(RolledBack, match="sync_binlog stays 1: the server did not take 0") as caught:
+            await turn(session, "wait_point=after_commit", "sync_binlog=0")
+    assert caught.value.exit_code == ServerRefused.exit_code
+    assert caught.value.complete
+    assert world.state() == before
+    assert world.requested == {}
+
+
+KNOBS = (
+    "rtt=85ms",
+    "wait_point=after_commit",
+    "replica_parallel_workers=8",
+    "sync_binlog=0",
+    "binlog_row_image=minimal",
+    "clients=2",
+    "semi_sync=on",
+)
+
+
+CHANGES = [
+    "replica: STOP REPLICA SQL_THREAD",
+    "replica: SET GLOBAL replica_parallel_workers = 8",
+    "replica: START REPLICA SQL_THREAD",
+    "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
+    "SET GLOBAL sync_binlog = 0",
+    "SET GLOBAL binlog_row_image = 'MINIMAL'",
+    "load 8 update_index",
+    "load 2 update_index",
+    "SET GLOBAL rpl_semi_sync_source_enabled = ON",
+    KICK_STATEMENT,
+    "delay replica 42.450",
+    "replica: delay primary 42.450",
+    "write document",
+]
+"""What `KNOBS` comes to while a load runs: each of these is made to fail in turn."""
+KICK = CHANGES.index(KICK_STATEMENT)
+
+
+@virtual
+async def test_a_set_of_every_kind_of_knob() -> None:
+    world = World()
+    async with world.started() as session:
+        await _load_runs(session)
+        await turn(session, *KNOBS)
+        assert world.told() == CHANGES
+        assert world.loads[0].history[-1].clients == 2
+        assert world.loads[0].history[-1].fresh_sessions == 1
+
+
+async def _load_runs(session: Session) -> None:
+    async for tick in session.ticks():
+        if tick.load is not None and tick.load.tps:
+            return
+
+
+@pytest.mark.parametrize("position", range(len(CHANGES) - 1))
+@virtual
+async def test_a_failure_at_any_change_takes_everything_back(position: int) -> None:
+    world = World()
+    async with world.started() as session:
+        await _load_runs(session)
+        before = world.state()
+        world.trouble_at = len(world.changes) + position
+        if position == KICK:  # a test commit that is refused is a warning
+            result = await turn(session, *KNOBS)
+            assert any("our test commit was refused" in warning for warning in result.warnings)
+        else:
+            with pytest.raises(RolledBack) as caught:
+                await turn(session, *KNOBS)
+            assert caught.value.complete
+            assert caught.value.hint.endswith("nothing is changed")
+            assert world.state() == before
+            assert (world.requested, world.document.version) == ({}, 0)
+        assert len(world.changes) > world.trouble_at
+        world.trouble_at = None
+        result = await turn(session, *KNOBS)
+        assert world.primary.variables[ENABLED] == "ON"
+        assert world.requested["semi_sync"] == "on"
+        assert world.primary.variables["sync_binlog"] == "0"
+        assert world.rtt_ms() == pytest.approx(85.0)
+
+
+@virtual
+async def test_a_document_that_cannot_be_written_takes_the_change_back() -> None:
+    world = World()
+    async with world.attached() as session:
+        before = world.state()
+        world.sidecars["primary"].refusals["write_document"] = StackUnavailable("the disk is full")
+        with pytest.raises(RolledBack, match="the disk is full: nothing is changed") as caught:
+            await turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on")
+        assert caught.value.exit_code == 4
+        assert world.state() == before
+        assert world.document.version == 0
+
+
+@virtual
+async def test_what_cannot_be_taken_back_is_named() -> None:
+    world = World()
+    async with world.attached() as session:
+        world.primary.refusals["SET GLOBAL sync_binlog = 1"] = 1227
+        world.replica.refusals["SET GLOBAL sync_relay_log"] = 1227
+        world.primary.stuck.add("innodb_flush_log_at_trx_commit")
+        with pytest.raises(RolledBack) as caught:
+            await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
+    assert not caught.value.complete
+    assert "not taken back: SET GLOBAL sync_binlog = 1" in str(caught.value)
+
+
+@virtual
+async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip() -> None:
+    world = World(replicas=2)
+    async with world.attached() as session:
+        await turn(session, "rtt@replica=20")
+        world.sidecars["replica"].refusals["set_delay"] = StackUnavailable("the agent of replica is away")
+        with pytest.raises(RolledBack, match="the agent of replica is away"):
+            await turn(session, "rtt@replica=85")
+        assert world.sidecars["primary"].delays["replica"] == pytest.approx(9.95)
+        del world.sidecars["replica"].refusals["set_delay"]
+        world.sidecars["replica"].stop()
+        with pytest.raises(RolledBack, match="no agent on replica"):
+            await turn(session, "rtt@replica=85")
+        assert world.sidecars["primary"].delays["replica"] == pytest.approx(9.95)
+        assert world.requested == {"rtt@replica": 20.0}
+        await turn(session, "rtt@replica2=85")
+        assert world.rtt_ms("replica2") == pytest.approx(85.0)
+
+
+@virtual
+async def test_a_round_trip_below_the_path_is_its_floor_and_says_so() -> None:
+    world = World()
+    async with world.attached() as session:
+        result = await turn(session, "rtt=0.05")
+        assert effects(result) == {"rtt@replica": 0.1}
+        assert any("floor" in warning for warning in result.warnings)
+        assert session.controls.lost_values(("replica",)) == {}
+
+
+@virtual
+async def test_probes_that_never_answer_end_the_wait_and_not_the_set() -> None:
+    world = World()
+    async with world.attached() as session:
+        for sidecar in world.sidecars.values():
+            sidecar.watched.clear()
+        began_s = asyncio.get_running_loop().time()
+        assert effects(await turn(session, "rtt=1000")) == {"rtt@replica": 1000.0}
+        assert 3.0 <= asyncio.get_running_loop().time() - began_s < 3.3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense=1", "unknown knob"),
+        ("sync_binlog=-1", "out of range"),
+        ("sync_binlog@nowhere=1", "no node 'nowhere'"),
+        ("wait_point=sometimes", "not known"),
+        ("rtt=abc", "not a number"),
+        ("replica_parallel_workers=0", "out of range"),
+        ("innodb_doublewrite=off", "cannot change from on to off"),
+    ],
+)
+@virtual
+async def test_bad_input_changes_nothing(text: str, message: str) -> None:
+    world = World()
+    async with world.attached() as session:
+        with pytest.raises(UsageError, match=message):
+            await turn(session, "semi_sync=on", text)
+    assert world.changes == []
+
+
+@virtual
+async def test_two_changes_at_once_in_one_app_run_one_after_the_other() -> None:
+    world = World()
+    async with world.attached() as session:
+        await asyncio.gather(
+            turn(session, "rtt=85", "sync_binlog=0"), turn(session, "rtt=0"), turn(session, "sync_binlog=1")
+        )
+        assert world.requested == {"rtt@replica": 0.0, "sync_binlog": 1}
+        assert world.rtt_ms() == pytest.approx(0.1)
+        assert world.primary.variables["sync_binlog"] == "1"
+
+
+@virtual
+async def test_two_apps_that_set_at_once_lose_nothing() -> None:
+    world = World()
+    async with world.attached("one") as one, world.attached("two") as two:
+        await asyncio.gather(turn(one, "sync_binlog=0", "semi_sync=on"), turn(two, "rtt=85", "clients=3"))
+        assert world.requested == {
+            "sync_binlog": 0,
+            "semi_sync": "on",
+            "rtt@replica": 85.0,
+            "clients": 3,
+        }
+
+
+# -- undo and reset
+
+
+@virtual
+async def test_undo_goes_back_change_by_change_and_then_refuses() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "sync_binlog=0")
+        await turn(session, "sync_binlog=100", "rtt=85")
+        assert effects(await session.undo()) == {"rtt@replica": 0.0, "sync_binlog": 0}
+        assert effects(await session.undo()) == {"sync_binlog": 1}
+        with pytest.raises(UsageError, match="nothing to undo"):
+            await session.undo()
+        assert world.requested == {"sync_binlog": 1, "rtt@replica": 0.0}
+
+
+@virtual
+async def test_an_undo_that_fails_can_be_tried_again() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "sync_binlog=0")
+        world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
+        with pytest.raises(RolledBack):
+            await session.undo()
+        world.primary.refusals.clear()
+        assert effects(await session.undo()) == {"sync_binlog": 1}
+
+
+@virtual
+async def test_reset_is_one_change_with_one_undo() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(
+            session, "semi_sync=on", "rtt=20", "sync_binlog=0", "replica_parallel_workers=8", "clients=2"
+        )
+        turned = world.state()
+        await session.reset()
+        assert world.primary.variables[ENABLED] == "OFF"
+        assert world.rtt_ms() == pytest.approx(0.1)
+        assert session.controls.requested_value(KnobName("clients", "load")) == 8
+        await session.undo()
+        assert world.state() == turned
+        assert world.requested["clients"] == 2
+
+
+# -- semi-sync
+
+
+@virtual
+async def test_semi_sync_with_a_registered_replica_is_one_statement_a_commit_and_a_look() -> None:
+    world = World()
+    async with world.attached() as session:
+        began_s = asyncio.get_running_loop().time()
+        await turn(session, "semi_sync=on")
+        took_s = asyncio.get_running_loop().time() - began_s
+        await session.controls.refresh()
+        assert session.controls.protection().state is ProtectionState.PROTECTED
+    assert [line.split(" (")[0] for line in world.told()] == [
+        "SET GLOBAL rpl_semi_sync_source_enabled = ON",
+        "INSERT INTO replexplorer.kick",
+        "write document",
+    ]
+    assert took_s < 0.05
+    assert world.document.content["yes_tx_at_enabling"] == 0
+
+
+@virtual
+async def test_an_unregistered_replica_restarts_its_io_thread_first() -> None:
+    world = World()
+    world.replica.registered = False
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on")
+        await session.controls.refresh()
+        assert session.controls.protection().state is ProtectionState.PROTECTED
+        told = [event.text for event in session.chronicle.take_events()]
+    assert world.told(kick=False) == [
+        "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
+        "replica: STOP REPLICA IO_THREAD",
+        "replica: START REPLICA IO_THREAD",
+        "SET GLOBAL rpl_semi_sync_source_enabled = ON",
+        "write document",
+    ]
+    assert any("replica registers for semi-sync" in text for text in told)
+
+
+@virtual
+async def test_a_replica_that_does_not_register_in_time_is_a_warning() -> None:
+    world = World()
+    world.replica.registered, world.replica.silent = False, True
+    async with world.attached() as session:
+        result = await turn(session, "semi_sync=on", "semi_sync_timeout=60000")
+        assert any("replica did not register" in warning for warning in result.warnings)
+        assert world.primary.variables[ENABLED] == "ON"
+        assert world.replica.io == "Yes"
+
+
+@virtual
+async def test_only_the_replica_that_is_missing_restarts() -> None:
+    world = World(replicas=2)
+    world.servers["replica2"].registered = False
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on", "semi_sync_replicas=2")
+        assert not any(line.startswith("replica:") for line in world.told())
+        await session.controls.refresh()
+        assert session.controls.protection().replicas_acking == 2
+
+
+@virtual
+async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() -> None:
+    """Both say that they are registered and one is counted: each restarts, and neither hangs."""
+    world = World(replicas=2)
+    world.servers["replica2"].silent = True
+    async with world.attached() as session:
+        world.servers["replica2"].silent = False
+        world.servers["replica"].silent = True
+
+        def come_back() -> None:
+            world.servers["replica"].silent = False
+
+        asyncio.get_running_loop().call_later(0.5, come_back)
+        result = await turn(session, "semi_sync=on", "semi_sync_replicas=2")
+        assert result.warnings == ()
+
+
+@virtual
+async def test_semi_sync_with_the_replica_down_is_refused_and_changes_nothing() -> None:
+    world = World()
+    world.crash("replica")
+    async with world.attached() as session:
+        before = world.state()
+        with pytest.raises(StackUnavailable, match=r"needs 1 replica, and replica is down.*up") as caught:
+            await turn(session, "semi_sync=on", "sync_binlog=0")
+        assert caught.value.exit_code == 4
+        assert (world.state(), world.changes, world.document.version) == (before, [], 0)
+
+
+@virtual
+async def test_a_dead_replica_does_not_keep_the_primary_from_being_set() -> None:
+    world = World()
+    world.crash("replica")
+    async with world.attached() as session:
+        assert effects(await turn(session, "sync_binlog=0")) == {"sync_binlog": 0}
+        with pytest.raises(StackUnavailable, match="replica is down"):
+            await turn(session, "sync_relay_log=1")
+
+
+@virtual
+async def test_a_primary_that_is_down_is_exit_4() -> None:
+    world = World()
+    world.crash("primary")
+    async with world.attached() as session:
+        with pytest.raises(StackUnavailable, match="primary is down") as caught:
+            await turn(session, "sync_binlog=0")
+        assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@virtual
+async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(counted: bool) -> None:
+    world = World()
+    world.replica.silent = not counted
+    world.primary.acknowledges = False
+    async with world.attached() as session:
+        result = await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "rtt=10")
+        (warning,) = [each for each in result.warnings if "not acknowledged" in each]
+        assert "semi_sync is on and blocked" in warning
+        assert "within 2 s" in warning
+        assert world.requested["semi_sync"] == "on"
+        assert world.primary.variables[ENABLED] == "ON"
+        world.replica.silent, world.primary.acknowledges = False, True
+        world.primary.replica_came()
+        await asyncio.sleep(0.1)
+        await session.controls.refresh()
+        assert session.controls.protection().state is ProtectionState.PROTECTED
+
+
+@virtual
+async def test_a_rollback_that_enables_semi_sync_anew_asks_for_new_evidence() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on")
+        world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
+        world.replica.silent = False
+        world.primary.acknowledges = False
+        with pytest.raises(RolledBack, match="1227"):
+            await turn(session, "semi_sync=off", "sync_binlog=0")
+        assert world.primary.variables[ENABLED] == "ON"
+        assert world.document.content["yes_tx_at_enabling"] == 1
+        await session.controls.refresh()
+        assert session.controls.protection().state in (ProtectionState.ARMED, ProtectionState.BLOCKED)
+
+
+@virtual
+async def test_every_protection_state_is_reached_and_told() -> None:
+    world = World()
+    async with world.attached() as session:
+        seen: list[str] = []
+
+        async def look() -> None:
+            await session.controls.refresh()
+            await session.controls.look_twice_if_waiting()
+            seen.append(str(session.controls.protection().state))
+
+        await look()
+        await turn(session, "semi_sync=on", "semi_sync_timeout=5s")
+        await look()
+        world.replica.registered = False
+        await look()
+        waiting = asyncio.create_task(world.primary.commit(), name="server commit")
+        await asyncio.sleep(2.0)
+        await look()
+        await waiting
+        await look()
+        fallbacks = session.controls.protection().fallbacks
+        world.crash("primary")
+        await look()
+    assert seen == ["off", "protected", "armed", "blocked", "degraded", "down"]
+    assert fallbacks == 1
