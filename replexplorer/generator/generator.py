@@ -86,7 +86,8 @@ class Generator:
         self._keep(self._tick())
         self._interval_s = interval_s
         self._report_anew()
-        await self._prepare(self._tables, settings)
+        async with self._changing:  # a change that comes meanwhile waits for the table
+            await self._prepare(self._tables, settings)
         self._begun = asyncio.get_running_loop().create_future()
         self._floor = Floor(
             target,
