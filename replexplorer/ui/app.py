@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import signal
 import sys
 from typing import ClassVar
@@ -16,10 +17,10 @@ from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.facade import Facade
 from replexplorer.ui.actions import EVERYWHERE
+from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.commands import ExplorerCommands
 from replexplorer.ui.hangup import TerminalWatch
 from replexplorer.ui.messages import Started
-from replexplorer.ui.screens.dashboard import DashboardScreen, bindings_of
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
@@ -67,13 +68,22 @@ class ExplorerApp(QuietOutput[str]):
             loop.add_signal_handler(signal.SIGTERM, self.action_app_quit)
         with self.batch_update():
             self.push_screen(StartupScreen(self._facade, self.settings))
+        self._import_dashboard()
         for notice in self.settings.notices:
             self.notify(notice, severity="warning", timeout=10, markup=False)
 
     @on(Started)
     def _show_dashboard(self) -> None:
+        # What draws the charts takes a fifth of a second to import: not before the first screen.
+        from replexplorer.ui.screens.dashboard import DashboardScreen
+
         with self.batch_update():
             self.switch_screen(DashboardScreen(self._facade, self.settings))
+
+    @work(thread=True, group="import", exit_on_error=False)
+    def _import_dashboard(self) -> None:
+        """Use the time in which the servers start."""
+        importlib.import_module("replexplorer.ui.screens.dashboard")
 
     def use_theme(self, name: str) -> None:
         """Draw in another theme; NO_COLOR keeps its own."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from replexplorer.ui.actions import ACTIONS, key_label, keys_of
-from replexplorer.ui.screens.dashboard import DashboardScreen
 
 if TYPE_CHECKING:
     from replexplorer.ui.app import ExplorerApp
@@ -54,6 +53,8 @@ class ExplorerCommands(Provider):
             yield f"theme: Use {name}", "", partial(self._app.use_theme, name)
 
     def _knobs(self) -> Iterator[Command]:
+        from replexplorer.ui.screens.dashboard import DashboardScreen
+
         if isinstance(self.screen, DashboardScreen):
             for name in self.screen.board.views:
                 yield f"knob: Select {name}", name.knob.help, partial(self.screen.select_knob, name)

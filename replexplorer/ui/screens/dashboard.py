@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from replexplorer.core.knobs import format_value
-from replexplorer.ui.actions import DASHBOARD, Action
+from replexplorer.ui.actions import DASHBOARD
+from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.widgets.statement import Intent
-
-
-def bindings_of(actions: tuple[Action, ...]) -> list[BindingType]:
-    """The registry's rows as bindings."""
-    return [Binding(action.keys, action.method, action.title, show=False, id=action.id) for action in actions]
 
 
 class DashboardScreen(KnobScreen):
