@@ -8,6 +8,7 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
 from replexplorer.core.tick import NodeView
+from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observer import probe, sample_node
 from replexplorer.ports import Report, UpOptions
@@ -28,7 +29,7 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> bool:
         await wait_until_ready(fleet, report)
     except (ReplexplorerError, asyncio.CancelledError):
         if created:
-            await asyncio.shield(fleet.outside.stack.down())
+            await to_the_end(fleet.outside.stack.down())
         raise
     return created
 
@@ -52,7 +53,10 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> None:
     """Wait for a login on every node and for running replication, then watch the links."""
     ends_s = fleet.outside.clock.monotonic() + _READY_WITHIN_S
     report("waiting for the servers", None)
-    await asyncio.gather(*(_until_login(fleet, member, ends_s) for member in fleet.members.values()))
+    # The agents measure the bare path for half a second: that fits in while the servers start.
+    await asyncio.gather(
+        watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
+    )
     report("waiting for the replica", None)
     await asyncio.gather(
         watch_links(fleet), *(_until_replicating(fleet, member, ends_s) for member in fleet.replicas)
