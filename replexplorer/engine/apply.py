@@ -86,6 +86,8 @@ class Applied:
     """The acknowledgement counter just before semi-sync went on; None when it did not."""
     unacknowledged_s: float | None = None
     """How long the kick waited in vain; None when it was acknowledged or not needed."""
+    is_rollback: bool = False
+    """Steps back: what they do is verified, but nobody waits for a measurement of it."""
 
 
 Seal = Callable[[Applied], Coroutine[Any, Any, None]]
@@ -149,7 +151,7 @@ class Applier:
     async def _undo(self, plan: Plan, applied: Applied) -> list[str]:
         """Take back the failed step and those before it; answers what could not be."""
         failed: list[str] = []
-        back = Applied()
+        back = Applied(is_rollback=True)
         for step in plan.rollback(applied.steps_done + 1):
             try:
                 await self._run(step, back)
@@ -284,7 +286,7 @@ class Applier:
         if delays.floor_ms is not None:
             applied.warnings.append(f"{step.name}: the link's floor is {delays.floor_ms:.2g} ms")
         ends_s = self._clock.monotonic() + 1.0 + 2 * step.rtt_ms / 1000
-        while self._clock.monotonic() < ends_s:
+        while not applied.is_rollback and self._clock.monotonic() < ends_s:
             if (await primary.agent.link(replica.name)).probes >= _PROBES_WANTED:
                 break
             await self._clock.sleep(_CHECK_EVERY_S)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.interval import Interval
 from replexplorer.core.knobs import Value
+from replexplorer.engine.finish import to_the_end
 from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget, Report
 
 _KEPT_INTERVALS = 240
@@ -69,7 +70,7 @@ class LoadDriver:
         try:
             await process.start(target, settings, interval_s=self._interval_s)
         except BaseException:
-            await asyncio.shield(self.stop())
+            await to_the_end(self.stop())
             raise
 
     async def _read(self, process: LoadProcess) -> None:

@@ -309,8 +309,13 @@ class Session:
     # -- the picture
 
     async def ticks(self) -> AsyncIterator[Tick]:
-        """The picture: with each interval of the load, else every `tick_s`."""
+        """The picture: with each interval of the load, else every `tick_s`.
+
+        A defect that ended the looking is raised here, where somebody sees it: the picture would stand.
+        """
         while not self._closed.is_set():
+            if self.watcher.failed is not None:
+                raise self.watcher.failed
             self.load.arrived.clear()
             yield self._picture.tick()
             try:

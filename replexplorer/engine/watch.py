@@ -121,7 +121,10 @@ class Watcher:
         controls = self._controls
         changed, before = await controls.news()
         if changed:
-            await self._listener.written_elsewhere(changed, before, controls.requested.writer)
+            writer = controls.requested.writer
+            if writer == controls.writer:  # ours came after the other's
+                writer = "another app"
+            await self._listener.written_elsewhere(changed, before, writer)
         self.lease = await controls.fleet.primary.agent.lease()
         await self._listener.lease_seen(self.lease)
 

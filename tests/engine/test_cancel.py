@@ -170,6 +170,20 @@ async def test_a_second_cancel_does_not_cut_the_rollback_short_either() -> None:
 
 
 @virtual
+async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, ("rtt=4000",))
+        task = asyncio.create_task(turn(session, ("rtt=5000",)))
+        await asyncio.sleep(1)
+        began_s = asyncio.get_running_loop().time()
+        task.cancel()
+        await asyncio.wait({task})
+        assert asyncio.get_running_loop().time() - began_s < 0.1
+        assert world.rtt_ms() == pytest.approx(4000.0)
+
+
+@virtual
 async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
     world = World()
     async with world.attached() as session:

@@ -1,0 +1,48 @@
+"""Events, marks and epochs of a session, in its own time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from replexplorer.core.tick import Severity
+from replexplorer.engine.chronicle import Chronicle
+from tests.fakes.clock import VirtualClock, virtual
+from tests.fakes.facade import WALL_S
+
+
+@virtual
+async def test_a_change_is_one_number_in_log_and_ledger() -> None:
+    await asyncio.sleep(50)
+    chronicle = Chronicle(VirtualClock())
+    await asyncio.sleep(10)
+    number = chronicle.begin_change("rtt 85")
+    await asyncio.sleep(2)
+    chronicle.change_effective(number, "rtt 0 → 85 ms", "rtt 0 → 85 ms, done")
+    (event,) = chronicle.take_events()
+    assert (event.at_s, event.wall_s, event.mark, event.severity) == (12, WALL_S + 62, 1, Severity.MARK)
+    assert [(row.number, row.at_s, row.title) for row in chronicle.epochs()] == [
+        (0, 0, "baseline"),
+        (1, 10, "rtt 0 → 85 ms"),
+    ]
+    assert chronicle.take_events() == ()
+
+
+@virtual
+async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
+    chronicle = Chronicle(VirtualClock())
+    chronicle.change_failed(chronicle.begin_change("sync_binlog 0"), "sync_binlog 0 failed: 1227")
+    (event,) = chronicle.take_events()
+    assert (event.severity, event.mark) == (Severity.BAD, 1)
+    assert chronicle.epochs()[-1].title == "taken back"
+    assert chronicle.begin_change("next") == 2
+
+
+@virtual
+async def test_what_happened_before_keeps_its_time() -> None:
+    chronicle = Chronicle(VirtualClock())
+    await asyncio.sleep(5)
+    chronicle.tell(Severity.INFO, "early", at_s=2)
+    chronicle.tell(Severity.INFO, "now")
+    early, now = chronicle.take_events()
+    assert (early.at_s, early.wall_s) == (2, WALL_S + 2)
+    assert (now.at_s, now.wall_s) == (5, WALL_S + 5)

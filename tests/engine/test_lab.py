@@ -1,0 +1,173 @@
+"""Running a lab: its figures and relations, and the knobs given back whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.apply import RolledBack
+from replexplorer.engine.labs import find_lab
+from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, run_lab
+from replexplorer.engine.session import Session
+from tests.fakes.clock import until, virtual
+from tests.fakes.world import World, tasks_left
+
+BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
+REQUESTED = {"sync_binlog": 100, "rtt@replica": 5.0, "clients": 3}
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.set([session.parse(text) for text in texts])
+
+
+def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
+    first, second = phases["async"], phases["semi-sync"]
+    return (Relation("semi-sync is slower", second.tps < first.tps, f"{second.tps:.1f} < {first.tps:.1f}"),)
+
+
+LAB = Lab(
+    "two",
+    "Two phases",
+    "Whether a wait costs.",
+    (
+        Phase("async", ("sync_binlog=0", "rtt=50", "clients=1"), 4, 2, ProtectionState.OFF, "nothing waits"),
+        Phase("semi-sync", ("semi_sync=on",), 4, 2, ProtectionState.PROTECTED, "all wait"),
+    ),
+    _judge,
+)
+
+
+async def run(session: Session, narrated: list[str] | None = None) -> LabResult:
+    return await run_lab(session, LAB, quick=True, narrate=(narrated or []).append)
+
+
+@virtual
+async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
+    world = World()
+    async with world.attached("lab two") as session:
+        await turn(session, *BEFORE)
+        result = await run(session)
+        assert session.controls.requested_value(next(iter(session.parse("semi_sync=on").names))) == "off"
+    assert result.verdict == "holds"
+    first, second = result.phases
+    assert first.tps == pytest.approx(1000, rel=0.01)
+    assert second.tps == pytest.approx(1000 / 51, rel=0.05)
+    assert second.ceiling_tps == pytest.approx(1000 / 51, rel=0.01)
+    assert (first.ceiling_tps, first.clients, first.errors) == (None, 1, 0)
+    assert second.rtt_measured_ms == pytest.approx(50)
+    assert {str(name): value for name, value in first.settings.items()} == {
+        "sync_binlog": 0,
+        "rtt@replica": 50.0,
+        "clients": 1,
+    }
+    assert world.requested == REQUESTED | {"semi_sync": "off"}
+    assert world.primary.variables["sync_binlog"] == "100"
+    assert not world.primary.enabled
+    assert world.rtt_ms() == pytest.approx(5)
+    assert world.running_loads() == 0
+    assert tasks_left() == []
+
+
+@virtual
+async def test_the_tour_holds_on_the_model() -> None:
+    world = World()
+    async with world.attached("lab tour") as session:
+        result = await run_lab(session, find_lab("tour"), quick=True, narrate=lambda _: None)
+    assert [relation.name for relation in result.relations if not relation.holds] == []
+    assert [phase.protection.state for phase in result.phases] == ["off", *["protected"] * 5]
+    with pytest.raises(UsageError, match="unknown lab 'detour': there is tour"):
+        find_lab("detour")
+
+
+@virtual
+async def test_a_refused_phase_gives_the_knobs_back() -> None:
+    world = World()
+    async with world.attached("lab two") as session:
+        await turn(session, *BEFORE)
+        world.primary.refusals["SET GLOBAL rpl_semi_sync_source_enabled = ON"] = 1227
+        with pytest.raises(RolledBack, match="1227"):
+            await run(session)
+    assert world.requested == REQUESTED | {"semi_sync": "off"}
+    assert world.rtt_ms() == pytest.approx(5)
+    assert world.running_loads() == 0
+
+
+@pytest.mark.parametrize("after_s", [0.1, 0.6, 2.0, 4.0, 5.2, 7.0])
+@virtual
+async def test_a_cancel_gives_the_knobs_back(after_s: float) -> None:
+    world = World()
+    async with world.attached("lab two") as session:
+        await turn(session, *BEFORE)
+        task = asyncio.create_task(run(session))
+        await asyncio.sleep(after_s)
+        assert not task.done()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0.01)
+        await asyncio.wait({task})
+        assert task.cancelled()
+    assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
+    assert world.primary.variables["sync_binlog"] == "100"
+    assert not world.primary.enabled
+    assert world.rtt_ms() == pytest.approx(5)
+    assert (world.running_loads(), tasks_left()) == (0, [])
+
+
+@virtual
+async def test_a_load_that_is_driven_elsewhere_is_refused_before_anything_changes() -> None:
+    world = World()
+    async with world.attached("load") as other, world.attached("lab two") as session:
+        await other.drive(other.load_settings())
+        before = len(world.changes)
+        with pytest.raises(StackUnavailable, match=r"load \(pid"):
+            await run(session)
+        assert len(world.changes) == before
+
+
+@virtual
+async def test_a_node_that_dies_aborts_the_lab_and_what_can_be_given_back_is() -> None:
+    world, narrated = World(), ["begin"]
+    async with world.attached("lab two") as session:
+        await turn(session, *BEFORE)
+        task = asyncio.create_task(run(session, narrated))
+        await until(lambda: world.primary.enabled)
+        world.crash("replica")
+        world.sidecars["replica"].stop()
+        with pytest.raises(StackUnavailable, match="replica went down in the lab") as caught:
+            await task
+        assert caught.value.exit_code == 4
+    assert world.primary.variables["sync_binlog"] == "100"
+    assert not world.primary.enabled
+    assert any(line.startswith("rtt@replica could not be restored") for line in narrated)
+    assert world.running_loads() == 0
+
+
+@virtual
+async def test_a_load_that_dies_aborts_the_lab() -> None:
+    world = World()
+    async with world.attached("lab two") as session:
+        await turn(session, *BEFORE)
+        task = asyncio.create_task(run(session))
+        await asyncio.sleep(2)
+        world.loads[0].die()
+        with pytest.raises(StackUnavailable, match="the load ended"):
+            await task
+    assert world.requested == REQUESTED | {
+        key: value for key, value in world.requested.items() if key not in REQUESTED
+    }
+    assert world.primary.variables["sync_binlog"] == "100"
+
+
+@virtual
+async def test_a_deviation_is_a_verdict_and_no_failure() -> None:
+    world = World()
+    world.replica.registered = False
+    async with world.attached("lab two") as session:
+        world.primary.acknowledges = False
+        lab = Lab("never", "Never", "", LAB.phases[:1], lambda _: (Relation("no", False, "1 > 2"),))
+        result = await run_lab(session, lab, quick=True, narrate=lambda _: None)
+    assert result.verdict == "deviates"

@@ -1,0 +1,212 @@
+"""The load's driver and a measurement over it, on a model process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
+from replexplorer.core.interval import Interval
+from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.measure import measure
+from replexplorer.ports import LoadSettings, LoadTarget
+from tests.fakes.clock import VirtualClock, virtual
+from tests.fakes.load import PREPARING_S, FakeLoadProcess
+from tests.fakes.world import tasks_left
+
+TARGET = LoadTarget("10.0.0.2", 3306, "sandbox", "secret", "direct")
+SETTINGS = LoadSettings(clients=4, workload="update_index")
+
+
+class Bench:
+    """A driver whose processes commit once in 10 ms a client."""
+
+    def __init__(self, interval_s: float = 0.5) -> None:
+        self.processes: list[FakeLoadProcess] = []
+        self.failure: ReplexplorerError | None = None
+        self.ends: list[str] = []
+        self.driver = LoadDriver(self._make, interval_s=interval_s, on_end=self.ends.append)
+
+    def _make(self, _: object) -> FakeLoadProcess:
+        process = FakeLoadProcess(
+            lambda seconds, clients: (round(clients * seconds * 100), 10.0), lambda *_: None
+        )
+        process.start_failure, self.failure = self.failure, None
+        self.processes.append(process)
+        return process
+
+
+@virtual
+async def test_intervals_are_kept_until_they_are_taken() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    assert bench.driver.effective() == {"clients": 4, "workload": "update_index"}
+    await asyncio.sleep(2.1)
+    assert [interval.commits for interval in bench.driver.take()] == [200] * 4
+    assert bench.driver.take() == ()
+    await bench.driver.stop()
+    assert bench.driver.effective() == {}
+    assert tasks_left() == []
+
+
+@virtual
+async def test_it_keeps_no_more_than_two_minutes() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    await asyncio.sleep(600)
+    assert len(bench.driver.take()) == 240
+    await bench.driver.stop()
+
+
+@virtual
+async def test_changes_reach_the_process_and_only_what_was_named_changes() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    await bench.driver.change({"clients": 32})
+    await bench.driver.change({"workload": "foo"})
+    await bench.driver.fresh_sessions()
+    assert bench.driver.settings == LoadSettings(32, "foo", fresh_sessions=1)
+    assert bench.processes[0].settings == bench.driver.settings
+    await bench.driver.change({"clients": 0})
+    assert bench.driver.effective() == {"clients": 0, "workload": "foo"}
+    await bench.driver.stop()
+    await bench.driver.change({"clients": 9})
+    assert bench.driver.effective() == {}
+
+
+@virtual
+async def test_a_start_that_fails_leaves_nothing_and_can_be_tried_again() -> None:
+    bench = Bench()
+    bench.failure = ServerRefused(1142, "no CREATE privilege")
+    with pytest.raises(ServerRefused, match="no CREATE privilege"):
+        await bench.driver.start(TARGET, SETTINGS)
+    assert not bench.driver.is_running
+    assert not bench.processes[0].running
+    assert tasks_left() == []
+    await bench.driver.start(TARGET, SETTINGS)
+    assert bench.driver.is_running
+    await bench.driver.stop()
+
+
+@pytest.mark.parametrize("after_s", [0.0, PREPARING_S / 2])
+@virtual
+async def test_a_start_that_is_cancelled_leaves_no_process(after_s: float) -> None:
+    bench = Bench()
+    task = asyncio.create_task(bench.driver.start(TARGET, SETTINGS))
+    await asyncio.sleep(after_s)
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert not any(process.running for process in bench.processes)
+    assert tasks_left() == []
+
+
+@virtual
+async def test_a_second_start_while_the_first_is_under_way_starts_no_second_process() -> None:
+    bench = Bench()
+    await asyncio.gather(
+        bench.driver.start(TARGET, SETTINGS), bench.driver.start(TARGET, LoadSettings(8, "foo"))
+    )
+    assert len(bench.processes) == 1
+    assert bench.driver.settings == LoadSettings(8, "foo")
+    await bench.driver.stop()
+
+
+@virtual
+async def test_a_stop_during_the_start_ends_it() -> None:
+    bench = Bench()
+    task = asyncio.create_task(bench.driver.start(TARGET, SETTINGS))
+    await asyncio.sleep(PREPARING_S / 2)
+    await bench.driver.stop()
+    with pytest.raises(ReplexplorerError):
+        await task
+    assert not bench.driver.is_running
+    assert not bench.processes[0].running
+    assert tasks_left() == []
+
+
+@virtual
+async def test_a_process_that_dies_says_why_once_and_can_be_started_again() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    await asyncio.sleep(1)
+    bench.driver.arrived.clear()
+    bench.processes[0].die(ReplexplorerError("the load's process ended by itself (signal 9)"))
+    await bench.driver.arrived.wait()
+    assert not bench.driver.is_running
+    assert bench.driver.effective() == {}
+    assert bench.driver.fault == "the load's process ended by itself (signal 9)"
+    assert bench.ends == [bench.driver.fault]
+    await bench.driver.start(TARGET, SETTINGS)
+    assert bench.driver.fault is None
+    assert bench.driver.is_running
+    await bench.driver.stop()
+    assert bench.ends == ["the load's process ended by itself (signal 9)"]
+    assert tasks_left() == []
+
+
+# -- measure
+
+
+@virtual
+async def test_a_measurement_is_as_long_as_asked_and_begins_after_the_warm_up() -> None:
+    bench, clock = Bench(), VirtualClock()
+    await bench.driver.start(TARGET, SETTINGS)
+    await asyncio.sleep(3.2)
+    began_s = clock.monotonic()
+    seen: list[Interval] = []
+    measured = await measure(bench.driver, clock, duration_s=4, warmup_s=1.2, on_interval=seen.append)
+    assert measured.duration_s == pytest.approx(4)
+    assert measured.commits == 1600
+    assert measured.tps == pytest.approx(400)
+    assert measured.service.percentile_ms(50) == pytest.approx(10)
+    assert all(interval.start_s >= began_s + 1.2 for interval in measured.intervals)
+    assert len(seen) > len(measured.intervals) == 8
+    assert measured.cpu_percent == pytest.approx(5)
+    assert measured.lateness_p99_ms == pytest.approx(0.1)
+    await bench.driver.stop()
+
+
+@virtual
+async def test_without_a_warm_up_every_interval_counts() -> None:
+    bench = Bench(interval_s=1)
+    await bench.driver.start(TARGET, SETTINGS)
+    measured = await measure(bench.driver, VirtualClock(), duration_s=3)
+    assert [interval.start_s for interval in measured.intervals] == pytest.approx([0, 1, 2])
+    await bench.driver.stop()
+
+
+@virtual
+async def test_a_load_that_dies_ends_the_measurement() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    task = asyncio.create_task(measure(bench.driver, VirtualClock(), duration_s=60))
+    await asyncio.sleep(2)
+    bench.processes[0].die(ReplexplorerError("signal 9"))
+    with pytest.raises(StackUnavailable, match="signal 9"):
+        await task
+
+
+@virtual
+async def test_a_load_that_died_before_does_not_hang_the_measurement() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    bench.processes[0].die()
+    await asyncio.sleep(5)
+    with pytest.raises(StackUnavailable, match="the load ended"):
+        await measure(bench.driver, VirtualClock(), duration_s=2)
+
+
+@virtual
+async def test_an_end_together_with_the_last_interval_is_no_failure() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    task = asyncio.create_task(measure(bench.driver, VirtualClock(), duration_s=1))
+    bench.driver.arrived.clear()
+    for _ in range(2):
+        await bench.driver.arrived.wait()
+        bench.driver.arrived.clear()
+    await bench.driver.stop()
+    await asyncio.wait({task}, timeout=5)
+    assert task.done()

@@ -1,0 +1,467 @@
+"""A session's life: bring up or attach, drive or watch, tick, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+
+import pytest
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
+from replexplorer.core.tick import Tick
+from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
+from tests.fakes.clock import cancelled_in_round, until, virtual
+from tests.fakes.world import CREATING_S, World, tasks_left
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.set([session.parse(text) for text in texts])
+
+
+async def until_tick(session: Session, wanted: Callable[[Tick], object], within_s: float = 30) -> Tick:
+    """The first tick that is as wanted."""
+    async with asyncio.timeout(within_s):
+        async for tick in session.ticks():
+            if wanted(tick):
+                return tick
+    raise AssertionError("the ticks ended")
+
+
+def load_runs(tick: Tick) -> bool:
+    return tick.load is not None and tick.load.state == "running" and bool(tick.load.tps)
+
+
+def nothing_left(world: World) -> None:
+    assert tasks_left() == []
+    assert (world.open_connections(), world.open_bridges(), world.running_loads()) == (0, 0, 0)
+
+
+@virtual
+async def test_from_nothing_to_a_running_load() -> None:
+    world, told = World(exists=False), list[str]()
+    session = world.session()
+    await session.start(lambda step: told.append(step.text))
+    tick = await until_tick(session, load_runs)
+    assert told == ["creating", "waiting for the servers", "waiting for the replica"]
+    assert (tick.stack, tick.state, tick.viewer) == ("default", "up", False)
+    assert [node.name for node in tick.nodes] == ["primary", "replica"]
+    assert tick.load is not None
+    assert tick.load.clients == 8
+    assert tick.load.tps == pytest.approx(8000, rel=0.02)
+    assert world.loads[0].target is not None
+    assert (world.loads[0].target.host, world.loads[0].target.user) == ("10.0.0.2", "sandbox")
+    line = await session.close()
+    assert line == "stack 'default' keeps running (2 servers, no load); `replexplorer down` removes it"
+    assert world.exists
+    nothing_left(world)
+
+
+@virtual
+async def test_a_live_stack_is_attached_to_and_not_brought_up() -> None:
+    world = World()
+    world.stack_failure = StackUnavailable("up was called")
+    async with world.attached() as other:
+        await turn(other, "clients=3", "workload=foo")
+    async with world.started() as session:
+        tick = await until_tick(session, load_runs)
+        assert tick.load is not None
+        assert (tick.load.clients, tick.load.workload) == (3, "foo")
+    nothing_left(world)
+
+
+@virtual
+async def test_a_half_dead_stack_is_repaired_and_gets_back_what_was_requested() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on", "sync_binlog=0", "rtt=20")
+    world.crash("primary")
+    world.sidecars["replica"].stop()
+    async with world.started() as session:
+        assert world.primary.enabled
+        assert world.primary.variables["sync_binlog"] == "0"
+        assert world.rtt_ms() == pytest.approx(20.0)
+        tick = await until_tick(session, lambda tick: tick.events)
+        assert any(event.text.startswith("re-applied: ") for event in tick.events)
+
+
+@virtual
+async def test_up_gives_back_what_was_requested_and_says_whether_it_created() -> None:
+    world, told = World(exists=False), list[str]()
+    session = world.session("up", up=UpOptions())
+    assert await session.up(lambda step: told.append(step.text))
+    await turn(session, "sync_binlog=0", "rtt=20")
+    world.crash("primary")
+    assert not await session.up(lambda step: told.append(step.text))
+    assert world.primary.variables["sync_binlog"] == "0"
+    assert "re-applying what was requested" in told
+    await session.disconnect()
+    nothing_left(world)
+
+
+@virtual
+async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configured() -> None:
+    world = World(exists=False)
+    session = world.session(on_quit="remove")
+    await session.start(lambda _: None)
+    await until_tick(session, load_runs)
+    await session.repair(lambda _: None)
+    assert await session.close() == "stack 'default' is removed"
+    assert not world.exists
+    nothing_left(world)
+
+
+@virtual
+async def test_a_stack_that_was_found_is_kept() -> None:
+    world = World()
+    session = world.session(on_quit="remove")
+    await session.start(lambda _: None)
+    assert "keeps running" in await session.close()
+    assert world.exists
+
+
+@virtual
+async def test_a_stack_that_does_not_come_up_is_removed_if_it_was_made_here() -> None:
+    world = World(exists=False)
+    world.servers_stay_away = True
+    session = world.session()
+    with pytest.raises(StackUnavailable, match=r"primary does not accept logins.*docker logs"):
+        await session.start(lambda _: None)
+    assert (world.exists, world.removals) == (False, 1)
+    await session.close()
+    nothing_left(world)
+
+
+@virtual
+async def test_a_stack_that_does_not_come_up_is_kept_if_it_was_found() -> None:
+    world = World()
+    world.servers_stay_away = True
+    world.crash("replica")
+    session = world.session("up")
+    with pytest.raises(StackUnavailable, match="replica does not accept logins"):
+        await session.up(lambda _: None)
+    assert (world.exists, world.removals) == (True, 0)
+    await session.disconnect()
+    nothing_left(world)
+
+
+@virtual
+async def test_a_replica_whose_threads_were_stopped_is_started_by_up() -> None:
+    world = World()
+    world.replica.io = world.replica.sql = "No"
+    session = world.session("up")
+    await session.up(lambda _: None)
+    assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
+    await session.disconnect()
+
+
+@virtual
+async def test_a_replica_that_cannot_replicate_is_named_with_its_reason() -> None:
+    world = World()
+    world.replica.sql, world.replica.sql_errno = "No", 1062
+    session = world.session("up")
+    with pytest.raises(StackUnavailable, match=r"replica does not replicate \(io on, sql error\)"):
+        await session.up(lambda _: None)
+    await session.disconnect()
+
+
+def test_a_start_that_is_cancelled_anywhere_leaves_no_half_made_stack() -> None:
+    outcomes: list[str] = []
+
+    @virtual
+    async def at(number: int) -> None:
+        world = World(exists=False)
+        session = world.session(on_quit="remove")
+
+        async def start() -> str:
+            await session.start(lambda _: None)
+            return "started"
+
+        ended = await cancelled_in_round(start(), number)
+        await session.close()
+        outcomes.append(ended or "cancelled")
+        nothing_left(world)
+        if world.exists:
+            assert asyncio.get_running_loop().time() < CREATING_S + 1
+            raise AssertionError("a stack was left")
+
+    while "started" not in outcomes:
+        at(len(outcomes) + 1)
+        assert len(outcomes) < 500
+    assert outcomes.count("cancelled") > 10
+
+
+@virtual
+async def test_cancels_in_a_row_do_not_keep_a_stack_that_did_not_come_up() -> None:
+    world = World(exists=False)
+    world.servers_stay_away = True
+    session = world.session()
+    task = asyncio.create_task(session.start(lambda _: None))
+    await asyncio.sleep(CREATING_S + 5)
+    for _ in range(5):
+        task.cancel()
+        await asyncio.sleep(0.001)
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert not world.exists
+    await session.close()
+    nothing_left(world)
+
+
+def test_a_close_at_any_moment_leaves_nothing() -> None:
+    """Also while the load is being prepared, a set is under way, or the watcher re-applies."""
+
+    @virtual
+    async def after(seconds: float) -> None:
+        world = World()
+        session = world.session()
+        await session.start(lambda _: None)
+        asyncio.get_running_loop().call_later(0.3, world.restart, "primary")
+        old = world.state()["variables"]
+        setting = asyncio.create_task(turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on"))
+        await asyncio.sleep(seconds)
+        await session.close()
+        await asyncio.gather(setting, return_exceptions=True)
+        nothing_left(world)
+        await asyncio.sleep(30)
+        if setting.cancelled() or setting.exception() is not None:
+            assert world.requested == {}
+            assert world.state()["variables"] == old
+            assert world.rtt_ms() == pytest.approx(0.1)
+        else:
+            assert world.requested["semi_sync"] == "on"
+        nothing_left(world)
+
+    for hundredths in range(0, 400, 3):
+        after(hundredths / 100)
+
+
+@virtual
+async def test_close_is_harmless_twice_and_before_the_start() -> None:
+    world = World()
+    session = world.session()
+    assert await session.close() == "no stack 'default' was reached"
+    await session.close()
+    nothing_left(world)
+
+
+@virtual
+async def test_a_defect_in_the_watcher_ends_the_ticks_and_does_not_keep_the_load_from_being_stopped() -> None:
+    world = World()
+    session = world.session()
+    await session.start(lambda _: None)
+    await until_tick(session, load_runs)
+
+    async def defect() -> None:
+        raise KeyError("a defect")
+
+    session.controls.news = defect  # type: ignore[method-assign,assignment]
+    with pytest.raises(KeyError, match="a defect"):
+        await until_tick(session, lambda _: False)
+    await session.close()
+    nothing_left(world)
+
+
+# -- ticks
+
+
+@virtual
+async def test_ticks_come_twice_a_second_with_and_without_a_load() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        times = [tick.at_s async for tick in _some(session, 10)]
+        assert (times[-1] - times[0]) / 9 == pytest.approx(0.5, abs=0.01)
+        await session.toggle_load()
+        times = [tick.at_s async for tick in _some(session, 10)]
+        assert (times[-1] - times[1]) / 8 == pytest.approx(0.5, abs=0.01)
+
+
+async def _some(session: Session, count: int) -> AsyncIterator[Tick]:
+    async for tick in session.ticks():
+        yield tick
+        count -= 1
+        if not count:
+            return
+
+
+@virtual
+async def test_a_slow_reader_skips_and_misses_no_commit_and_no_event() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        seen: list[Tick] = []
+        async for tick in session.ticks():
+            seen.append(tick)
+            if len(seen) == 6:
+                break
+            if len(seen) == 2:
+                await session.mark("while nobody looks")
+            await asyncio.sleep(5)
+        gaps = [later.at_s - tick.at_s for tick, later in pairwise(seen)]
+        assert all(5 <= gap < 5.6 for gap in gaps)
+        texts = [event.text for tick in seen for event in tick.events]
+        assert texts.count("while nobody looks") == 1
+        commits = sum(tick.load.n for tick in seen[1:] if tick.load)
+        assert commits == pytest.approx(8000 * (seen[-1].at_s - seen[0].at_s), rel=0.03)
+
+
+@virtual
+async def test_ticks_end_at_once_when_the_session_closes() -> None:
+    world = World()
+    session = world.session()
+    await session.start(lambda _: None)
+    await until_tick(session, load_runs)
+
+    async def read() -> int:
+        return len([tick async for tick in session.ticks()])
+
+    reader = asyncio.create_task(read())
+    await asyncio.sleep(2)
+    await session.close()
+    async with asyncio.timeout(0.01):
+        assert await reader >= 4
+    nothing_left(world)
+
+
+# -- driver and viewer
+
+
+@virtual
+async def test_the_second_session_is_a_viewer_without_a_load_of_its_own() -> None:
+    world = World()
+    async with world.started("tui") as first, world.started("tui") as second:
+        await until_tick(first, load_runs)
+        tick = await until_tick(
+            second, lambda tick: tick.viewer and tick.load is not None and tick.load.tps is not None
+        )
+        assert tick.load is not None
+        assert (tick.load.state, tick.load.connected) == ("viewer", 0)
+        seen = [tick.load.tps async for tick in _some(second, 40) if tick.load and tick.load.tps is not None]
+        assert sum(seen) / len(seen) == pytest.approx(8000, rel=0.1)
+        assert tick.load.driver is not None
+        assert tick.load.driver.startswith("tui (pid ")
+        assert len(world.loads) == 1
+        with pytest.raises(StackUnavailable, match=r"tui \(pid \d+ on here\) drives the load") as caught:
+            await second.toggle_load()
+        assert caught.value.exit_code == 4
+        await turn(second, "sync_binlog=0")
+        assert world.primary.variables["sync_binlog"] == "0"
+
+
+@virtual
+async def test_a_viewer_can_drive_when_the_driver_has_gone() -> None:
+    world = World()
+    first = world.session("tui")
+    await first.start(lambda _: None)
+    await until_tick(first, load_runs)
+    async with world.started("tui") as second:
+        await until_tick(second, lambda tick: tick.viewer)
+        await first.close()
+        tick = await until_tick(second, lambda tick: not tick.viewer)
+        assert any("drives no more" in event.text for event in tick.events)
+        assert await second.toggle_load()
+        await until_tick(second, load_runs)
+        assert len(world.loads) == 2
+    nothing_left(world)
+
+
+@virtual
+async def test_a_second_load_is_refused_unless_it_is_beside() -> None:
+    world = World()
+    async with world.started("tui") as tui, world.attached("load") as load:
+        await until_tick(tui, load_runs)
+        with pytest.raises(StackUnavailable, match="add a load with --beside"):
+            await load.drive(load.load_settings())
+        async with world.attached("load", beside=True) as beside:
+            await beside.drive(beside.load_settings())
+            assert world.running_loads() == 2
+
+
+@virtual
+async def test_the_lease_is_taken_again_when_its_bridge_was_lost() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.sidecars["primary"].restart()
+        assert world.sidecars["primary"].driver is None
+        await until(lambda: world.sidecars["primary"].driver is not None)
+        async with world.attached("load") as load:
+            with pytest.raises(StackUnavailable, match="drives the load"):
+                await load.drive(load.load_settings())
+
+
+@virtual
+async def test_a_load_that_cannot_start_leaves_a_session_that_watches() -> None:
+    world = World()
+    world.load_failure = ServerRefused(1142, "no CREATE privilege")
+    async with world.started() as session:
+        tick = await until_tick(session, lambda tick: tick.events)
+        assert any(event.text == "no load: no CREATE privilege" for event in tick.events)
+        assert tick.load is not None
+        assert tick.load.state == "stopped"
+        assert await session.toggle_load()
+        await until_tick(session, load_runs)
+
+
+@virtual
+async def test_a_load_that_dies_is_told_and_can_be_started_again() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        world.loads[0].die(ReplexplorerError("the load's process ended by itself (signal 9)"))
+        tick = await until_tick(session, lambda tick: tick.load and tick.load.state == "stopped")
+        assert tick.load is not None
+        assert tick.load.fault == "the load's process ended by itself (signal 9)"
+        await turn(session, "clients=2")
+        assert world.requested["clients"] == 2
+        assert await session.toggle_load()
+        tick = await until_tick(session, load_runs)
+        assert tick.load is not None
+        assert (tick.load.clients, tick.load.fault) == (2, None)
+
+
+@virtual
+async def test_the_load_stops_and_starts_by_hand() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        assert not await session.toggle_load()
+        assert world.running_loads() == 0
+        assert await session.toggle_load()
+        await until_tick(session, load_runs)
+        assert world.running_loads() == 1
+
+
+# -- status
+
+
+@virtual
+async def test_status_tells_what_is_known_of_a_dead_node() -> None:
+    world = World()
+    world.crash("replica")
+    async with world.attached("status") as session:
+        status = await session.status()
+        assert (status.state, status.protection.state, status.footprint_bytes) == ("partial", "off", 123)
+        assert [(node.name, node.reachable) for node in status.nodes] == [
+            ("primary", True),
+            ("replica", False),
+        ]
+        assert (status.driver, status.clients) == (None, 0)
+        assert status.nodes[0].gtid_executed is not None
+        world.crash("primary")
+        world.sidecars["primary"].stop()
+        status = await session.status()
+        assert (status.state, status.protection.state) == ("down", "down")
+        assert "no agent on primary" in str(status.links[0].fault)
+
+
+@virtual
+async def test_status_names_the_driver() -> None:
+    world = World()
+    async with world.started("tui") as tui, world.attached("status") as session:
+        await until_tick(tui, load_runs)
+        status = await session.status()
+        assert status.driver is not None
+        assert (status.driver.holder, status.clients) == ("tui", 8)

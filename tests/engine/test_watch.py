@@ -1,0 +1,262 @@
+"""What happens by itself: restarts, other apps' changes, addresses that move."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.tick import Event, Severity
+from replexplorer.engine.session import Session
+from tests.engine.test_session import load_runs, turn, until_tick
+from tests.fakes.clock import until, virtual
+from tests.fakes.world import World
+
+REQUESTS = ("semi_sync=on", "sync_binlog=0", "rtt=20", "sync_relay_log=1")
+
+
+async def told(session: Session, text: str, within_s: float = 30) -> Event:
+    """The event with this text in it, once it has come."""
+    tick = await until_tick(session, lambda tick: any(text in event.text for event in tick.events), within_s)
+    return next(event for event in tick.events if text in event.text)
+
+
+@virtual
+async def test_a_restarted_primary_gets_its_settings_back_and_it_is_marked() -> None:
+    world = World()
+    async with world.started() as session:
+        await turn(session, *REQUESTS)
+        await told(session, "4 knobs")
+        await asyncio.sleep(5)
+        world.restart("primary")
+        assert not world.primary.enabled
+        event = await told(session, "re-applied: ")
+        assert event.severity is Severity.MARK
+        assert event.mark is not None
+        assert world.primary.enabled
+        assert world.primary.variables["sync_binlog"] == "0"
+        tick = await until_tick(session, lambda tick: tick.protection.state == "protected")
+        assert tick.epochs[-1].title.startswith("re-applied: ")
+
+
+@pytest.mark.parametrize("reapply", ["ask", "off"])
+@virtual
+async def test_a_restarted_primary_stays_as_it_came_when_so_configured(reapply: str) -> None:
+    world = World()
+    async with world.started(reapply=reapply) as session:
+        await turn(session, *REQUESTS)
+        await asyncio.sleep(5)
+        world.restart("primary")
+        event = await told(session, "primary restarted and lost")
+        assert event.severity is Severity.WARN
+        assert "semi_sync" in event.text
+        assert "sync_binlog" in event.text
+        assert f"reapply = {reapply}" in event.text
+        await asyncio.sleep(10)
+        assert not world.primary.enabled
+        assert world.requested["semi_sync"] == "on"
+        await session.repair(lambda _: None)
+        assert world.primary.enabled
+
+
+@virtual
+async def test_a_primary_that_was_away_for_a_while_too() -> None:
+    world = World()
+    async with world.started() as session:
+        await turn(session, *REQUESTS)
+        await asyncio.sleep(5)
+        world.crash("primary")
+        tick = await until_tick(session, lambda tick: tick.state == "partial")
+        assert tick.protection.state == "down"
+        await asyncio.sleep(20)
+        world.primary.boot()
+        await told(session, "re-applied: ")
+        assert world.primary.enabled
+
+
+@virtual
+async def test_a_restarted_replica_gets_its_own_settings_back() -> None:
+    world = World(replicas=2)
+    async with world.started() as session:
+        await turn(session, "sync_relay_log=1", "sync_binlog=0")
+        await asyncio.sleep(5)
+        world.restart("replica")
+        before = len(world.changes)
+        await told(session, "re-applied: ")
+        assert world.told()[before:] == ["replica: SET GLOBAL sync_relay_log = 1"]
+
+
+@virtual
+async def test_what_can_be_given_back_is_given_back_though_the_rest_cannot() -> None:
+    """The replica is dead, so semi-sync cannot go on; the primary's durability can."""
+    world = World()
+    async with world.started() as session:
+        await turn(session, "semi_sync=on", "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
+        await asyncio.sleep(5)
+        world.crash("replica")
+        await until_tick(session, lambda tick: tick.state == "partial")
+        world.restart("primary")
+        await until(lambda: world.primary.variables["innodb_flush_log_at_trx_commit"] == "2")
+        assert world.primary.variables["sync_binlog"] == "0"
+        assert not world.primary.enabled
+        event = await told(session, "semi_sync on refused")
+        assert event.severity is Severity.BAD
+
+
+@pytest.mark.parametrize("node", ["primary", "replica"])
+@virtual
+async def test_a_restarted_sidecar_gets_its_links_back(node: str) -> None:
+    world = World()
+    async with world.started() as session:
+        await turn(session, "rtt=85", "sync_binlog=0")
+        await asyncio.sleep(5)
+        world.sidecars[node].restart()
+        assert world.rtt_ms() < 43
+        event = await told(session, "re-applied: ")
+        assert event.mark is not None
+        assert world.rtt_ms() == pytest.approx(85.0)
+        tick = await until_tick(
+            session, lambda tick: tick.rtt is not None and tick.rtt.rtt_measured_ms is not None
+        )
+        assert tick.rtt is not None
+        assert tick.rtt.rtt_measured_ms == pytest.approx(85.0)
+
+
+@virtual
+async def test_a_restarted_sidecar_without_delays_only_is_probed_again() -> None:
+    world = World()
+    async with world.started() as session:
+        await asyncio.sleep(5)
+        world.sidecars["replica"].restart()
+        world.sidecars["primary"].restart()
+        await told(session, "the sidecar of replica restarted")
+        assert world.changes == []
+        await until(lambda: world.sidecars["primary"].watched == {"replica"})
+        assert world.sidecars["replica"].watched == {"primary"}
+
+
+@virtual
+async def test_two_apps_that_give_back_at_once_do_no_harm() -> None:
+    world = World()
+    async with world.started() as first, world.started() as second:
+        await turn(first, *REQUESTS)
+        await asyncio.sleep(5)
+        world.restart("primary")
+        world.sidecars["replica"].restart()
+        await told(first, "re-applied: ")
+        await asyncio.sleep(10)
+        assert world.primary.enabled
+        assert world.primary.variables["sync_binlog"] == "0"
+        assert world.rtt_ms() == pytest.approx(20.0)
+        await until_tick(second, lambda tick: tick.protection.state == "protected")
+
+
+@virtual
+async def test_another_app_s_change_is_marked_and_our_load_follows() -> None:
+    world = World()
+    async with world.started("tui") as session, world.attached("set") as other:
+        await until_tick(session, load_runs)
+        await turn(other, "clients=32", "workload=foo", "sync_binlog=0")
+        event = await told(session, f"by {other.writer}")
+        assert "clients 8 → 32" in event.text
+        assert "sync_binlog 1 → 0" in event.text
+        assert event.mark == 1
+        settings = world.loads[0].settings
+        assert settings is not None
+        assert (settings.clients, settings.workload) == (32, "foo")
+        tick = await until_tick(session, lambda tick: tick.load is not None and tick.load.clients == 32)
+        assert tick.epochs[-1].number == 1
+
+
+@virtual
+async def test_our_own_change_is_marked_once() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        await turn(session, "clients=4")
+        await turn(session, "sync_binlog=0")
+        await asyncio.sleep(5)
+        tick = await until_tick(session, lambda _: True)
+        marks = [event for event in tick.events if event.mark is not None]
+        assert [event.text for event in marks] == ["clients 8 → 4", "SET GLOBAL sync_binlog = 0"]
+        assert len(world.loads[0].history) == 2
+
+
+@virtual
+async def test_a_change_of_another_is_not_lost_behind_one_of_ours() -> None:
+    """Ours reads the document as well, and must not make the other's change old news."""
+    world = World()
+    async with world.started("tui") as session, world.attached("set") as other:
+        await until_tick(session, load_runs)
+        for number in range(10):
+            await turn(other, f"clients={20 + number}")
+            await turn(session, f"sync_binlog={number + 2}")
+        await until(lambda: bool(world.loads[0].settings and world.loads[0].settings.clients == 29))
+        assert world.requested == {"clients": 29, "sync_binlog": 11}
+        await told(session, "→ 29, by ")
+
+
+@virtual
+async def test_what_was_requested_before_we_came_is_no_news() -> None:
+    world = World()
+    async with world.attached("set") as other:
+        await turn(other, "clients=4", "sync_binlog=0")
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        await asyncio.sleep(5)
+        tick = await until_tick(session, lambda _: True)
+        assert [event for event in tick.events if event.mark is not None] == []
+
+
+@virtual
+async def test_a_load_that_cannot_follow_is_told() -> None:
+    world = World()
+    async with world.started("tui") as session, world.attached("set") as other:
+        await until_tick(session, load_runs)
+        await turn(other, "workload=foo")
+        world.trouble_at = len(world.changes)
+        event = await told(session, "our load did not follow")
+        assert event.severity is Severity.BAD
+        assert session.watcher.failed is None
+
+
+@virtual
+async def test_an_address_that_moves_is_followed() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.moved["replica"] = "10.0.0.99"
+        await until(lambda: world.sidecars["primary"].addresses.get("replica") == "10.0.0.99")
+        tick = await until_tick(session, lambda tick: tick.nodes[1].host == "10.0.0.99")
+        assert tick.state == "up"
+        assert session.watcher.failed is None
+
+
+@virtual
+async def test_everything_dead_is_shown_and_comes_back() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        for node in world.node_names:
+            world.crash(node)
+            world.sidecars[node].stop()
+        tick = await until_tick(session, lambda tick: tick.state == "down")
+        assert tick.protection.state == "down"
+        assert tick.links[0].fault
+        await session.repair(lambda _: None)
+        await until_tick(session, lambda tick: tick.state == "up" and not tick.links[0].fault)
+        assert session.watcher.failed is None
+
+
+@virtual
+async def test_a_stack_that_is_removed_under_us_does_not_kill_the_watcher() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.exists = False
+        for node in world.node_names:
+            world.crash(node)
+            world.sidecars[node].stop()
+        await until_tick(session, lambda tick: tick.state == "down")
+        await asyncio.sleep(30)
+        assert session.watcher.failed is None
