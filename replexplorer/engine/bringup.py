@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
 from replexplorer.core.tick import NodeView
-from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observer import probe, sample_node
 from replexplorer.ports import Report, UpOptions
@@ -54,11 +54,11 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> None:
     ends_s = fleet.outside.clock.monotonic() + _READY_WITHIN_S
     report("waiting for the servers", None)
     # The agents measure the bare path for half a second: that fits in while the servers start.
-    await asyncio.gather(
+    await all_of(
         watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
     )
     report("waiting for the replica", None)
-    await asyncio.gather(
+    await all_of(
         watch_links(fleet), *(_until_replicating(fleet, member, ends_s) for member in fleet.replicas)
     )
 

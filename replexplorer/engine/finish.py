@@ -26,3 +26,14 @@ async def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:
         caller.uncancel()
         caller.cancel()
     return task.result()
+
+
+async def all_of(*works: Coroutine[Any, Any, None]) -> None:
+    """Run works at once; the first failure ends the others before it is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

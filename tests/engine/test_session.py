@@ -126,7 +126,7 @@ async def test_a_stack_that_does_not_come_up_is_removed_if_it_was_made_here() ->
     world = World(exists=False)
     world.servers_stay_away = True
     session = world.session()
-    with pytest.raises(StackUnavailable, match=r"primary does not accept logins.*docker logs"):
+    with pytest.raises(StackUnavailable, match=r"does not accept logins.*docker logs"):
         await session.start(lambda _: None)
     assert (world.exists, world.removals) == (False, 1)
     await session.close()
@@ -164,6 +164,19 @@ async def test_a_replica_that_cannot_replicate_is_named_with_its_reason() -> Non
     with pytest.raises(StackUnavailable, match=r"replica does not replicate \(io on, sql error\)"):
         await session.up(lambda _: None)
     await session.disconnect()
+
+
+@virtual
+async def test_one_replica_that_cannot_ends_the_waiting_for_the_other() -> None:
+    world = World(replicas=2)
+    world.replica.sql, world.replica.sql_errno = "No", 1062
+    world.servers["replica2"].io = "Connecting"
+    session = world.session("up")
+    with pytest.raises(StackUnavailable, match="replica does not replicate"):
+        await session.up(lambda _: None)
+    assert tasks_left() == []
+    await session.disconnect()
+    nothing_left(world)
 
 
 def test_a_start_that_is_cancelled_anywhere_leaves_no_half_made_stack() -> None:
