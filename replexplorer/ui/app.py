@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.worker import WorkerError
 
@@ -71,6 +71,14 @@ class ExplorerApp(QuietOutput[str]):
         self._import_dashboard()
         for notice in self.settings.notices:
             self.notify(notice, severity="warning", timeout=10, markup=False)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Let the dashboard take keys in the order in which they were typed."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            take_key = getattr(self.screen, "take_key", None)
+            if take_key is not None and await take_key(event):
+                return
+        await super().on_event(event)
 
     @on(Started)
     def _show_dashboard(self) -> None:

@@ -136,7 +136,11 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
         assert await state_of(session) is ProtectionState.OFF
         result = await turn(session, "semi_sync=on", "semi_sync_timeout=6s")
         state = await state_of(session)
-        assert state is ProtectionState.PROTECTED, (result.warnings, session.controls.samples[PRIMARY].status, session.controls.requested.yes_tx_at_enabling)
+        assert state is ProtectionState.PROTECTED, (
+            result.warnings,
+            session.controls.samples[PRIMARY].status,
+            session.controls.requested.yes_tx_at_enabling,
+        )
         before = session.controls.protection().fallbacks
         replica = session.fleet.members["replica"]
         await replica.control.query("STOP REPLICA IO_THREAD")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
@@ -448,3 +449,17 @@ async def test_ticks_that_break_off_are_told() -> None:
         running = Bench(app, pilot, FakeFacade(), ManualClock())
         await running.until(lambda: "watching failed: the stack is gone" in toasts(running))
         assert "PROTECTED" in running.text("#header")
+
+
+@pytest.mark.parametrize(
+    ("keys", "called"),
+    [("123\r", "rtt@replica=123"), ("jk85.5\r", "rtt@replica=85.5"), ("jjkk7\x7f9\r", "rtt@replica=9")],
+)
+async def test_a_burst_of_keys_acts_in_the_order_in_which_it_was_typed(keys: str, called: str) -> None:
+    """A slow line and a paste deliver many keys at once: none may overtake another."""
+    named = {"\r": "enter", "\x7f": "backspace", ".": "full_stop"}
+    async with bench() as running:
+        for key in keys:
+            running.app.post_message(events.Key(named.get(key, key), key))
+        await running.until(lambda: bool(running.facade.called("set")))
+        assert running.facade.called("set") == [[(called.partition("=")[0], float(called.partition("=")[2]))]]

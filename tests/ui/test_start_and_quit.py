@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -163,9 +165,21 @@ def test_a_closed_terminal_ends_the_app_within_two_seconds(tmp_path: Path, words
     assert (tmp_path / "closed").exists() is not bool(words)
 
 
+FULL_BYTES = 4095
+"""What a terminal of Linux keeps at least before its writer has to wait."""
+
+
+def unread_bytes(controller: int) -> int:
+    answer = fcntl.ioctl(controller, termios.FIONREAD, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
+
+
 def test_a_hangup_ends_the_app_even_when_nobody_reads_the_terminal(tmp_path: Path) -> None:
     process, controller = _start(tmp_path)
-    time.sleep(1.0)  # nobody reads meanwhile: the terminal's buffer fills
+    end_s = time.monotonic() + 20
+    while unread_bytes(controller) < FULL_BYTES:  # nobody reads: the terminal's buffer fills
+        assert time.monotonic() < end_s, unread_bytes(controller)
+        time.sleep(0.01)
     process.send_signal(signal.SIGHUP)
     assert process.wait(2.0) == EXIT_CODE
     os.close(controller)

@@ -152,16 +152,43 @@ class KnobScreen(PictureScreen):
         self.board.select(name)
         self._move(0)
 
-    def on_key(self, event: events.Key) -> None:
-        """A digit begins to type a value of the selected knob."""
+    async def take_key(self, event: events.Key) -> bool:
+        """Take a key the moment it is read; False leaves it to Textual.
+
+        Textual forwards a key to the widget that has the focus and looks for a binding when it comes
+        back unused. In a burst (a slow line, a paste) an Enter would so overtake the digits before
+        it, and 123 would be 3; here keys act in the order in which they were typed.
+        """
+        entry = next((entry for entry in self.query(Entry) if entry.is_open), None)
+        if entry is not None:
+            return self._feed(entry, event)
         character = event.character or ""
-        if not (character.isdigit() or character == ".") or self.board.selected is None:
-            return
-        if self.layout_name is Layout.TINY:
-            return
-        event.stop()
-        event.prevent_default()
-        self._open_value(character)
+        can_type = self.board.selected is not None and self.layout_name is not Layout.TINY
+        if can_type and (character.isdigit() or character == "."):
+            self._open_value(character)
+            return True
+        bound = self.active_bindings.get(event.key)
+        if bound is None or not bound.enabled:
+            return False
+        await self.app.run_action(bound.binding.action, bound.node)
+        return True
+
+    def _feed(self, entry: Entry, event: events.Key) -> bool:
+        """Give a key to the open field; what moves within it is the field's own."""
+        if event.key == "enter":
+            if entry.purpose == "value":
+                self._take_value(entry.value)
+            else:
+                self._keep_filter(entry)
+        elif event.key == "escape":
+            self.action_knob_revert()
+        elif event.key == "backspace":
+            entry.action_delete_left()
+        elif event.is_printable and event.character:
+            entry.insert_text_at_cursor(event.character)
+        else:
+            return False
+        return True
 
     def _open_value(self, text: str) -> None:
         self._problem = ""
@@ -198,18 +225,16 @@ class KnobScreen(PictureScreen):
             self.board.narrow(message.value)
             self._draw_now()
 
-    @on(Input.Submitted, "#filter-entry")
-    def _keep_filter(self) -> None:
-        self.query_one("#filter-entry", Entry).close()
+    def _keep_filter(self, entry: Entry) -> None:
+        entry.close()
         self._draw_now()
 
-    @on(Input.Submitted, "#value-entry")
-    def _take_value(self, message: Input.Submitted) -> None:
+    def _take_value(self, text: str) -> None:
         name = self.board.selected
         if name is None:
             return
         try:
-            assignment = self._facade.parse(f"{name}={message.value}")
+            assignment = self._facade.parse(f"{name}={text}")
         except ReplexplorerError as error:
             self._problem = str(error)
             self._draw_now()

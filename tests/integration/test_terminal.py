@@ -1,0 +1,198 @@
+"""The real dashboard in a real terminal, on real servers, as an operator uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyte
+import pytest
+
+from tests.integration.conftest import LiveStack
+
+pytestmark = pytest.mark.docker
+
+COLUMNS, LINES = 120, 36
+LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
+SHOW_CURSOR = b"\x1b[?25h"
+PROGRAM = [sys.executable, "-m", "replexplorer"]
+
+
+class Dashboard:
+    """The program in a terminal of its own, with a screen to read."""
+
+    def __init__(self, stack: str) -> None:
+        self.stack = stack
+        self.controller, self.terminal = pty.openpty()
+        termios.tcsetwinsize(self.terminal, (LINES, COLUMNS))
+        self.modes = termios.tcgetattr(self.terminal)
+        self.written = b""
+        self._screen = pyte.Screen(COLUMNS, LINES)
+        self._stream = pyte.ByteStream(self._screen)
+        self.process = subprocess.Popen(
+            [*PROGRAM, "--stack", stack],
+            stdin=self.terminal,
+            stdout=self.terminal,
+            stderr=self.terminal,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        )
+
+    @property
+    def screen(self) -> str:
+        """What the operator sees."""
+        return "\n".join(self._screen.display)
+
+    def read(self, seconds: float) -> None:
+        """Take what the program writes."""
+        if not select.select([self.controller], [], [], seconds)[0]:
+            return
+        with suppress(OSError):
+            data = os.read(self.controller, 65536)
+            self.written += data
+            self._stream.feed(data)
+
+    def until(self, seen: Callable[[str], bool], what: str, within_s: float = 30.0) -> None:
+        """Wait until the screen shows something."""
+        ends_s = time.monotonic() + within_s
+        while not seen(self.screen):
+            assert time.monotonic() < ends_s, f"{what} is not on the screen:\n{self.screen}"
+            assert self.process.poll() is None, f"the program ended:\n{self.screen}"
+            self.read(0.1)
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self.controller, keys.encode())
+
+    def end(self, within_s: float) -> int:
+        """Wait for the program's end, reading what it says."""
+        ends_s = time.monotonic() + within_s
+        while self.process.poll() is None:
+            assert time.monotonic() < ends_s, f"the program goes on:\n{self.screen}"
+            self.read(0.05)
+        self.read(0.05)
+        return self.process.returncode
+
+    def loads(self) -> list[int]:
+        """The process ids of its load."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if b"load_process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def close(self) -> None:
+        """Hang up."""
+        for end in (self.controller, self.terminal):
+            with suppress(OSError):
+                os.close(end)
+
+
+@contextmanager
+def dashboard(live: LiveStack) -> Iterator[Dashboard]:
+    """A dashboard that is gone afterwards, and the knobs as they were."""
+    shown = Dashboard(live.stack.name)
+    try:
+        shown.until(lambda screen: " now" in screen, "the first sample")
+        yield shown
+    finally:
+        if shown.process.poll() is None:
+            shown.process.kill()
+            shown.process.wait()
+        shown.close()
+        run(live, "reset")
+
+
+def run(live: LiveStack, *words: str) -> str:
+    """A verb beside the dashboard."""
+    return subprocess.run(
+        [*PROGRAM, "--stack", live.stack.name, *words], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def knobs(live: LiveStack) -> dict[str, Any]:
+    """Effective values by name."""
+    return {name: knob["effective"] for name, knob in json.loads(run(live, "get", "--json")).items()}
+
+
+def alive(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def gone(pids: list[int], within_s: float) -> bool:
+    ends_s = time.monotonic() + within_s
+    while any(alive(pid) for pid in pids) and time.monotonic() < ends_s:
+        time.sleep(0.02)
+    return not any(alive(pid) for pid in pids)
+
+
+def test_three_knobs_by_keys_then_quit(live_stack: LiveStack) -> None:
+    with dashboard(live_stack) as shown:
+        shown.until(lambda screen: "ASYNC" in screen, "the state word")
+        shown.press("s")
+        shown.until(lambda screen: "PROTECTED" in screen and "①" in screen, "semi-sync and its mark")
+        shown.press("w")
+        shown.until(lambda screen: "②" in screen and "AFTER_COMMIT" in screen, "the wait point and its mark")
+        shown.press("kk25\r")  # up to the first knob, which is the link
+        shown.until(lambda screen: "③" in screen and "RTT 25" in screen, "the round trip and its mark")
+        effective = knobs(live_stack)
+        assert effective["semi_sync"] == "on"
+        assert effective["wait_point"] == "after_commit"
+        assert effective["rtt@replica"] == 25.0
+        loads = shown.loads()
+        assert len(loads) == 1
+        shown.press("q")
+        assert shown.end(within_s=5) == 0
+        assert LEAVE_ALTERNATE_SCREEN in shown.written
+        assert shown.written.rindex(SHOW_CURSOR) > 0
+        assert b"keeps running" in shown.written[shown.written.rindex(LEAVE_ALTERNATE_SCREEN) :]
+        assert termios.tcgetattr(shown.terminal) == shown.modes
+        assert gone(loads, within_s=1)
+
+
+def test_a_killed_app_loses_nothing_and_the_next_one_attaches(live_stack: LiveStack) -> None:
+    with dashboard(live_stack) as first:
+        first.press("s")
+        first.until(lambda screen: "PROTECTED" in screen, "semi-sync")
+        loads = first.loads()
+        first.process.kill()
+        first.process.wait()
+        assert gone(loads, within_s=2)
+        with dashboard(live_stack) as second:
+            second.until(lambda screen: "PROTECTED" in screen, "the state as it was left")
+            assert "drives the load" not in second.screen
+            assert len(second.loads()) == 1
+            second.press("q")
+            assert second.end(within_s=5) == 0
+
+
+@pytest.mark.parametrize("how", ["hangup", "closed"])
+def test_a_lost_terminal_ends_app_and_load_within_two_seconds(live_stack: LiveStack, how: str) -> None:
+    with dashboard(live_stack) as shown:
+        pids = [shown.process.pid, *shown.loads()]
+        assert len(pids) == 2
+        if how == "hangup":
+            shown.process.send_signal(signal.SIGHUP)
+        else:
+            shown.close()
+        assert gone(pids, within_s=2)
+        shown.process.wait(1)
+
+
+def test_a_second_dashboard_is_a_viewer_whose_knobs_work(live_stack: LiveStack) -> None:
+    with dashboard(live_stack) as first, dashboard(live_stack) as second:
+        second.until(lambda screen: "drives the load" in screen or "viewer" in screen, "who drives")
+        assert second.loads() == []
+        second.press("w")
+        second.until(lambda screen: "AFTER_COMMIT" in screen, "its own knob")
+        first.until(lambda screen: "AFTER_COMMIT" in screen and "①" in screen, "the other's mark")
