@@ -13,7 +13,6 @@ class Entry(Input):
     Entry, Entry:focus {
         position: absolute;
         layer: entry;
-        display: none;
         height: 1;
         border: none;
         padding: 0;
@@ -21,7 +20,6 @@ class Entry(Input):
         color: $rx-title;
         background-tint: transparent 0%;
     }
-    Entry.-open { display: block; }
     """
 
     class Closed(Message):
@@ -30,26 +28,28 @@ class Entry(Input):
     def __init__(self, purpose: str) -> None:
         super().__init__(compact=True, select_on_focus=False, id=f"{purpose}-entry")
         self.cursor_blink = False
+        self.display = False
         self.purpose = purpose
         """`value` or `filter`."""
 
     @property
     def is_open(self) -> bool:
         """Whether it takes the keys now."""
-        return self.has_class("-open")
+        return bool(self.display)
 
     def open(self, text: str, offset: tuple[int, int], width: int) -> None:
         """Show it at a place of the screen with a first text and give it the keys."""
         self.styles.offset = offset
         self.styles.width = width
         self.value = text
-        self.add_class("-open")
-        self.focus()
+        self.display = True
+        # At once: a focus that comes after the field was closed again would swallow every key.
+        self.screen.set_focus(self)
         self.cursor_position = len(text)
 
     def close(self) -> None:
         """Hide it and give the keys back."""
         if self.is_open:
-            self.remove_class("-open")
+            self.display = False
             self.value = ""
             self.screen.set_focus(None)
