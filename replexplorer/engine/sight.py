@@ -1,0 +1,221 @@
+"""What is known of a stack: servers, links and requests, as last looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import (
+    BY_KEY,
+    CATALOGUE,
+    PRIMARY,
+    Backing,
+    KnobName,
+    Value,
+    expand,
+    same_value,
+)
+from replexplorer.core.plan import Observed
+from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection
+from replexplorer.engine.apply import LoadControl
+from replexplorer.engine.fleet import Fleet
+from replexplorer.engine.observer import (
+    NodeSample,
+    judge_protection,
+    sample_link,
+    sample_node,
+    waits_too_long,
+)
+from replexplorer.engine.requested import Requested, read_requested
+
+NO_LOAD = "no load runs"
+"""The note of a load knob that is stored and has no effect yet."""
+_SECOND_LOOK_S = 0.3
+
+
+class Sight:
+    """The last look at everything; looking changes nothing."""
+
+    def __init__(self, fleet: Fleet, load: LoadControl) -> None:
+        self.fleet = fleet
+        self.load = load
+        self.requested = Requested()
+        self.samples: dict[str, NodeSample] = {}
+        """The last sample of each node."""
+        self.samples_before: dict[str, NodeSample] = {}
+        """The one before it."""
+        self.links: dict[str, LinkView] = {}
+
+    async def refresh(self, *, with_gtids: bool = False) -> None:
+        """Look at everything at once; what cannot be learned stays unknown."""
+        await self.read_document()
+        await asyncio.gather(
+            *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members), self.look_at_links()
+        )
+
+    async def read_document(self) -> None:
+        """Read the requested values; those known stay when the agent does not answer."""
+        try:
+            self.requested = await read_requested(self.fleet.primary.agent)
+        except ReplexplorerError:
+            return
+
+    async def look(self, node: str, *, with_gtids: bool = False) -> NodeSample:
+        """Sample one server."""
+        now_s = self.fleet.outside.clock.monotonic()
+        before = self.samples.get(node)
+        sample = await sample_node(self.fleet.members[node], now_s, before, with_gtids=with_gtids)
+        if before is not None:
+            self.samples_before[node] = before
+        self.samples[node] = sample
+        return sample
+
+    async def look_at_links(self) -> None:
+        """Ask the agents for every link."""
+        replicas = self.fleet.replicas
+        views = await asyncio.gather(
+            *(
+                sample_link(self.fleet.primary, replica, self.asked_rtt_ms(replica.name))
+                for replica in replicas
+            )
+        )
+        self.links = {view.replica: view for view in views}
+
+    def asked_rtt_ms(self, replica: str) -> float:
+        """The round trip requested of a link."""
+        value = self.requested.values.get(KnobName("rtt", replica), BY_KEY["rtt"].default)
+        return float(value)
+
+    def asked_rtts_ms(self) -> tuple[float, ...]:
+        """The round trips requested of all links."""
+        return tuple(self.asked_rtt_ms(replica) for replica in self.fleet.replica_names)
+
+    def protection(self) -> Protection:
+        """The protection state from what was last seen."""
+        return judge_protection(
+            self.samples.get(PRIMARY),
+            self.samples_before.get(PRIMARY),
+            requested=self.requested_value(KnobName("semi_sync", PRIMARY)) == "on",
+            yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
+            asked_rtts_ms=self.asked_rtts_ms(),
+            own_offs=self.own_offs(),
+        )
+
+    def own_offs(self) -> int:
+        """Times that we switched semi-sync off since the primary started."""
+        return 0
+
+    def node_views(self) -> tuple[NodeView, ...]:
+        """The nodes that were looked at, primary first."""
+        return tuple(self.samples[name].view for name in self.fleet.members if name in self.samples)
+
+    async def look_twice_if_waiting(self) -> None:
+        """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""
+        sample = self.samples.get(PRIMARY)
+        if sample is not None and waits_too_long(sample, self.asked_rtts_ms()):
+            await self.fleet.outside.clock.sleep(_SECOND_LOOK_S)
+            await self.look(PRIMARY)
+
+    def requested_value(self, name: KnobName) -> Value:
+        """What is requested of a knob: what somebody asked, else its default."""
+        return self.requested.values.get(name, name.knob.default)
+
+    def effective_value(self, name: KnobName) -> Value | None:
+        """What a knob really is; None when unknown or when no load runs."""
+        match name.knob.backing:
+            case Backing.SERVER:
+                sample = self.samples.get(name.node)
+                return None if sample is None else sample.values.get(name.key)
+            case Backing.LINK:
+                link = self.links.get(name.node)
+                return None if link is None else link.rtt_installed_ms
+            case Backing.LOAD:
+                return self.load.effective().get(name.key)
+
+    def names(self) -> tuple[KnobName, ...]:
+        """The knobs that this stack's servers have, in catalogue order."""
+        return tuple(name for name in expand(CATALOGUE, self.fleet.replica_names) if self._has(name))
+
+    def _has(self, name: KnobName) -> bool:
+        member = self.fleet.members.get(name.node)
+        known = member.capabilities if member else None
+        return known is None or known.has(name.key)
+
+    def views(self) -> dict[KnobName, KnobView]:
+        """Every knob with requested and effective."""
+        return {name: self._view(name) for name in self.names()}
+
+    def _view(self, name: KnobName) -> KnobView:
+        effective = self.effective_value(name)
+        note = NO_LOAD if name.knob.backing is Backing.LOAD and effective is None else None
+        return KnobView(name, self.requested_value(name), effective, note)
+
+    def observed(self) -> Observed:
+        """What the planner has to know, from what was last seen."""
+        up = {
+            name: member.capabilities
+            for name, member in self.fleet.members.items()
+            if member.capabilities is not None and self._reachable(name)
+        }
+        primary = self.samples.get(PRIMARY)
+        return Observed(
+            values={name: self.effective_value(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
+            replicas=self.fleet.replica_names,
+            capabilities=up,
+            semi_sync_clients=primary.status.clients if primary else None,
+            registered={
+                name: sample.status.replica_registered
+                for name, sample in self.samples.items()
+                if name != PRIMARY
+            },
+            appliers_off=frozenset(
+                name for name, sample in self.samples.items() if sample.view.sql_thread in ("off", "error")
+            ),
+            load_runs=bool(self.load.effective()),
+        )
+
+    def _reachable(self, node: str) -> bool:
+        sample = self.samples.get(node)
+        return sample is not None and sample.view.reachable
+
+    def lost_values(self, nodes: Iterable[str]) -> dict[KnobName, Value]:
+        """What was requested and is not so on these nodes: SET GLOBAL does not survive a restart,
+        and a link's rules end with the sidecar at either end."""
+        among = set(nodes)
+        return {
+            name: value
+            for name, value in self.requested.values.items()
+            if (name.node in among or (PRIMARY in among and name.knob.backing is Backing.LINK))
+            and self._is_lost(name, value)
+        }
+
+    def lost_links(self, node: str) -> dict[KnobName, Value]:
+        """The round trips that were requested of this node's links and are not in force."""
+        return {
+            name: value
+            for name, value in self.lost_values((node,)).items()
+            if name.knob.backing is Backing.LINK
+        }
+
+    def _is_lost(self, name: KnobName, value: Value) -> bool:
+        if name.knob.backing is Backing.LOAD or not self._has(name):
+            return False
+        effective = self.effective_value(name)
+        if effective is None or same_value(name.knob, effective, value):
+            return False
+        link = self.links.get(name.node) if name.knob.backing is Backing.LINK else None
+        return link is None or effective != link.rtt_base_ms or value == 0 or not _below(value, effective)
+
+    def wanted_load(self) -> Mapping[str, Value]:
+        """The load's knobs as requested."""
+        return {
+            name.key: self.requested_value(name)
+            for name in expand(CATALOGUE, ())
+            if name.knob.backing is Backing.LOAD
+        }
+
+
+def _below(asked: Value, floor: Value) -> bool:
+    """Whether less was asked than the bare path takes."""
+    return not isinstance(asked, str) and not isinstance(floor, str) and asked <= floor
