@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.ports import NodeAddress, Row
+
+# The driver logs a server's warnings; unheard, Python would write them over the dashboard.
+logging.getLogger("asyncmy").addHandler(logging.NullHandler())
 
 CONNECT_TIMEOUT_S: Final = 2.0
 """How long a login may take, so that a dead server is noticed soon."""
