@@ -14,6 +14,10 @@ from replexplorer import __version__
 from replexplorer.core.errors import UsageError
 
 PROGRAM: Final = "replexplorer"
+MOST_REPLICAS: Final = 8
+"""Each is a server of half a gigabyte."""
+MOST_CLIENTS: Final = 1024
+"""As of the knob."""
 
 _EPILOG: Final = """\
 examples:
@@ -158,8 +162,8 @@ def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def whole_number(minimum: int) -> Callable[[str], int]:
-    """A parser of whole numbers from `minimum` up."""
+def whole_number(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    """A parser of whole numbers from `minimum` to `maximum`; without one, as many as one likes."""
 
     def read(text: str) -> int:
         try:
@@ -168,6 +172,8 @@ def whole_number(minimum: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
         if value < minimum:
             raise argparse.ArgumentTypeError(f"{value} is below {minimum}")
+        if maximum is not None and value > maximum:
+            raise argparse.ArgumentTypeError(f"{value} is above {maximum}")
         return value
 
     return read
@@ -197,7 +203,7 @@ def seconds(*, positive: bool) -> Callable[[str], float]:
 def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replicas",
-        type=whole_number(1),
+        type=whole_number(1, MOST_REPLICAS),
         metavar="N",
         help="how many replicas; without it a live stack keeps its own and a new one has 1",
     )
@@ -243,7 +249,9 @@ def _add_scene(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--clients", type=whole_number(1), metavar="N", help="connections; default: the knob")
+    parser.add_argument(
+        "--clients", type=whole_number(1, MOST_CLIENTS), metavar="N", help="connections; default: the knob"
+    )
     parser.add_argument(
         "--workload",
         metavar="W",
