@@ -14,7 +14,8 @@ from replexplorer.adapters import docker_inventory as inventory
 from replexplorer.adapters import images, secrets
 from replexplorer.adapters.base_image import image_id
 from replexplorer.adapters.docker_inventory import Container, Inventory
-from replexplorer.adapters.docker_removal import remove_stack
+from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
+from replexplorer.config.model import MOST_REPLICAS
 from replexplorer.config.stack_file import Mount, Service, StackFile, read_stack_file, replica_name
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.ports import Report, UpOptions
@@ -60,18 +61,20 @@ class Builder:
         try:
             self._make(found, nodes, topology, server_image)
         except BaseException:
-            if created:
-                with suppress(Exception):
+            with suppress(Exception):
+                if created:
                     remove_stack(self._client, self._stack)
                     self._accounts_file.unlink(missing_ok=True)
+                else:
+                    remove_other_nodes(self._client, self._stack, found.nodes())
             raise
         return created
 
     def _nodes(self, options: UpOptions, found: Inventory) -> list[str]:
         has = found.asked_replicas()
         wanted = options.replicas if options.replicas is not None else has or 1
-        if wanted < 1:
-            raise UsageError(f"{wanted} replicas", "a stack has at least one")
+        if options.replicas is not None and not 1 <= wanted <= MOST_REPLICAS:
+            raise UsageError(f"a stack cannot have {wanted} replicas", f"give 1 to {MOST_REPLICAS}")
         if found.containers and wanted < has:
             raise UsageError(
                 f"stack {self._stack} has {has} replicas, not {wanted}",

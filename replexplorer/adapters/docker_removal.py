@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from replexplorer.adapters.docker_inventory import STACK
+from replexplorer.adapters.docker_inventory import NODE, STACK
 
 
 def remove_stack(client: Any, stack: str) -> int:
@@ -20,6 +20,20 @@ def remove_stack(client: Any, stack: str) -> int:
     volumes = [item["Name"] for item in client.volumes(filters=label)["Volumes"] or ()]
     count += _each(networks, lambda found: _remove_network(client, found))
     return count + _each(volumes, lambda found: client.remove_volume(found, force=True))
+
+
+def remove_other_nodes(client: Any, stack: str, kept: Iterable[str]) -> None:
+    """Remove the containers and volumes of this stack's nodes but for those that are to be kept."""
+    label = {"label": [f"{STACK}={stack}", NODE]}
+    among = set(kept)
+
+    def others(items: Iterable[Any], key: str) -> list[str]:
+        return [item[key] for item in items if item["Labels"][NODE] not in among]
+
+    containers = others(client.containers(all=True, filters=label), "Id")
+    _each(containers, lambda found: client.remove_container(found, force=True, v=True))
+    volumes = others(client.volumes(filters=label)["Volumes"] or (), "Name")
+    _each(volumes, lambda found: client.remove_volume(found, force=True))
 
 
 def _remove_network(client: Any, network: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ class Call(NamedTuple):
 def run(argv: Sequence[str] | None) -> int:
     """Run one verb and answer the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _mend_streams()
     console = Console(json="--json" in words, verbose=_wants_tracebacks(words))
     try:
         code = _dispatch(words, console)
@@ -82,7 +84,7 @@ def _fail(console: Console, error: ReplexplorerError) -> int:
     try:
         console.fail(error)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:  # a closed pipe or a full disk; stderr has had the line
         _silence_stdout()
     return error.exit_code
 
@@ -94,6 +96,16 @@ def _after_help(exit_request: SystemExit) -> int:
         _silence_stdout()
         return PIPE_CLOSED
     return exit_request.code if isinstance(exit_request.code, int) else 0
+
+
+def _mend_streams() -> None:
+    """Open what the shell closed, before anything else takes its number; print what a terminal's
+    encoding lacks as `?`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _silence_stdout() -> None:

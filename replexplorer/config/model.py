@@ -31,6 +31,9 @@ ENV_PREFIX: Final = "REPLEXPLORER_"
 STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 """What a stack may be called: it becomes part of container names."""
 
+MOST_REPLICAS: Final = 8
+"""Replicas that a stack may have: each is a server with half a gigabyte of memory."""
+
 _TABLE: Final = "is a table: set its keys one by one"
 
 _OTHER_VARIABLES: Final = frozenset({"REPLEXPLORER_DEBUG", "REPLEXPLORER_CONFIG"})
@@ -75,7 +78,7 @@ class Configuration(BaseSettings):
     """Whether a restarted server gets the requested settings back."""
     subnet: Annotated[str | None, AfterValidator(_ipv4_network)] = None
     """IPv4 network of a new stack, as `10.77.0.0/24`; none leaves the choice to Docker."""
-    replicas: Annotated[int, Field(ge=1, le=8)] = 1
+    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Replicas of a new stack; a live stack keeps what it has."""
     image: Annotated[str | None, Field(min_length=1)] = None
     """Image with a mysqld for a new stack; none is the one that we build."""

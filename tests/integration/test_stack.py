@@ -255,6 +255,8 @@ async def test_two_stacks_a_second_replica_and_down(
     assert {await own.value(f"replica{n}", "SELECT @@server_id") for n in ("", "2")} == {2, 3}
     with pytest.raises(UsageError, match="only grows"):
         await own_stack.up(UpOptions(replicas=1), quiet)
+    with pytest.raises(UsageError, match="99 replicas: give 1 to 8"):
+        await own_stack.up(UpOptions(replicas=99), quiet)
     assert await own_stack.up(UpOptions(), quiet) is False
     assert len(await own_stack.nodes()) == 3
 
@@ -305,6 +307,30 @@ async def test_a_cancelled_up_leaves_nothing(own_stack: DockerStack, docker_clie
     with pytest.raises(asyncio.CancelledError):
         await task
     assert take(docker_client, own_stack.name).empty
+
+
+async def test_a_stack_that_cannot_grow_is_left_as_it_was(
+    own_stack: DockerStack, docker_client: Any, tmp_path: Path
+) -> None:
+    own = await bring_up(own_stack, UpOptions())
+    before = ids(docker_client, own_stack.name)
+    volumes = len(take(docker_client, own_stack.name).volumes)
+    compose = tmp_path / "compose"
+    shutil.copytree(shipped("compose"), compose)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = compose / "stack.yaml"
+        file.write_text(
+            file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{taken.getsockname()[1]}:3306")
+        )
+        stack = DockerStack(own_stack.name, compose=compose)
+        try:
+            with pytest.raises(MissingPiece, match="port is in use"):
+                await stack.up(UpOptions(replicas=2), quiet)
+        finally:
+            await stack.close()
+    assert ids(docker_client, own_stack.name) == before
+    assert len(take(docker_client, own_stack.name).volumes) == volumes
+    await own.ready()
 
 
 async def test_a_subnet_and_a_subnet_that_is_taken(own_stack: DockerStack, docker_client: Any) -> None:

@@ -102,6 +102,36 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert run.returncode == 141
 
 
+@pytest.mark.parametrize("words", [["config"], ["config", "--json"], ["frob", "--json"]])
+def test_a_stdout_that_takes_nothing_is_one_line(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "replexplorer", *words], stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+    assert run.returncode in (1, 2)
+    assert run.stderr.startswith(b"replexplorer: ")
+    assert run.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_error(closed: str) -> None:
+    command = f'exec "{sys.executable}" -m replexplorer config {closed}'
+    run = subprocess.run(["/bin/sh", "-c", command], capture_output=True, timeout=60)
+    assert run.returncode == 0
+    assert run.stderr == b""
+    assert (b"theme" in run.stdout) is (">&-" not in closed.replace("2>&-", ""))
+
+
+def test_a_stdout_without_our_letters_gets_question_marks() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run(
+        [sys.executable, "-m", "replexplorer", "keys"], env=environment, capture_output=True, timeout=60
+    )
+    assert run.returncode == 0
+    assert run.stderr == b""
+    assert b"? k" in run.stdout
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_verb_after_it_has_cleaned_up(number: signal.Signals) -> None:
     cleaned = []
