@@ -347,12 +347,12 @@ from replexplorer.adapters.load_process import LoadChild
 from replexplorer.ports import LoadSettings, LoadTarget
 
 async def main():
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
     child = LoadChild()
     target = LoadTarget(**json.loads(sys.stdin.readline()))
     await child.start(target, LoadSettings(2, "insert"), interval_s=0.01)
     print(child.pid, flush=True)
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
     async def total():
         return sum([each.commits async for each in child.intervals()])
     counting = asyncio.create_task(total())

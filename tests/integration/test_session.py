@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -28,15 +28,24 @@ RTT = KnobName("rtt", "replica")
 
 @asynccontextmanager
 async def attached(live: LiveStack, holder: str = "test", **options: Any) -> AsyncIterator[Session]:
-    """A session on the shared stack that gives its knobs back."""
+    """A session on the shared stack, whose knobs are given back whatever became of it."""
+    async with connected(live, holder, **options) as session:
+        try:
+            yield session
+        finally:
+            await session.disconnect()
+            async with connected(live, "cleaner") as cleaner:
+                await cleaner.reset()
+
+
+@asynccontextmanager
+async def connected(live: LiveStack, holder: str, **options: Any) -> AsyncIterator[Session]:
     stack = DockerStack(live.stack.name)
     session = Session(outside_of(stack), SessionOptions(holder=holder, **options))
     try:
         await session.attach()
         yield session
     finally:
-        with suppress(StackUnavailable):
-            await session.reset()
         await session.disconnect()
         await stack.close()
 
@@ -89,16 +98,22 @@ async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack, asked_ms: 
 
         await until(is_measured)
         await turn(session, "rtt=0")
-        await session.controls.look_at_links()
-        measured = session.controls.links["replica"].rtt_measured_ms
-        assert measured is not None
-        assert measured < asked_ms / 2
+
+        async def is_bare_again() -> bool:
+            await session.controls.look_at_links()
+            measured = session.controls.links["replica"].rtt_measured_ms
+            return measured is not None and measured < asked_ms / 2
+
+        await until(is_bare_again)
 
 
 async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_it(
     live_stack: LiveStack,
 ) -> None:
-    """LABS.md "tour": 1/(RTT + async mean) for one client, at least 8 times that for 32."""
+    """LABS.md "tour": RTT + the local cost for one client, at least 8 times its TPS for 32.
+
+    Medians are compared, so that a machine that stalls for a moment says nothing of the commits.
+    """
     async with attached(live_stack) as session:
         await turn(session, "rtt=85ms")
         clock = session.outside.clock
@@ -108,11 +123,12 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         one = await measure(session.load, clock, duration_s=8, warmup_s=1)
         await session.controls.look_at_links()
         rtt_ms = session.controls.links["replica"].rtt_measured_ms
-        assert away.service.mean_ms is not None
+        local_ms, commit_ms = away.service.percentile_ms(50), one.service.percentile_ms(50)
+        assert local_ms is not None
+        assert commit_ms is not None
         assert rtt_ms is not None
         assert await state_of(session) is ProtectionState.PROTECTED
-        bound_tps = 1000 / (rtt_ms + away.service.mean_ms)
-        assert 0.93 * bound_tps <= one.tps <= 1.02 * 1000 / rtt_ms
+        assert 0.98 * rtt_ms <= commit_ms <= 1.05 * (rtt_ms + local_ms)
         await turn(session, "clients=32")
         many = await measure(session.load, clock, duration_s=4, warmup_s=1)
         assert many.tps >= 8 * one.tps
@@ -120,8 +136,7 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         assert busy_s == pytest.approx(32 * many.duration_s, rel=0.1)  # Little's law
         await turn(session, "rtt=0", "clients=1")
         home = await measure(session.load, clock, duration_s=3, warmup_s=1)
-        assert home.service.mean_ms is not None
-        assert home.service.mean_ms < rtt_ms / 2
+        assert (home.service.percentile_ms(50) or rtt_ms) < rtt_ms / 2
 
 
 async def state_of(session: Session) -> ProtectionState:

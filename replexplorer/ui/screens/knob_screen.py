@@ -118,9 +118,10 @@ class KnobScreen(PictureScreen):
             self.notify(f"this server has no {name.knob.label}", severity="warning")
             return
         self.board.select(name)
-        self.board.stage(
-            name, second if self.board.asked(name) == first else first, self._settings.monotonic()
-        )
+        # What is so decides, not what was asked: after a restart the two may differ.
+        view = self.board.views[name]
+        now = self.board.asked(name) if view.effective in (None, view.requested) else view.effective
+        self.board.stage(name, second if now == first else first, self._settings.monotonic())
         self._send()
 
     def _send(self) -> None:
