@@ -252,6 +252,20 @@ async def test_a_document_that_cannot_be_written_takes_the_change_back() -> None
 
 
 @virtual
+async def test_a_server_that_refuses_the_undo_of_what_it_refused_is_unchanged() -> None:
+    world = World()
+    async with world.attached() as session:
+        before = world.state()
+        world.primary.refusals["SET GLOBAL"] = 1227
+        for texts in (("semi_sync=on",), ("rtt=20", "sync_binlog=0")):
+            with pytest.raises(RolledBack, match="1227.*: nothing is changed") as caught:
+                await turn(session, *texts)
+            assert caught.value.complete
+            assert caught.value.exit_code == 5
+    assert world.state() == before
+
+
+@virtual
 async def test_what_cannot_be_taken_back_is_named() -> None:
     world = World()
     async with world.attached() as session:
