@@ -12,7 +12,7 @@ from replexplorer.config import paths
 from replexplorer.config.keymap import load_keymap
 from replexplorer.config.model import LoadedConfiguration, closest
 from replexplorer.config.themes import load_themes
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import UpOptions
 
@@ -40,9 +40,25 @@ def run(call: Call) -> int:
     )
     app = ExplorerApp(Session(outside_of(stack), options), settings)
     left = app.run()
+    if app.crash is not None:
+        raise _told(app.crash, stack.name)
     if left:
         call.console.narrate(left)
     return app.return_code or 0
+
+
+def _told(crash: Exception, stack: str) -> ReplexplorerError:
+    """The one line of a defect; its traceback is in the log."""
+    from replexplorer.ui.crash import log_crash
+
+    file = paths.log_file()
+    where = f"its traceback is in {file}" if log_crash(crash, file) else f"{file} cannot be written"
+    text = " ".join(str(crash).split())[:200]
+    what = f"{type(crash).__name__}: {text}" if text else type(crash).__name__
+    return ReplexplorerError(
+        f"the dashboard ended on a defect ({what}), stack '{stack}' keeps running",
+        f"{where}; please report it",
+    )
 
 
 async def _look(name: str, loaded: LoadedConfiguration) -> None:

@@ -19,6 +19,7 @@ from replexplorer.engine.facade import Facade
 from replexplorer.ui.actions import EVERYWHERE
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.commands import ExplorerCommands
+from replexplorer.ui.crash import QuietEnd
 from replexplorer.ui.hangup import TerminalWatch
 from replexplorer.ui.messages import Started
 from replexplorer.ui.screens.help import HelpScreen
@@ -28,7 +29,7 @@ from replexplorer.ui.terminal_output import QuietOutput
 from replexplorer.ui.theme import NO_COLOR_THEME, no_color_theme, textual_theme
 
 
-class ExplorerApp(QuietOutput[str]):
+class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     """The dashboard of one stack; `run` answers the line that tells what was left behind."""
 
     CSS_PATH = "app.tcss"

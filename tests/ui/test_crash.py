@@ -1,0 +1,126 @@
+"""A defect in a handler: one line, a traceback in the log, a terminal as it was, no values shown."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.crash import log_crash
+from replexplorer.ui.settings import Settings
+from tests.fakes.facade import FakeFacade, make_tick
+
+LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
+SHOW_CURSOR = b"\x1b[?25h"
+SECRET = "hush-4711"
+PROGRAM = f"""
+import sys
+from unittest import mock
+from replexplorer.cli import dashboard, main
+from replexplorer.ui.app import ExplorerApp
+from tests.fakes.facade import FakeFacade, make_tick
+
+mount = ExplorerApp.on_mount
+
+def on_mount(app):
+    password = "{SECRET}"
+    mount(app)
+    app.set_timer(0.3, lambda: fail(password))
+
+def fail(password):
+    raise ValueError("it broke\\nhere")
+
+async def nothing(*_): return None
+
+with (
+    mock.patch.object(ExplorerApp, "on_mount", on_mount),
+    mock.patch.object(dashboard, "_look", nothing),
+    mock.patch.object(dashboard, "new_stack_options", nothing),
+    mock.patch.object(dashboard, "Session", lambda *_: FakeFacade(make_tick(1.0))),
+):
+    sys.exit(main([]))
+"""
+
+
+def test_a_defect_is_one_line_and_the_terminal_is_restored(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    controller, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
+    before = termios.tcgetattr(terminal)
+    process = subprocess.Popen(
+        [sys.executable, str(program)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "TERM": "xterm-256color",
+            "XDG_STATE_HOME": str(tmp_path),
+            "XDG_CONFIG_HOME": str(tmp_path),
+        },
+        start_new_session=True,
+    )
+    written = b""
+    try:
+        ends_s = time.monotonic() + 60
+        while process.poll() is None or select.select([controller], [], [], 0.2)[0]:
+            assert time.monotonic() < ends_s, written
+            if select.select([controller], [], [], 0.2)[0]:
+                written += os.read(controller, 65536)
+        assert process.returncode == 1
+        assert termios.tcgetattr(terminal) == before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(controller)
+        os.close(terminal)
+    screen, _, after = written.partition(LEAVE_ALTERNATE_SCREEN)
+    assert screen
+    assert SHOW_CURSOR in after, written[-1500:]
+    err = after.decode().rpartition("\x1b[?")[2].partition("replexplorer: ")[2]
+    log = tmp_path / "replexplorer" / "log"
+    assert err.startswith("the dashboard ended on a defect (ValueError: it broke here)")
+    assert err.count("\n") == 1
+    assert str(log) in err
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert "Traceback" in log.read_text()
+    assert SECRET not in log.read_text()
+    assert SECRET.encode() not in written
+    assert b"Traceback" not in written
+
+
+async def test_what_ended_the_app_is_kept_and_raised_to_a_test() -> None:
+    app = ExplorerApp(FakeFacade(make_tick(1.0)), Settings())
+
+    def fail() -> None:
+        raise LookupError("first")
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.call_later(fail)
+            await pilot.pause()
+
+    with pytest.raises(LookupError, match="first"):
+        await run()
+    assert isinstance(app.crash, LookupError)
+    assert app.return_code == 1
+
+
+def test_a_log_that_cannot_be_written_is_said_so_and_a_long_one_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert not log_crash(ValueError("x"), tmp_path / "file" / "log")
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 1_000_001)
+    assert log_crash(ValueError("x"), log)
+    assert log_crash(ValueError("y"), log)
+    assert log.read_text().count("ended on a defect") == 2
