@@ -12,9 +12,11 @@ from replexplorer.core.tick import Severity
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.upkeep import low_disk, trim_binlogs
 from replexplorer.ports import Lease, LoadSettings, LoadTarget
 
 _RETRY_S: Final = 1.0
+_UPKEEP_EVERY_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Driving:
         self._load = load
         self._chronicle = chronicle
         self._beginning: asyncio.Task[None] | None = None
+        self._upkeep: asyncio.Task[None] | None = None
         self.viewer_of: Lease | None = None
         """Who drives the load when it is not us."""
 
@@ -64,7 +67,7 @@ class Driving:
                 f"{holder.holder} (pid {holder.pid} on {holder.host}) drives the load of this stack",
                 "end it, or add a load with --beside",
             )
-        await self._load.start(await self.target(), settings, self._tell_preparing)
+        await self._start(settings)
 
     def begin(self) -> None:
         """Drive the load from now on, or watch another driver's; it is told in the log."""
@@ -83,10 +86,13 @@ class Driving:
 
     async def stop(self) -> None:
         """End our load, also one that is still beginning."""
-        beginning, self._beginning = self._beginning, None
-        if beginning is not None:
-            beginning.cancel()
-            await asyncio.gather(beginning, return_exceptions=True)
+        tasks = [
+            task for task in (self._beginning, self._upkeep) if task not in (None, asyncio.current_task())
+        ]
+        self._beginning = self._upkeep = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._load.stop()
 
     async def lease_seen(self, lease: Lease | None) -> None:
@@ -103,6 +109,27 @@ class Driving:
         """Take the lease; answers who holds it when it is not ours."""
         return await self._fleet.primary.agent.take_lease(self._driver.holder, beside=self._driver.beside)
 
+    async def _start(self, settings: LoadSettings) -> None:
+        """Start our load on a disk that has room for it, and keep the stack small meanwhile."""
+        low = await low_disk(self._fleet)
+        if low is not None:
+            raise StackUnavailable(low, "make room: a load needs 5 GB and 10 %")
+        if self._upkeep is None:
+            self._upkeep = asyncio.create_task(self._keep_small(), name="upkeep")
+        await self._load.start(await self.target(), settings, self._tell_preparing)
+
+    async def _keep_small(self) -> None:
+        """Purge what nobody needs; stop the load when the disk fills all the same."""
+        while True:
+            await self._fleet.outside.clock.sleep(_UPKEEP_EVERY_S)
+            await trim_binlogs(self._fleet)
+            low = await low_disk(self._fleet)
+            if low is not None:
+                await self.stop()
+                self._load.fault = f"the load was stopped: {low}"
+                self._chronicle.tell(Severity.BAD, self._load.fault)
+                return
+
     async def _begin(self) -> None:
         """Begin; a primary that is away is waited for, anything else is told and left."""
         waiting = False
@@ -114,7 +141,7 @@ class Driving:
                     told = f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view"
                     self._chronicle.tell(Severity.WARN, told)
                     return
-                await self._load.start(await self.target(), self.settings(), self._tell_preparing)
+                await self._start(self.settings())
                 return
             except ServerUnreachable as error:
                 if not waiting:

@@ -27,7 +27,7 @@ RECONNECT_S = 1.0
 
 Rows = Sequence[Mapping[str, Any]]
 SOURCE = "rpl_semi_sync_source_"
-_CHANGING = ("SET", "STOP", "START", "INSERT", "CREATE")
+_CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE")
 
 
 @dataclass(eq=False)
@@ -79,6 +79,10 @@ class FakeServer:
         self.acknowledges = True
         """On the source: acknowledgements arrive; otherwise they are lost on the way."""
         self.has_kick_table = True
+        self.binlogs: list[tuple[str, int]] = [("binlog.000001", 1000)]
+        """Name and size in bytes, oldest first."""
+        self.reads = "binlog.000001"
+        """On a replica: the source's binlog that it reads."""
         self.running = False
         self.tasks: set[asyncio.Task[None]] = set()
         self.sessions: set[Session] = set()
@@ -187,6 +191,8 @@ class FakeServer:
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
         if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{match[2]: self._as_selected(match[1])}]
+        if statement == "SHOW BINARY LOGS":
+            return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
         if statement == "SELECT 1":
             return [{"1": 1}]
         if statement == "SHOW REPLICA STATUS":
@@ -218,6 +224,7 @@ class FakeServer:
 
     def _replica_status(self) -> dict[str, object]:
         return {
+            "Source_Log_File": self.reads,
             "Replica_IO_Running": self.io,
             "Replica_SQL_Running": self.sql,
             "Last_IO_Errno": self.io_errno,
@@ -252,6 +259,8 @@ class FakeServer:
             case ["START", "REPLICA"]:
                 self.sql = "Yes"
                 self.start_io()
+            case ["PURGE", "BINARY", "LOGS", "TO", first]:
+                self.binlogs = [log for log in self.binlogs if log[0] >= first.strip("'")]
             case _ if statement == KICK_STATEMENT:
                 if self.variables["super_read_only"] == "ON":
                     raise ServerRefused(1290, f"{self.node}: 1290 --super-read-only")

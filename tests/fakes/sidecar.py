@@ -63,6 +63,8 @@ class FakeSidecar:
         """Start with nothing in force."""
         self.running = True
         self.booted_s = asyncio.get_running_loop().time()
+        self.free_bytes = 50 << 30
+        """Of a disk of 100 GB."""
         self.delays: dict[str, float] = {}
         self.watched: set[str] = set()
         self.driver: tuple[FakeAgent, Lease] | None = None
@@ -218,7 +220,13 @@ class FakeAgent:
     async def health(self) -> Mapping[str, Any]:
         """See `ports.Agent`."""
         now_s = asyncio.get_running_loop().time
-        return await self._call("health", lambda: {"uptime_s": now_s() - self.sidecar.booted_s})
+        return await self._call(
+            "health",
+            lambda: {
+                "uptime_s": now_s() - self.sidecar.booted_s,
+                "volumes": {"data": {"total_bytes": 100 << 30, "free_bytes": self.sidecar.free_bytes}},
+            },
+        )
 
     async def close(self) -> None:
         """End the bridge."""

@@ -1,0 +1,66 @@
+"""The stack stays small: binlogs that nobody needs go, and a full disk stops the load."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.engine.upkeep import is_low, purge_to
+from tests.fakes.clock import until, virtual
+from tests.fakes.world import World
+
+GB = 1 << 30
+LOGS = [("binlog.000001", 4), ("binlog.000002", 4), ("binlog.000003", 4), ("binlog.000004", 1)]
+
+
+@pytest.mark.parametrize(
+    ("needed", "kept", "first"),
+    [
+        ("binlog.000004", 5, "binlog.000003"),
+        ("binlog.000002", 5, "binlog.000002"),
+        ("binlog.000001", 5, None),
+        ("binlog.000004", 100, None),
+        (None, 0, "binlog.000004"),
+    ],
+)
+def test_only_what_every_replica_has_and_more_than_is_kept_goes(
+    needed: str | None, kept: int, first: str | None
+) -> None:
+    assert purge_to(LOGS, needed, kept) == first
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "low"), [(4, 20, True), (6, 20, False), (6, 100, True), (11, 100, False)]
+)
+def test_five_gigabytes_and_a_tenth(free: int, total: int, low: bool) -> None:
+    assert is_low(free * GB, total * GB) is low
+
+
+@virtual
+async def test_a_running_load_purges_what_the_replica_has_read() -> None:
+    world = World()
+    primary, replica = world.servers["primary"], world.servers["replica"]
+    primary.binlogs = [(f"binlog.{number:06}", GB // 2) for number in range(1, 6)]
+    replica.reads = "binlog.000003"
+    async with world.started():
+        await until(lambda: len(primary.binlogs) == 3, within_s=60)
+        assert primary.binlogs[0][0] == "binlog.000003"
+        replica.reads = "binlog.000005"
+        await until(lambda: len(primary.binlogs) == 2, within_s=60)
+
+
+@virtual
+async def test_a_full_disk_stops_the_load_and_says_so() -> None:
+    world = World()
+    async with world.started() as session:
+        await until(lambda: bool(world.running_loads()), within_s=10)
+        world.sidecars["primary"].free_bytes = 4 * GB
+        await until(lambda: not world.running_loads(), within_s=60)
+        assert "4.0 GB of 100 GB are free" in (session.load.fault or "")
+        with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
+            await session.toggle_load()
+        world.sidecars["primary"].free_bytes = 50 * GB
+        assert await session.toggle_load()
+        await asyncio.sleep(1)
