@@ -146,8 +146,11 @@ class Picture:
             self._local.keep_for(settings)
 
     def _ceiling(self, protection: Protection, load: LoadView) -> Ceiling | None:
-        """The k=1 bound; none while commits do not wait for a replica."""
+        """The k=1 bound; none while commits do not wait for a replica, and none where neither the
+        link nor a measured local cost bounds anything: a bound of tens of thousands says nothing."""
         if protection.state in (ProtectionState.OFF, ProtectionState.DEGRADED, ProtectionState.DOWN):
+            return None
+        if self._local.local_ms is None and not any(self.controls.asked_rtts_ms()):
             return None
         rtts = [link.rtt_measured_ms for link in self.controls.links.values()]
         rtt_ms = acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
