@@ -68,6 +68,8 @@ class NodeAddress:
     """The container's own IPv4 address in the stack's network."""
     published_port: int | None
     """Port on 127.0.0.1."""
+    identity: str = ""
+    """Another one when the node was made anew, though name and address are the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,7 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
                 sidecar_running=sidecar is not None and sidecar.running,
                 address=sidecar.address if sidecar else None,
                 published_port=sidecar.published_port if sidecar else None,
+                identity=sidecar.id if sidecar else "",
             )
         )
     return nodes

@@ -29,9 +29,15 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> bool:
         await wait_until_ready(fleet, report)
     except (ReplexplorerError, asyncio.CancelledError):
         if created:
-            await to_the_end(fleet.outside.stack.down())
+            await to_the_end(_take_down(fleet))
         raise
     return created
+
+
+async def _take_down(fleet: Fleet) -> None:
+    """Remove the stack; nobody is to speak of its nodes any more."""
+    await fleet.outside.stack.down()
+    await fleet.close()
 
 
 async def connect(fleet: Fleet, report: Report) -> None:

@@ -22,7 +22,7 @@ from replexplorer.core.plan import Plan, make_plan, statements_of, written
 from replexplorer.engine.apply import Applied, Applier, LoadControl
 from replexplorer.engine.facade import Changed, Preview, SetResult
 from replexplorer.engine.fleet import Fleet
-from replexplorer.engine.requested import write_requested
+from replexplorer.engine.requested import Requested, write_requested
 from replexplorer.engine.sight import NO_LOAD, Sight
 
 
@@ -49,6 +49,14 @@ class Controls(Sight):
     def forget_offs(self) -> None:
         """The primary restarted: its `no_times` counts from zero again."""
         self._applier.offs = 0
+
+    def forget(self) -> None:
+        """Another stack has this one's name: nothing is known of it."""
+        self.noted = {}
+        self.requested = Requested()
+        self.forget_offs()
+        for seen in (self.samples, self.samples_before, self.links):
+            seen.clear()
 
     # -- planning
 
@@ -133,10 +141,23 @@ class Controls(Sight):
         """Write the request into the document that all apps share, where it says anything new."""
         known = self.requested.values
         if yes_tx_at_enabling is not None or any(known.get(name) != desired[name] for name in desired):
-            self.requested = await write_requested(
-                self.fleet.primary.agent, desired, writer=self.writer, yes_tx_at_enabling=yes_tx_at_enabling
-            )
+            await self._write(desired, yes_tx_at_enabling)
         self.noted.update(desired)
+
+    async def _write(self, desired: Desired, yes_tx_at_enabling: int | None = None) -> None:
+        self.requested = await write_requested(
+            self.fleet.primary.agent,
+            desired,
+            writer=self.writer,
+            written_s=self.fleet.outside.clock.wall(),
+            yes_tx_at_enabling=yes_tx_at_enabling,
+        )
+
+    async def confirm(self) -> None:
+        """Write down that what is requested is in force now, after restarts; nobody's news."""
+        with contextlib.suppress(ReplexplorerError):
+            async with self._turning:
+                await self._write({})
 
     async def _keep_enabling(self, undone: Applied) -> None:
         """A rollback enabled semi-sync anew: only acknowledgements from here on are evidence."""

@@ -89,7 +89,10 @@ class Facade(Protocol):
         ...
 
     async def undo(self) -> SetResult:
-        """Take the last `set`, `reset` or `undo` back; raise UsageError when there is none."""
+        """Take the last `set` or `reset` back that was not taken back yet, one at each call.
+
+        An undo itself cannot be undone. Raise UsageError when there is nothing left.
+        """
         ...
 
     async def toggle_load(self) -> bool:

@@ -103,24 +103,32 @@ class Fleet:
             name = self.outside.stack.name
             which = "" if name == "default" else f" --stack {name}"
             raise StackUnavailable(f"no stack '{name}' runs here", f"replexplorer up{which}")
-        if self.credentials is None:
-            self.credentials = await self.outside.stack.credentials()
+        credentials = self.credentials
+        if credentials is None or any(self._is_new(node) for node in nodes):
+            credentials = await self.outside.stack.credentials()
         if PRIMARY not in {node.name for node in nodes}:
             raise StackUnavailable(
                 f"stack '{self.outside.stack.name}' has no primary", "`replexplorer up` repairs it"
             )
-        await asyncio.gather(*(member.close() for member in self._match(nodes, self.credentials)))
+        await asyncio.gather(*(member.close() for member in self._match(nodes, credentials)))
+
+    def _is_new(self, node: NodeAddress) -> bool:
+        """Whether nothing that is known leads to this node."""
+        member = self.members.get(node.name)
+        return member is None or not _same_place(member.address, node)
 
     def _match(self, nodes: Sequence[NodeAddress], credentials: Credentials) -> list[Member]:
         """Make the members those that Docker named; answers those that are to be closed.
 
-        An address that moved means new connections. Whoever uses the fleet meanwhile sees the old
-        members or the new ones.
+        An address that moved means new connections, and so do other passwords: then the whole stack
+        was made anew. Whoever uses the fleet meanwhile sees the old members or the new ones.
         """
         kept: dict[str, Member] = {}
+        same_stack = self.credentials in (None, credentials)
+        self.credentials = credentials
         for node in nodes:
             member = self.members.get(node.name)
-            if member is not None and _same_place(member.address, node):
+            if same_stack and member is not None and not self._is_new(node):
                 member.address = node
                 kept[node.name] = member
                 continue
@@ -138,4 +146,5 @@ class Fleet:
 
 def _same_place(known: NodeAddress, seen: NodeAddress) -> bool:
     """Whether connections to the node as known still lead to the node as seen."""
-    return known.address == seen.address and known.published_port == seen.published_port
+    places = ((node.address, node.published_port, node.identity) for node in (known, seen))
+    return len(set(places)) == 1

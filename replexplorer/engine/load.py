@@ -45,6 +45,8 @@ class LoadDriver:
         self._intervals: deque[Interval] = deque(maxlen=_KEPT_INTERVALS)
         self.settings: LoadSettings | None = None
         """What the running load was last told."""
+        self.target: LoadTarget | None = None
+        """Where the load was started; None when it was stopped, or never begun."""
         self.fault: str | None = None
         """Why the process ended by itself; None while it runs or was stopped."""
         self.arrived = asyncio.Event()
@@ -65,7 +67,7 @@ class LoadDriver:
             return
         await self.stop()
         process = self._make(report)
-        self.fault, self.settings = None, settings
+        self.fault, self.settings, self.target = None, settings, target
         self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
         try:
             await process.start(target, settings, interval_s=self._interval_s)
@@ -122,7 +124,7 @@ class LoadDriver:
 
     async def stop(self) -> None:
         """End the process; nothing when none runs."""
-        running, self._running = self._running, None
+        running, self._running, self.target = self._running, None, None
         if running is None:
             return
         try:

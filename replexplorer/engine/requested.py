@@ -28,6 +28,8 @@ class Requested:
     """The source's acknowledgement counter when semi-sync was last switched on by us."""
     writer: str = ""
     """Who wrote this version: `name (pid N)`."""
+    written_s: float | None = None
+    """When, in seconds since 1970: a server that began later has lost what SET GLOBAL had set."""
 
     @classmethod
     def read(cls, document: Document) -> Self:
@@ -45,6 +47,7 @@ class Requested:
             values,
             document.content.get("yes_tx_at_enabling"),
             document.content.get("writer", ""),
+            document.content.get("written_s"),
         )
 
     def over_defaults(self, replicas: tuple[str, ...]) -> dict[KnobName, Value]:
@@ -64,13 +67,15 @@ async def write_requested(
     values: Mapping[KnobName, Value],
     *,
     writer: str,
+    written_s: float | None = None,
     yes_tx_at_enabling: int | None = None,
 ) -> Requested:
     """Merge these values into the document, whoever writes meanwhile.
 
-    `yes_tx_at_enabling` replaces the kept counter when given. Raises StackUnavailable when the
-    document changes faster than it can be written, or when the agent is away. A write whose answer
-    was lost may have been done: it is made again, which merges to the same.
+    `written_s` is the clock's time; `yes_tx_at_enabling` replaces the kept counter when given.
+    Raises StackUnavailable when the document changes faster than it can be written, or when the
+    agent is away. A write whose answer was lost may have been done: it is made again, which merges
+    to the same.
     """
     lost: StackUnavailable | None = None
     for _ in range(_ATTEMPTS):
@@ -81,6 +86,8 @@ async def write_requested(
             **{str(name): value for name, value in values.items() if name.key in BY_KEY},
         }
         content["writer"] = writer
+        if written_s is not None:
+            content["written_s"] = written_s
         if yes_tx_at_enabling is not None:
             content["yes_tx_at_enabling"] = yes_tx_at_enabling
         try:

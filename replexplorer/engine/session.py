@@ -22,6 +22,7 @@ from replexplorer.core.knobs import (
     format_change,
 )
 from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection, Severity, Tick
+from replexplorer.engine.absence import restarts_since_the_request
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
@@ -127,8 +128,19 @@ class Session:
                 await self.up(progress)
         else:
             await self.up(progress)
+        await self._catch_up()
         self.watcher.start()
         self.driving.begin()
+
+    async def _catch_up(self) -> None:
+        """Restore what restarts took while no app looked."""
+        servers, sidecars = await restarts_since_the_request(self.controls)
+        for node in servers:
+            if lost := self.controls.lost_values((node,)):
+                await self._restore(f"{node} restarted while nobody looked", lost)
+        for node in sidecars:
+            if lost := self.controls.lost_links(node):
+                await self._restore(f"the sidecar of {node} restarted while nobody looked", lost)
 
     async def close(self) -> str:
         """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made."""
@@ -204,7 +216,7 @@ class Session:
         return await self.turn(self.controls.reset_values())
 
     async def undo(self) -> SetResult:
-        """Take the last change of this session back."""
+        """Take back the last change of this session that was not taken back yet."""
         if not self._undo:
             raise UsageError("nothing to undo", "no knob was turned in this session")
         before = self._undo.pop()
@@ -265,6 +277,19 @@ class Session:
         await self.controls.look_at_links()
         await self._restore(f"the sidecar of {node} restarted", self.controls.lost_links(node))
 
+    async def primary_moved(self) -> None:
+        """The primary answers at another place, or to another password: our load begins anew there."""
+        if self.load.target is not None and await self.driving.target() != self.load.target:
+            await self.driving.stop()
+            self.driving.begin()
+
+    async def stack_remade(self) -> None:
+        """Another stack has this one's name now: nothing that was turned is so any more."""
+        self._undo.clear()
+        self.controls.forget()
+        await self.controls.read_document()
+        self.chronicle.tell(Severity.WARN, "the stack was removed and made anew: its knobs and rows are new")
+
     async def _restore(self, what: str, lost: Desired) -> None:
         """Give back what was lost: all of it, or else one by one as much as can be."""
         if not lost:
@@ -281,6 +306,7 @@ class Session:
             except ReplexplorerError:  # `_change` has told it
                 continue
             if part is lost:
+                await self.controls.confirm()
                 return
 
     def _load_ended(self, why: str) -> None:

@@ -12,14 +12,15 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import PRIMARY, Desired
 from replexplorer.engine.bringup import watch_links
 from replexplorer.engine.controls import Controls
+from replexplorer.engine.fleet import Member
 from replexplorer.engine.observer import NodeSample
 from replexplorer.ports import Lease
 
 _PRIMARY_EVERY_S: Final = 0.5
 _REPLICA_EVERY_S: Final = 1.0
-_LINKS_EVERY_S: Final = 0.5
+_LINKS_EVERY_S: Final = 1.0
 _SHARED_EVERY_S: Final = 1.0
-_DOCKER_EVERY_S: Final = 2.0
+_DOCKER_EVERY_S: Final = 3.0
 
 _REBOOT_SLACK_S: Final = 1.0
 """An agent's uptime and our clock are read apart: its start may seem to move so far."""
@@ -34,6 +35,15 @@ class Listener(Protocol):
 
     async def sidecar_restarted(self, node: str) -> None:
         """A sidecar's agent began anew."""
+        ...
+
+    async def primary_moved(self) -> None:
+        """The primary answers at another place, or is another one; raise ServerUnreachable to hear
+        of it again."""
+        ...
+
+    async def stack_remade(self) -> None:
+        """The stack was removed and made anew."""
         ...
 
     async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
@@ -53,6 +63,9 @@ class Watcher:
         self._clock = controls.fleet.outside.clock
         self._listener = listener
         self._tasks: list[asyncio.Task[None]] = []
+        self._node_tasks: dict[str, asyncio.Task[None]] = {}
+        self._primary: Member | None = None
+        """The primary as the listener knows it."""
         self._boots_s: dict[str, float] = {}
         """When each agent started, on our clock."""
         self.lease: Lease | None = None
@@ -63,16 +76,25 @@ class Watcher:
         """Begin to look; what is requested by now is nobody's news."""
         self._controls.noted = dict(self._controls.requested.values)
         loops: list[Coroutine[Any, Any, None]] = [
-            *(self._watch_node(name) for name in self._controls.fleet.members),
             self._every(_LINKS_EVERY_S, self._controls.look_at_links),
             self._every(_SHARED_EVERY_S, self._look_at_shared),
             self._every(_DOCKER_EVERY_S, self._look_at_containers),
         ]
+        self._primary = self._controls.fleet.primary
+        self._follow_members()
         self._tasks = [asyncio.create_task(loop, name="watch") for loop in loops]
+
+    def _follow_members(self) -> None:
+        """Watch every node that is there; the watching of one that is gone ends by itself."""
+        for name in self._controls.fleet.members:
+            task = self._node_tasks.get(name)
+            if task is None or (task.done() and (task.cancelled() or task.exception() is None)):
+                self._node_tasks[name] = asyncio.create_task(self._watch_node(name), name=f"watch {name}")
 
     async def stop(self) -> None:
         """End all looking."""
-        tasks, self._tasks = self._tasks, []
+        tasks = [*self._tasks, *self._node_tasks.values()]
+        self._tasks, self._node_tasks = [], {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -83,7 +105,7 @@ class Watcher:
         return next(
             (
                 task.exception()
-                for task in self._tasks
+                for task in (*self._tasks, *self._node_tasks.values())
                 if task.done() and not task.cancelled() and task.exception()
             ),
             None,
@@ -106,11 +128,13 @@ class Watcher:
     async def _watch_node(self, name: str) -> None:
         every_s = _PRIMARY_EVERY_S if name == PRIMARY else _REPLICA_EVERY_S
         answered: NodeSample | None = None
-        while name in self._controls.fleet.members:
+        while (member := self._controls.fleet.members.get(name)) is not None:
             sample = await self._controls.look(name)
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(_counted(answered), _counted(sample)):
-                    self._controls.fleet.members[name].capabilities = None
+                    member.capabilities = None
+                    if name not in self._controls.fleet.members:
+                        return
                     await self._controls.look(name)
                     await self._listener.server_restarted(name)
                 answered = sample
@@ -130,24 +154,41 @@ class Watcher:
 
     async def _look_at_containers(self) -> None:
         """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""
-        before = {name: member.address.address for name, member in self._controls.fleet.members.items()}
-        await self._controls.fleet.discover()
-        after = {name: member.address.address for name, member in self._controls.fleet.members.items()}
-        begun = [name for name in after if await self._agent_restarted(name)]
+        fleet = self._controls.fleet
+        before, known = dict(fleet.members), fleet.credentials
+        await fleet.discover()
+        if known != fleet.credentials:
+            await self._begin_anew()
+        after = dict(fleet.members)
+        self._follow_members()
+        begun = [name for name, member in after.items() if await self._agent_restarted(member)]
         if before != after or begun:
-            await watch_links(self._controls.fleet)
+            await watch_links(fleet)
         for name in begun:
             await self._listener.sidecar_restarted(name)
+        primary = fleet.primary
+        if primary is not self._primary and primary.capabilities is not None:
+            await self._listener.primary_moved()
+            self._primary = primary
 
-    async def _agent_restarted(self, node: str) -> bool:
+    async def _begin_anew(self) -> None:
+        """Another stack of the same name: nothing that was seen says anything of it."""
+        for task in self._node_tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._node_tasks.values(), return_exceptions=True)
+        self._node_tasks.clear()
+        self._boots_s.clear()
+        await self._listener.stack_remade()
+
+    async def _agent_restarted(self, member: Member) -> bool:
         """Whether the agent began anew since it was last asked; False while it does not answer."""
         try:
-            health = await self._controls.fleet.members[node].agent.health()
+            health = await member.agent.health()
         except ReplexplorerError:
             return False
         boot_s = self._clock.monotonic() - float(health["uptime_s"])
-        known_s = self._boots_s.setdefault(node, boot_s)
-        self._boots_s[node] = boot_s
+        known_s = self._boots_s.setdefault(member.name, boot_s)
+        self._boots_s[member.name] = boot_s
         return boot_s - known_s > _REBOOT_SLACK_S
 
 

@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from replexplorer.core.errors import UsageError
 from replexplorer.core.tick import Event, Severity
 from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
 from tests.engine.test_session import load_runs, turn, until_tick
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -83,7 +85,7 @@ async def test_a_restarted_replica_gets_its_own_settings_back() -> None:
         world.restart("replica")
         before = len(world.changes)
         await told(session, "re-applied: ")
-        assert world.told()[before:] == ["replica: SET GLOBAL sync_relay_log = 1"]
+        assert world.told()[before:] == ["replica: SET GLOBAL sync_relay_log = 1", "write document"]
 
 
 @virtual
@@ -260,3 +262,139 @@ async def test_a_stack_that_is_removed_under_us_does_not_kill_the_watcher() -> N
         await until_tick(session, lambda tick: tick.state == "down")
         await asyncio.sleep(30)
         assert session.watcher.failed is None
+
+
+@virtual
+async def test_a_replica_that_was_added_elsewhere_is_watched() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.grow()
+        tick = await until_tick(session, lambda tick: [node.name for node in tick.nodes][2:] == ["replica2"])
+        assert tick.state == "up"
+        tick = await until_tick(session, lambda tick: len(tick.links) == 2 and not tick.links[1].fault)
+        await turn(session, "rtt@replica2=20", "sync_relay_log@replica2=1")
+        tick = await until_tick(session, lambda tick: tick.links[1].rtt_asked_ms == 20.0)
+        world.crash("replica2")
+        await until_tick(session, lambda tick: tick.state == "partial")
+        world.servers["replica2"].boot()
+        await told(session, "re-applied: ")
+        assert session.watcher.failed is None
+
+
+@virtual
+async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        await turn(session, *REQUESTS)
+        await asyncio.sleep(5)
+        world.remove()
+        await until_tick(session, lambda tick: tick.state == "down")
+        await session.outside.stack.up(UpOptions(), lambda *_: None)
+        event = await told(session, "made anew")
+        assert event.severity is Severity.WARN
+        tick = await until_tick(
+            session, lambda tick: tick.state == "up" and load_runs(tick) and bool(tick.links), 60
+        )
+        assert tick.protection.state == "off"
+        assert tick.links[0].rtt_asked_ms == 0.0
+        assert not world.primary.enabled
+        await until(lambda: world.running_loads() == 1)
+        assert world.loads[-1].target is not None
+        assert world.loads[-1].target.password == world.credentials.dsn_password
+        with pytest.raises(UsageError, match="nothing to undo"):
+            await session.undo()
+        await turn(session, "semi_sync=on")
+        assert world.primary.enabled
+        assert session.watcher.failed is None
+    assert (world.open_connections(), world.open_bridges(), world.running_loads()) == (0, 0, 0)
+
+
+@virtual
+async def test_a_load_that_was_stopped_by_hand_stays_so_when_the_stack_is_made_anew() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        await session.toggle_load()
+        world.remove()
+        await session.outside.stack.up(UpOptions(), lambda *_: None)
+        await until_tick(session, lambda tick: tick.state == "up")
+        await asyncio.sleep(10)
+        assert world.running_loads() == 0
+
+
+@virtual
+async def test_a_load_follows_a_primary_that_answers_elsewhere() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.moved["primary"] = "10.0.0.98"
+        await until(lambda: bool(world.loads[-1].target and world.loads[-1].target.host == "10.0.0.98"))
+        await until_tick(session, load_runs)
+        assert world.running_loads() == 1
+
+
+# -- while no app looks
+
+
+async def left_alone(world: World, *requests: str) -> None:
+    """An app turns knobs and leaves; a while goes by."""
+    async with world.attached() as session:
+        await turn(session, *requests)
+    await asyncio.sleep(30)
+
+
+@virtual
+async def test_what_a_restart_took_while_nobody_looked_is_given_back_at_the_start() -> None:
+    world = World()
+    await left_alone(world, *REQUESTS)
+    world.restart("primary")
+    await asyncio.sleep(30)
+    async with world.started() as session:
+        assert world.primary.enabled
+        assert world.primary.variables["sync_binlog"] == "0"
+        tick = await until_tick(session, lambda tick: bool(tick.events))
+        words = [event.text for event in tick.events]
+        assert any("primary restarted while nobody looked and lost" in text for text in words)
+        assert any(event.mark is not None and "re-applied: " in event.text for event in tick.events)
+    before = len(world.told())
+    world.primary.variables["sync_binlog"] = "7"
+    async with world.started():
+        pass
+    assert "SET GLOBAL sync_binlog = 0" not in world.told()[before:]
+
+
+@virtual
+async def test_what_a_sidecar_s_restart_took_while_nobody_looked_too() -> None:
+    world = World()
+    await left_alone(world, "rtt=85")
+    world.sidecars["replica"].restart()
+    await asyncio.sleep(30)
+    async with world.started():
+        assert world.rtt_ms() == pytest.approx(85.0)
+
+
+@virtual
+async def test_what_somebody_set_by_hand_is_left_when_nothing_restarted() -> None:
+    world = World()
+    await left_alone(world, *REQUESTS)
+    world.primary.variables["sync_binlog"] = "7"
+    async with world.started():
+        await asyncio.sleep(5)
+        assert world.primary.variables["sync_binlog"] == "7"
+
+
+@pytest.mark.parametrize("reapply", ["ask", "off"])
+@virtual
+async def test_a_restart_while_nobody_looked_is_only_told_when_so_configured(reapply: str) -> None:
+    world = World()
+    await left_alone(world, *REQUESTS)
+    world.restart("primary")
+    await asyncio.sleep(30)
+    async with world.started(reapply=reapply) as session:
+        await told(session, f"reapply = {reapply}")
+        await asyncio.sleep(5)
+        assert not world.primary.enabled
+    async with world.started():
+        assert world.primary.enabled

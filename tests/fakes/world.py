@@ -21,7 +21,6 @@ DOCKER_S = 0.01
 CREATING_S = 3.0
 LOCAL_MS = 1.0
 """Execute and fsync time of one commit."""
-CREDENTIALS = Credentials("replexplorer", "control-secret", "sandbox", "dsn-secret")
 _OUTSIDERS = ("server ", "load process")
 
 
@@ -47,15 +46,18 @@ class World:
         self.loads: list[FakeLoadProcess] = []
         self.moved: dict[str, str] = {}
         """Node to an address that is not its first."""
+        self.generation = 0
+        """How many stacks of this name were made so far."""
         self._part_of_a_commit = 0.0
         self._pids: Iterator[int] = iter(range(100, 10_000))
         self._make()
 
     def _make(self) -> None:
         """Servers, sidecars and the volume, fresh."""
+        self.generation += 1
         self.document = StoredDocument()
         self.links = {name: FakeLink() for name in self.node_names[1:]}
-        around = Surroundings(
+        self._around = around = Surroundings(
             lambda: self._acknowledging_s(),
             lambda replica: self.rtt_ms(replica) / 1000,
             lambda: self.primary,
@@ -66,6 +68,28 @@ class World:
             name: FakeSidecar(name, self.links, self.document, self._total_delay_ms, self._changing)
             for name in self.node_names
         }
+
+    @property
+    def credentials(self) -> Credentials:
+        """A new stack has new passwords."""
+        return Credentials("replexplorer", f"control-{self.generation}", "sandbox", f"dsn-{self.generation}")
+
+    def remove(self) -> None:
+        """`down` in another shell."""
+        self.exists = False
+        for node in self.node_names:
+            self.crash(node)
+            self.sidecars[node].stop()
+
+    def grow(self) -> None:
+        """`up --replicas` in another shell."""
+        name = f"replica{len(self.node_names)}"
+        self.node_names.append(name)
+        self.links[name] = FakeLink()
+        self.servers[name] = FakeServer(name, len(self.node_names), self._around)
+        self.sidecars[name] = FakeSidecar(
+            name, self.links, self.document, self._total_delay_ms, self._changing
+        )
 
     # -- what there is
 
@@ -162,7 +186,8 @@ class World:
         """The adapters of one app, a process of its own."""
         pid = next(self._pids)
 
-        def sql(node: NodeAddress, _: Credentials) -> FakeSql:
+        def sql(node: NodeAddress, credentials: Credentials) -> FakeSql:
+            assert credentials == self.credentials, "the passwords of a stack that is gone"
             connection = FakeSql(self.servers[node.name], str(node.address))
             self.sqls.append(connection)
             return connection
@@ -252,6 +277,7 @@ class FakeStack:
                 world.sidecars[name].running,
                 world.moved.get(name, f"10.0.0.{at + 2}"),
                 33060 + at,
+                f"{name} {world.generation}",
             )
             for at, name in enumerate(world.node_names)
         ]
@@ -290,7 +316,7 @@ class FakeStack:
     async def credentials(self) -> Credentials:
         """See `ports.Stack`."""
         await asyncio.sleep(DOCKER_S)
-        return CREDENTIALS
+        return self._world.credentials
 
     async def footprint_bytes(self) -> int | None:
         """See `ports.Stack`."""
