@@ -28,7 +28,7 @@ from replexplorer.ui.chart_model import (
 )
 from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.widgets import chart as chart_module
-from replexplorer.ui.widgets.big_digits import BigDigits, big_rows
+from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.chart import Chart, raster
 from replexplorer.ui.widgets.chart_axes import (
     elapsed_text,
@@ -443,7 +443,6 @@ class _Charts(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Chart(both()[0], glyphs=self.glyphs, id="tps")
-        yield BigDigits("85.4", id="big")
 
 
 async def test_the_widget_refreshes_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,16 +473,6 @@ async def test_the_widget_paints_anew_at_another_size_and_in_another_theme() -> 
         assert {len(row) for row in chart.rows} == {100}
         chart.set_glyphs(ASCII)
         assert all(row.isascii() for row in chart.rows)
-
-
-async def test_big_digits_show_their_figure() -> None:
-    app = _Charts()
-    async with app.run_test(size=(80, 24)) as pilot:
-        digits = app.query_one(BigDigits)
-        assert digits.size.width == len(big_rows("85.4")[0]) == 10
-        digits.show("16.1k")
-        await pilot.pause()
-        assert [digits.render_line(y).text for y in range(3)] == [row.ljust(13) for row in big_rows("16.1k")]
 
 
 def test_big_digits_as_in_the_design() -> None:
