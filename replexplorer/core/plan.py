@@ -160,10 +160,6 @@ class Plan:
     """Knobs that already are as asked."""
     warnings: tuple[str, ...]
 
-    def statements_for(self, name: KnobName) -> tuple[str, ...]:
-        """What is run for one knob, as `written` writes it."""
-        return written(planned.step for planned in self.steps if name in planned.step.names)
-
     def rollback(self, done: int | None = None) -> tuple[Step, ...]:
         """The steps that take back the first `done` steps (all when None), newest first."""
         return tuple(step for planned in reversed(self.steps[:done]) for step in planned.undo)

@@ -61,20 +61,6 @@ class LoadControl(Protocol):
         ...
 
 
-class NoLoad:
-    """For callers that drive no load: its knobs are only stored."""
-
-    def effective(self) -> Mapping[str, Value]:
-        """Nothing runs."""
-        return {}
-
-    async def change(self, changes: Mapping[str, Value]) -> None:
-        """Nothing to change."""
-
-    async def fresh_sessions(self) -> None:
-        """Nobody to reconnect."""
-
-
 @dataclass(slots=True)
 class Applied:
     """What a plan did so far."""

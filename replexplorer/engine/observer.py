@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
-from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.knobs import Value
 from replexplorer.core.link import contradiction, installed_rtt_ms
 from replexplorer.core.protection import Evidence, acks_between, blocked_after_s, judge
 from replexplorer.core.server import (
@@ -247,9 +247,3 @@ def _word(value: Value | None) -> str | None:
 def waits_too_long(sample: NodeSample, asked_rtts_ms: Sequence[float]) -> bool:
     """Whether a commit waits so long that a second sample must tell `blocked` from `armed`."""
     return sample.oldest_wait_s is not None and sample.oldest_wait_s > blocked_after_s(tuple(asked_rtts_ms))
-
-
-def effective_of(name: KnobName, samples: Mapping[str, NodeSample | None]) -> Value | None:
-    """A server knob's value on its node; None when unknown."""
-    sample = samples.get(name.node)
-    return None if sample is None else sample.values.get(name.key)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs import BY_KEY, Kind, KnobName, Value, defaults, parse_name
+from replexplorer.core.knobs import BY_KEY, Kind, KnobName, Value, parse_name
 from replexplorer.ports import Agent, Document
 
 _ATTEMPTS = 5
@@ -49,12 +49,6 @@ class Requested:
             document.content.get("writer", ""),
             document.content.get("written_s"),
         )
-
-    def over_defaults(self, replicas: tuple[str, ...]) -> dict[KnobName, Value]:
-        """Every knob of this stack with what is requested of it."""
-        wanted = defaults(replicas)
-        wanted.update({name: value for name, value in self.values.items() if name in wanted})
-        return wanted
 
 
 async def read_requested(agent: Agent) -> Requested:

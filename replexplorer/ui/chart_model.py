@@ -101,11 +101,6 @@ class ChartModel:
     """Shown while no series has a value."""
 
     @property
-    def has_values(self) -> bool:
-        """Whether any series has anything to draw."""
-        return any(value is not None for one in self.series for _, value in one.points)
-
-    @property
     def newest_s(self) -> float:
         """When the newest point of any series was taken; the left edge when there is none."""
         return max((one.points[-1][0] for one in self.series if one.points), default=self.start_s)

@@ -28,9 +28,6 @@ def an_agent(world: World, pid: int = 1) -> FakeAgent:
 async def test_nothing_was_ever_asked() -> None:
     requested = await read_requested(an_agent(World()))
     assert requested == Requested()
-    wanted = requested.over_defaults(("replica",))
-    assert wanted[SYNC] == 1
-    assert wanted[RTT] == 0
 
 
 @virtual

@@ -179,7 +179,7 @@ def test_what_needs_no_step_is_told_apart() -> None:
     assert made.stored == (KnobName("clients", "load"),)
     assert made.unchanged == (KnobName("sync_binlog", "primary"),)
     assert [change.name.key for change in made.changes] == ["semi_sync_timeout"]
-    assert made.statements_for(made.changes[0].name) == ("SET GLOBAL rpl_semi_sync_source_timeout = 500",)
+    assert written(each.step for each in made.steps) == ("SET GLOBAL rpl_semi_sync_source_timeout = 500",)
 
 
 def test_without_a_load_no_session_is_renewed() -> None:

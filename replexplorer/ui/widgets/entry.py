@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textual.message import Message
 from textual.widgets import Input
 
 
@@ -21,9 +20,6 @@ class Entry(Input):
         background-tint: transparent 0%;
     }
     """
-
-    class Closed(Message):
-        """The field was left without a value."""
 
     def __init__(self, purpose: str) -> None:
         super().__init__(compact=True, select_on_focus=False, id=f"{purpose}-entry")
