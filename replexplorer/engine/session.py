@@ -247,7 +247,7 @@ class Session:
         told = prefix + (_told(result.changed) or "nothing to change")
         for number in numbers:
             self.chronicle.change_effective(number, prefix + (_changes(result.changed) or title), told)
-        if not numbers:
+        if not numbers and (result.changed or not prefix):
             self.chronicle.tell(Severity.INFO, told)
         for warning in result.warnings:
             self.chronicle.tell(Severity.WARN, warning)
@@ -264,6 +264,13 @@ class Session:
         self.chronicle.tell(Severity.GOOD, "the stack is repaired")
 
     # -- what happens by itself
+
+    def reachable_seen(self, node: str, reachable: bool) -> None:
+        """A node's server went away, or came back."""
+        if reachable:
+            self.chronicle.tell(Severity.GOOD, f"{node} answers again")
+        else:
+            self.chronicle.tell(Severity.BAD, f"{node} is down: no login succeeds")
 
     async def server_restarted(self, node: str) -> None:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""

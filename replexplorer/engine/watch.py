@@ -29,6 +29,10 @@ _REBOOT_SLACK_S: Final = 1.0
 class Listener(Protocol):
     """Who is told what the looking finds to have happened."""
 
+    def reachable_seen(self, node: str, reachable: bool) -> None:
+        """A node's server went away, or came back."""
+        ...
+
     async def server_restarted(self, node: str) -> None:
         """A server began anew."""
         ...
@@ -128,8 +132,12 @@ class Watcher:
     async def _watch_node(self, name: str) -> None:
         every_s = _PRIMARY_EVERY_S if name == PRIMARY else _REPLICA_EVERY_S
         answered: NodeSample | None = None
+        reachable = True
         while (member := self._controls.fleet.members.get(name)) is not None:
             sample = await self._controls.look(name)
+            if sample.view.reachable != reachable:
+                reachable = sample.view.reachable
+                self._listener.reachable_seen(name, reachable)
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(_counted(answered), _counted(sample)):
                     member.capabilities = None

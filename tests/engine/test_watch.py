@@ -70,9 +70,13 @@ async def test_a_primary_that_was_away_for_a_while_too() -> None:
         world.crash("primary")
         tick = await until_tick(session, lambda tick: tick.state == "partial")
         assert tick.protection.state == "down"
+        event = await told(session, "primary is down")
+        assert event.severity is Severity.BAD
         await asyncio.sleep(20)
         world.primary.boot()
-        await told(session, "re-applied: ")
+        event = await told(session, "primary answers again")
+        assert event.severity is Severity.GOOD
+        await until(lambda: world.primary.enabled)
         assert world.primary.enabled
 
 
