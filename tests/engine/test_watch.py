@@ -68,10 +68,10 @@ async def test_a_primary_that_was_away_for_a_while_too() -> None:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
         world.crash("primary")
-        tick = await until_tick(session, lambda tick: tick.state == "partial")
-        assert tick.protection.state == "down"
         event = await told(session, "primary is down")
         assert event.severity is Severity.BAD
+        tick = await until_tick(session, lambda tick: tick.state == "partial")
+        assert tick.protection.state == "down"
         await asyncio.sleep(20)
         world.primary.boot()
         event = await told(session, "primary answers again")
