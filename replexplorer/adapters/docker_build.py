@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ class Builder:
         created = not found.containers
         nodes = self._nodes(options, found)
         self._check_image(options, found)
-        if _whole(found, nodes):
+        if _whole(found, nodes) and not any(self._is_cut_off(found, node) for node in nodes):
             return False
         topology, server_image = self._topology(options.image, found.image())
         if created and not found.empty:
@@ -164,7 +165,7 @@ class Builder:
             started = pool.submit(step.start, made)
             server = step.server(node, made)
             namespace_is_new = started.result()
-        if namespace_is_new and server.state == "running":
+        if server.state == "running" and (namespace_is_new or self._is_older(server.id, made.id)):
             # It runs on in the namespace of the sidecar's former life.
             self._client.kill(server.id)
             self._client.wait(server.id, timeout=_KILL_LIMIT_S)
@@ -172,6 +173,17 @@ class Builder:
         if first is not None:
             first.result()
         step.start(server)
+
+    def _is_cut_off(self, found: Inventory, node: str) -> bool:
+        """Whether a node's server is older than its sidecar's present life: it is in a dead namespace."""
+        sidecar, server = (found.container(node, role) for role in ("sidecar", "mysqld"))
+        if sidecar is None or server is None:
+            return False
+        return self._is_older(server.id, sidecar.id)
+
+    def _is_older(self, server: str, sidecar: str) -> bool:
+        began = [str(self._client.inspect_container(one)["State"]["StartedAt"]) for one in (server, sidecar)]
+        return datetime.fromisoformat(began[0]) < datetime.fromisoformat(began[1])
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():

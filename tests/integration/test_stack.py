@@ -200,6 +200,18 @@ async def test_a_dead_sidecar_takes_its_server_into_the_new_namespace(
     assert after["primary", "sidecar"] != found["primary", "sidecar"]
 
 
+async def test_a_sidecar_that_somebody_restarted_gets_its_server_back(
+    live_stack: LiveStack, docker_client: Any
+) -> None:
+    """Every container runs, but the server is in the namespace of the sidecar's former life."""
+    found = ids(docker_client, live_stack.stack.name)
+    docker_client.restart(found["replica", "sidecar"], timeout=0)
+    assert all(node.server_running and node.sidecar_running for node in await live_stack.stack.nodes())
+    assert await live_stack.stack.up(UpOptions(), quiet) is False
+    await live_stack.ready()
+    assert ids(docker_client, live_stack.stack.name) == found
+
+
 async def gone(live: LiveStack, node: str) -> bool:
     return not (await live.node(node)).sidecar_running
 
