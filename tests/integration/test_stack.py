@@ -155,7 +155,7 @@ async def test_up_twice_changes_nothing(live_stack: LiveStack, docker_client: An
     assert ids(docker_client, live_stack.stack.name) == before
     with pytest.raises(UsageError, match="runs the image"):
         await live_stack.stack.up(UpOptions(image="debian:other"), quiet)
-    with pytest.raises(UsageError, match="at least one"):
+    with pytest.raises(UsageError, match="0 replicas: give 1 to 8"):
         await live_stack.stack.up(UpOptions(replicas=0), quiet)
 
 
