@@ -107,6 +107,9 @@ class Facade(Protocol):
         """Bring dead nodes back and re-apply what was requested."""
         ...
 
-    async def close(self) -> str:
-        """Stop the load and disconnect; answers in one line what is left behind."""
+    async def close(self, *, keep: bool = False) -> str:
+        """Stop the load and disconnect; answers in one line what is left behind.
+
+        `keep` leaves the stack whatever is configured: a dropped terminal never removes one.
+        """
         ...

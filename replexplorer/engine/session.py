@@ -142,14 +142,15 @@ class Session:
             if lost := self.controls.lost_links(node):
                 await self._restore(f"the sidecar of {node} restarted while nobody looked", lost)
 
-    async def close(self) -> str:
-        """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made."""
+    async def close(self, *, keep: bool = False) -> str:
+        """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made,
+        unless it is told to `keep`."""
         self._closed.set()
         self.load.arrived.set()
         nodes = len(self.fleet.members)
         await to_the_end(self._let_go())
         name = self.outside.stack.name
-        if self._created and self.options.on_quit == "remove":
+        if self._created and self.options.on_quit == "remove" and not keep:
             await self.outside.stack.down()
             return f"stack '{name}' is removed"
         if not nodes:

@@ -152,5 +152,5 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     async def _abandon(self) -> None:
         with contextlib.suppress(Exception):
-            await self._facade.close()
+            await self._facade.close(keep=True)
         self._watch.finished()

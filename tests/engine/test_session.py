@@ -101,6 +101,16 @@ async def test_up_gives_back_what_was_requested_and_says_whether_it_created() ->
 
 
 @virtual
+async def test_a_dropped_terminal_never_removes_the_stack() -> None:
+    world = World(exists=False)
+    session = world.session(on_quit="remove")
+    await session.start(lambda _: None)
+    assert "keeps running" in await session.close(keep=True)
+    assert world.exists
+    nothing_left(world)
+
+
+@virtual
 async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configured() -> None:
     world = World(exists=False)
     session = world.session(on_quit="remove")

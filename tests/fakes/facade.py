@@ -216,9 +216,9 @@ class FakeFacade:
         progress(Progress("starting the replica"))
         await self._note("repair", None)
 
-    async def close(self) -> str:
+    async def close(self, *, keep: bool = False) -> str:
         """Ends the ticks."""
-        await self._note("close", None)
+        await self._note("close", keep)
         self._queue.put_nowait(None)
         return self.closing_line
 

@@ -125,10 +125,10 @@ class Endless(FakeFacade):
             at_s += 0.1
             yield make_tick(at_s, tps=500 + at_s)
             await asyncio.sleep(0.05)
-    async def close(self):
+    async def close(self, *, keep=False):
         if "stuck" in sys.argv:
             await asyncio.sleep(60)
-        open(sys.argv[1], "w").write("closed")
+        open(sys.argv[1], "w").write("kept" if keep else "closed")
         return "left"
 
 ExplorerApp(Endless(), Settings()).run()
@@ -163,6 +163,8 @@ def test_a_closed_terminal_ends_the_app_within_two_seconds(tmp_path: Path, words
     os.close(controller)
     assert process.wait(2.0) == EXIT_CODE
     assert (tmp_path / "closed").exists() is not bool(words)
+    if not words:
+        assert (tmp_path / "closed").read_text() == "kept"
 
 
 FULL_BYTES = 4095
