@@ -130,6 +130,11 @@ def test_a_stdout_without_our_letters_gets_question_marks() -> None:
     assert run.returncode == 0
     assert run.stderr == b""
     assert b"? k" in run.stdout
+    run = subprocess.run(
+        [sys.executable, "-m", "replexplorer", "…"], env=environment, capture_output=True, timeout=60
+    )
+    assert run.returncode == 2
+    assert run.stderr.startswith(b"replexplorer: unknown verb '?'")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
