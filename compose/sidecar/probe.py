@@ -195,8 +195,9 @@ class Window:
     def _learn_base(self, rtt_ms: float, own_delay_ms: float) -> None:
         delays_ms = own_delay_ms + self.peer_delay_ms
         if delays_ms == 0:
+            # The least: what else runs on the machine (servers that start) only adds to the path.
             self._bare_ms.append(rtt_ms)
-            self.base_ms = statistics.median(self._bare_ms)
+            self.base_ms = min(self._bare_ms)
         elif self.base_ms is None and len(self._recent_ms) == WINDOW:
             # Delays were in force before the first probe: the rest is the best that can be known.
             self.base_ms = max(0.0, statistics.median(self._recent_ms) - delays_ms)
