@@ -275,6 +275,10 @@ class LoadSettings:
 class LoadProcess(Protocol):
     """The load's own process."""
 
+    async def spawn(self) -> None:
+        """Start the bare process, so that `start` has less to wait for; harmless twice."""
+        ...
+
     async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
         """Start the process, prepare the table, begin; returns when the first client commits or
         at once when 0 clients are asked; raises ReplexplorerError when the table cannot be prepared."""

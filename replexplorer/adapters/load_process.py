@@ -48,6 +48,7 @@ class LoadChild:
         self._answers: dict[int, asyncio.Future[None]] = {}
         self._intervals: deque[Interval] = deque()
         self._news = asyncio.Event()
+        self._is_started = False
         self._is_stopping = False
         self._end: ReplexplorerError | None = None
 
@@ -58,8 +59,20 @@ class LoadChild:
 
     async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
         """See `ports.LoadProcess`; `intervals` may be read meanwhile. On failure nothing is left."""
-        if self._process is not None:
+        if self._is_started:
             raise UsageError("the load runs already")
+        self._is_started = True
+        try:
+            await self.spawn()
+            await self._ask("start", target=asdict(target), settings=asdict(settings), interval_s=interval_s)
+        except BaseException:
+            await asyncio.shield(self.stop())
+            raise
+
+    async def spawn(self) -> None:
+        """See `ports.LoadProcess`."""
+        if self._process is not None:
+            return
         self._is_stopping, self._end = False, None
         self._intervals.clear()
         self._process = await asyncio.create_subprocess_exec(
@@ -71,11 +84,6 @@ class LoadChild:
             limit=_LINE_BYTES,
         )
         self._reader = asyncio.create_task(self._read(self._process), name="load process")
-        try:
-            await self._ask("start", target=asdict(target), settings=asdict(settings), interval_s=interval_s)
-        except BaseException:
-            await asyncio.shield(self.stop())
-            raise
 
     async def change(self, settings: LoadSettings) -> None:
         """See `ports.LoadProcess`."""
@@ -158,6 +166,7 @@ class LoadChild:
 
     async def stop(self) -> None:
         """See `ports.LoadProcess`; the last interval can be read afterwards. Harmless twice."""
+        self._is_started = False
         process, reader = self._process, self._reader
         if process is None or reader is None:
             return

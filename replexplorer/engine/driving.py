@@ -138,6 +138,7 @@ class Driving:
                 holder = await self._take_the_lease()
                 if holder is not None:
                     self.viewer_of = holder
+                    await self._load.stop()
                     told = f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view"
                     self._chronicle.tell(Severity.WARN, told)
                     return

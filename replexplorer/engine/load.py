@@ -42,6 +42,9 @@ class LoadDriver:
         self._on_end = on_end
         self._interval_s = interval_s
         self._running: _Running | None = None
+        self._spare: LoadProcess | None = None
+        """A bare process for the next start."""
+        self._report: Report = _silent
         self._intervals: deque[Interval] = deque(maxlen=_KEPT_INTERVALS)
         self.settings: LoadSettings | None = None
         """What the running load was last told."""
@@ -51,6 +54,15 @@ class LoadDriver:
         """Why the process ended by itself; None while it runs or was stopped."""
         self.arrived = asyncio.Event()
         """Set at each interval; whoever waits clears it."""
+
+    async def warm_up(self) -> None:
+        """Start the bare process of the next start, while there is something else to wait for."""
+        self._spare = self._make(self._tell)
+        await self._spare.spawn()
+
+    def _tell(self, text: str, done: float | None) -> None:
+        """Pass the progress of a start on."""
+        self._report(text, done)
 
     @property
     def is_running(self) -> bool:
@@ -65,8 +77,11 @@ class LoadDriver:
         if self.is_running:
             await self._adopt(settings)
             return
+        process, self._spare = self._spare, None
         await self.stop()
-        process = self._make(report)
+        if process is None:
+            process = self._make(self._tell)
+        self._report = report
         self.fault, self.settings, self.target = None, settings, target
         self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
         try:
@@ -123,8 +138,11 @@ class LoadDriver:
         return taken
 
     async def stop(self) -> None:
-        """End the process; nothing when none runs."""
+        """End the process, and a bare one that nobody started; nothing when there is none."""
         running, self._running, self.target = self._running, None, None
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await spare.stop()
         if running is None:
             return
         try:

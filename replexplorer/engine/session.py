@@ -118,6 +118,7 @@ class Session:
 
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
+        await self.load.warm_up()
         nodes = await self.outside.stack.nodes()
         whole = bool(nodes) and nodes[0].name == PRIMARY
         alive = whole and nodes[0].server_running and all(node.sidecar_running for node in nodes)

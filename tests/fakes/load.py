@@ -37,6 +37,9 @@ class FakeLoadProcess:
         """The process is there."""
         return self._task is not None and not self._task.done()
 
+    async def spawn(self) -> None:
+        """See `ports.LoadProcess`."""
+
     async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
         """See `ports.LoadProcess`."""
         assert self._task is None, "started twice"
