@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -17,11 +17,10 @@ from replexplorer.core.knobs import (
     Assignment,
     Backing,
     Desired,
-    KnobName,
     desired_of,
     format_change,
 )
-from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection, Severity, Tick
+from replexplorer.core.tick import Severity, Tick
 from replexplorer.engine.absence import restarts_since_the_request
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
@@ -31,7 +30,8 @@ from replexplorer.engine.facade import Changed, Preview, Progress, ProgressCallb
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load import LoadDriver
-from replexplorer.engine.picture import Picture, state_word
+from replexplorer.engine.picture import Picture
+from replexplorer.engine.status import Status, take_status
 from replexplorer.engine.watch import Watcher
 from replexplorer.ports import Lease, LoadSettings, UpOptions
 
@@ -51,22 +51,6 @@ class SessionOptions:
     """Drive a second load although somebody holds the lease."""
     table_size: int = 10_000
     tick_s: float = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The whole stack at one moment; what is not known is None."""
-
-    stack: str
-    state: str
-    nodes: tuple[NodeView, ...]
-    protection: Protection
-    links: tuple[LinkView, ...]
-    driver: Lease | None
-    clients: int | None
-    """Clients requested of the load; 0 when nobody drives one."""
-    footprint_bytes: int | None
-    knobs: Mapping[KnobName, KnobView]
 
 
 class Session:
@@ -362,25 +346,7 @@ class Session:
 
     async def status(self) -> Status:
         """Everything at one moment, looked at now; raises StackUnavailable when there is no stack."""
-        controls = self.controls
-        await controls.refresh(with_gtids=True)
-        await controls.look_twice_if_waiting()
-        try:
-            driver = await self.fleet.primary.agent.lease()
-        except ReplexplorerError:
-            driver = None
-        nodes = controls.node_views()
-        return Status(
-            stack=self.outside.stack.name,
-            state=state_word(nodes),
-            nodes=nodes,
-            protection=controls.protection(),
-            links=tuple(controls.links.values()),
-            driver=driver,
-            clients=int(controls.wanted_load()["clients"]) if driver else 0,
-            footprint_bytes=await self.outside.stack.footprint_bytes(),
-            knobs=controls.views(),
-        )
+        return await take_status(self.controls)
 
 
 def _title_of(desired: Desired) -> str:

@@ -1,0 +1,52 @@
+"""The whole stack at one moment, for `status` and `get`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection
+from replexplorer.engine.picture import state_word
+from replexplorer.engine.sight import Sight
+from replexplorer.ports import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole stack at one moment; what is not known is None."""
+
+    stack: str
+    state: str
+    nodes: tuple[NodeView, ...]
+    protection: Protection
+    links: tuple[LinkView, ...]
+    driver: Lease | None
+    clients: int | None
+    """Clients requested of the load; 0 when nobody drives one."""
+    footprint_bytes: int | None
+    knobs: Mapping[KnobName, KnobView]
+
+
+async def take_status(sight: Sight) -> Status:
+    """Look at everything now; raises StackUnavailable when there is no stack."""
+    await sight.refresh(with_gtids=True)
+    await sight.look_twice_if_waiting()
+    try:
+        driver = await sight.fleet.primary.agent.lease()
+    except ReplexplorerError:
+        driver = None
+    nodes = sight.node_views()
+    stack = sight.fleet.outside.stack
+    return Status(
+        stack=stack.name,
+        state=state_word(nodes),
+        nodes=nodes,
+        protection=sight.protection(),
+        links=tuple(sight.links.values()),
+        driver=driver,
+        clients=int(sight.wanted_load()["clients"]) if driver else 0,
+        footprint_bytes=await stack.footprint_bytes(),
+        knobs=sight.views(),
+    )
