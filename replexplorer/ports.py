@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from replexplorer.core.interval import Interval
+from replexplorer.core.link import Shape
 
 Row = Mapping[str, Any]
 """A result row by column name; text is str, numbers are int, float or Decimal."""
@@ -158,9 +159,11 @@ class LinkState:
     backend: str | None
     backend_reason: str
     """Why this backend: `kernel netem answers`, `kernel has no netem: ...`."""
-    delay_ms: float
-    """One-way delay in force on this side; netem holds what is sent to the peer, NFQUEUE what is
-    received from it, so a direction is a side only together with `backend`."""
+    holds: str | None
+    """`sent` or `received`: which packets of the peer's this side shapes; netem holds what is sent,
+    NFQUEUE what is received, so a direction is a side only together with this."""
+    shape: Shape
+    """What this side does to them, in force."""
     base_ms: float | None
     """Round trip of the bare path, measured before any delay; None until measured."""
     overhead_ms: float
@@ -172,7 +175,38 @@ class LinkState:
     lost: int
     """Unanswered probes since the last change."""
     dropped: int
-    """Packets that the queue or the qdisc dropped."""
+    """Packets that the queue or the qdisc dropped though no loss was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskProbe:
+    """Synchronous writes of 512 bytes to the datadir's volume, the server not involved."""
+
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskState:
+    """What one agent knows of its server's fsyncs and of the disk below."""
+
+    attached: bool
+    """The server runs with the shim in front of its fsyncs."""
+    reason: str | None
+    """Why it does not; None when it does."""
+    delay_ms: float | None
+    """Added to each fsync, in force; None when unknown."""
+    fsyncs: Mapping[str, int]
+    """Calls since the volume was made, by class of file: redo, binlog, relay, data, other."""
+    measured_ms: float | None
+    """Mean time that the server pays for an fsync of redo or binlog, the delay included, over the last
+    seconds with any since the delay changed; None when there was none."""
+    measured_n: int
+    """Calls behind that mean."""
+    probe: DiskProbe | None
+    """The last probe; None when none was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +237,19 @@ class Agent(Protocol):
         """The state of the link to a peer."""
         ...
 
-    async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
-        """Delay this side of the link to the peer by `delay_ms` one way; 0 removes the rule.
+    async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
+        """Shape this side of the link to the peer; the default shape removes the rule.
 
         Returns when the rule is in force; the probe's window starts afresh.
         """
+        ...
+
+    async def disk(self, *, probe: bool = False) -> DiskState:
+        """The node's disk; `probe` writes to it first (1,000 synchronous writes, 5 s at most)."""
+        ...
+
+    async def set_disk(self, delay_ms: float) -> DiskState:
+        """Add this to each fsync of the node's server; MissingPiece when it runs without the shim."""
         ...
 
     async def watch(self, peer: str, address: str) -> LinkState:

@@ -1,6 +1,8 @@
-"""The two ways to delay packets to a peer's address: kernel netem, and our own process behind NFQUEUE.
+"""The two ways to shape the packets of a peer's address: kernel netem, and our own process behind NFQUEUE.
 
-Law: a peer that is not delayed has no rule at all. Rules are by the peer's address, so nobody else's
+Law: a peer of which nothing is asked has no rule at all; a shape means the same with both: a packet
+leaves after its delay and its jitter, never before the one that came before it, and then takes its
+size over the bandwidth. Rules are by the peer's address, so nobody else's
 packets are touched. Which backend it is, is found by trying it on the real interface.
 """
 
@@ -10,23 +12,24 @@ from typing import Any, Protocol
 
 from kernel import Netem
 from queueing import Nfqueue
+from shape import Shape
 from tool import Refused
 
 
 class Backend(Protocol):
-    """A way to delay packets by address."""
+    """A way to shape packets by address."""
 
     name: str
     reason: str
     delays: str
     """`sent` or `received`: which packets of the peer's are held."""
 
-    async def hold(self, address: str, hold_us: int | None) -> None:
-        """Hold packets to or from the address for so long; None takes the rule away. Raise Refused."""
+    async def shape(self, address: str, shape: Shape | None) -> None:
+        """Shape the packets to or from the address; None takes the rule away. Raise Refused."""
         ...
 
     async def stats(self, address: str) -> dict[str, int]:
-        """`packets`, `dropped`, `held`, and `strangers` (packets of another address) where counted."""
+        """`packets`, `dropped`, `lost` (as asked), `held`; `strangers` (of another address) where counted."""
         ...
 
     async def health(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The links of this node to its peers: the delay in force on our side, and the probe of the path."""
+"""The links of this node to its peers: what our side does to packets, and the probe of the path."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import socket
 import statistics
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import backends
 import probe
 from document import write_durably
+from shape import Shape
 from tool import Refused
 
 CALIBRATION_ADDRESS = "127.77.0.1"
@@ -32,6 +33,17 @@ CALIBRATE_AGAIN_S = (1.0, 15.0, 60.0)
 BARE_PROBES, BARE_INTERVAL_S, BARE_DEADLINE_S = 8, 0.04, 0.6
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What our side of a link is to do; delays one way, jitter their standard deviation."""
+
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    loss_percent: float = 0.0
+    bandwidth_bps: int = 0
+    cut: bool = False
+
+
 @dataclass
 class Link:
     """Our side of the link to one peer."""
@@ -41,7 +53,7 @@ class Link:
     """IPv4; empty until somebody told it."""
     delay_ms: float = 0.0
     """In force; the overhead of the backend is within it, not on top."""
-    asked_ms: float = 0.0
+    asked: Asked = field(default_factory=Asked)
     generation: int = field(default_factory=time.time_ns)
     """Grows with each change; told to the peer with each echo."""
     window: probe.Window = field(default_factory=probe.Window)
@@ -109,10 +121,10 @@ class Links:
         backend = self._need_backend()
         bare_us = await _loopback_us(probes // 2, interval_s)
         try:
-            await backend.hold(CALIBRATION_ADDRESS, CALIBRATION_DELAY_US)
+            await backend.shape(CALIBRATION_ADDRESS, Shape(hold_us=CALIBRATION_DELAY_US))
             delayed_us = await _loopback_us(probes, interval_s)
         finally:
-            await backend.hold(CALIBRATION_ADDRESS, None)
+            await backend.shape(CALIBRATION_ADDRESS, None)
         return min(max(0.0, delayed_us - bare_us - CALIBRATION_DELAY_US), LARGEST_OVERHEAD_US)
 
     def _need_backend(self) -> backends.Backend:
@@ -124,7 +136,7 @@ class Links:
         for link in self._links.values():
             async with link.turn:
                 if link.delay_ms and link.address:
-                    await self._hold(link.address, link.asked_ms)
+                    await self._shape(link.address, link.asked)
 
     async def _adopt(self, left: list[str] | None) -> None:
         """Take over what an agent before us had in force in this namespace (rules were found)."""
@@ -136,13 +148,13 @@ class Links:
             if left is None or fields["address"] in left:
                 link = self._link(peer, fields["address"])
                 link.window.base_ms = fields["base_ms"]
-                await self._install(link, fields["delay_ms"])
+                await self._install(link, Asked(**fields["asked"]))
 
     def _save(self) -> None:
         state = {
-            link.peer: {"address": link.address, "delay_ms": link.asked_ms, "base_ms": link.window.base_ms}
+            link.peer: {"address": link.address, "asked": asdict(link.asked), "base_ms": link.window.base_ms}
             for link in self._links.values()
-            if link.asked_ms
+            if link.asked != Asked()
         }
         with contextlib.suppress(OSError):
             write_durably(self._state_path, json.dumps(state).encode())
@@ -153,18 +165,22 @@ class Links:
             link.address = address
         return link
 
-    async def _hold(self, address: str, delay_ms: float) -> float:
-        """Install a delay, less our own overhead; answers the delay in force."""
+    async def _shape(self, address: str, asked: Asked) -> float:
+        """Install what is asked, the delay less our own overhead; answers the delay in force."""
         backend = self._need_backend()
-        if delay_ms <= 0:
-            await backend.hold(address, None)
-            return 0.0
-        await backend.hold(address, max(0, round(delay_ms * 1000 - self._overhead_us)))
-        return max(delay_ms, round(self._overhead_us / 1000, 3))
+        shape = Shape(
+            hold_us=max(0, round(asked.delay_ms * 1000 - self._overhead_us)) if asked.delay_ms > 0 else 0,
+            jitter_us=round(asked.jitter_ms * 1000),
+            loss_percent=asked.loss_percent,
+            bandwidth_bps=asked.bandwidth_bps,
+            cut=asked.cut,
+        )
+        await backend.shape(address, None if asked == Asked() else shape)
+        return max(asked.delay_ms, round(self._overhead_us / 1000, 3)) if asked.delay_ms > 0 else 0.0
 
-    async def _install(self, link: Link, delay_ms: float) -> None:
-        link.delay_ms = await self._hold(link.address, delay_ms)
-        link.asked_ms = delay_ms
+    async def _install(self, link: Link, asked: Asked) -> None:
+        link.delay_ms = await self._shape(link.address, asked)
+        link.asked = asked
         link.generation = max(link.generation + 1, time.time_ns())
         link.window.restart(time.monotonic(), link.delay_ms)
         self._save()
@@ -177,17 +193,17 @@ class Links:
             return
         old, link.address = link.address, address
         link.window = probe.Window()
-        if link.delay_ms and self._backend is not None:
-            await self._backend.hold(old, None)
-            await self._install(link, link.asked_ms)
+        if link.asked != Asked() and self._backend is not None:
+            await self._backend.shape(old, None)
+            await self._install(link, link.asked)
 
-    async def set_delay(self, peer: str, address: str, delay_ms: float) -> dict[str, Any]:
-        """Put a one-way delay in force and answer the link's state."""
+    async def set(self, peer: str, address: str, asked: Asked) -> dict[str, Any]:
+        """Put in force what is asked of our side and answer the link's state."""
         await self._ready.wait()
         link = self._link(peer)
         async with link.turn:
             await self._move(link, address)
-            await self._install(link, delay_ms)
+            await self._install(link, asked)
         return await self.state(peer)
 
     async def watch(self, peer: str, address: str) -> dict[str, Any]:
@@ -197,7 +213,7 @@ class Links:
         async with link.turn:
             await self._move(link, address)
             if link.prober is None:
-                if not link.delay_ms:
+                if link.asked == Asked():
                     await self._probe_bare(link)
                 self._woken[peer] = asyncio.Event()
                 link.prober = asyncio.create_task(self._probe(link))
@@ -264,6 +280,7 @@ class Links:
             "backend": self.backend_name,
             "backend_reason": self._reason,
             "delays": self._backend.delays if self._backend is not None else None,
+            **asdict(link.asked),
             "delay_ms": link.delay_ms,
             "base_ms": _rounded(window.base_ms),
             "overhead_ms": round(self._overhead_us / 1000, 4),
@@ -276,7 +293,7 @@ class Links:
     async def health(self) -> dict[str, Any]:
         """Backend, cost and counts over all links."""
         await self._ready.wait()
-        counts = {"packets": 0, "dropped": 0, "held": 0}
+        counts = {"packets": 0, "dropped": 0, "lost": 0, "held": 0}
         strangers: int | None = 0
         cost: dict[str, Any] = {}
         if self._backend is not None:

@@ -11,17 +11,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shape import Shape
+
 BANDS = 16
 FIRST_BAND = 4
 """Bands 1..3 are the ordinary ones of prio."""
 PEERS = BANDS - FIRST_BAND + 1
 PRIORITY_MAP = "1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
 """The kernel's default: packets that no filter takes keep their ordinary bands."""
-ORDER_KEEPING_RATE = "100gbit"
+ORDER_KEEPING_BPS = 100_000_000_000
 ROOT = "1:"
 PACKETS_PER_S = 20_000
 """For the size of the queue: with too small a limit a delay becomes a bandwidth cap with silent drops."""
 SMALLEST_LIMIT = 1000
+LIMIT_OF_A_NARROW_LINK = 10_000
+"""Packets that wait for bandwidth are bounded by TCP's windows, not by the delay."""
+MOST_LOST_PERCENT = 100.0
 
 Argv = list[str]
 
@@ -51,9 +56,10 @@ def diagnosis(stderr: str) -> str:
     return next((meaning for text, meaning in _REFUSALS if text in stderr), OTHER)
 
 
-def packet_limit(delay_us: int) -> int:
-    """Packets that a delay's queue must hold: twice what comes within the delay."""
-    return max(SMALLEST_LIMIT, 2 * PACKETS_PER_S * delay_us // 1_000_000)
+def packet_limit(shape: Shape) -> int:
+    """Packets that the queue must hold: twice what comes within the delay, and what waits for bandwidth."""
+    least = LIMIT_OF_A_NARROW_LINK if shape.bandwidth_bps else SMALLEST_LIMIT
+    return max(least, 2 * PACKETS_PER_S * (shape.hold_us + shape.jitter_us) // 1_000_000)
 
 
 def band(slot: int) -> str:
@@ -74,11 +80,14 @@ def root_argv(device: str) -> Argv:
             "priomap", *PRIORITY_MAP.split()]  # fmt: skip
 
 
-def delay_argv(device: str, slot: int, delay_us: int) -> Argv:
-    """Install or change a peer's delay."""
+def shape_argv(device: str, slot: int, shape: Shape) -> Argv:
+    """Install or change a peer's shape."""
+    jitter = [f"{shape.jitter_us}us", "distribution", "normal"] if shape.jitter_us else []
+    lost_percent = MOST_LOST_PERCENT if shape.cut else shape.loss_percent
+    loss = ["loss", f"{lost_percent:g}%"] if lost_percent else []
     return ["tc", "qdisc", "replace", "dev", device, "parent", band(slot), "handle", handle(slot),
-            "netem", "limit", str(packet_limit(delay_us)), "delay", f"{delay_us}us",
-            "rate", ORDER_KEEPING_RATE]  # fmt: skip
+            "netem", "limit", str(packet_limit(shape)), "delay", f"{shape.hold_us}us", *jitter, *loss,
+            "rate", f"{shape.bandwidth_bps or ORDER_KEEPING_BPS}bit"]  # fmt: skip
 
 
 def filter_argv(device: str, slot: int, address: str) -> Argv:

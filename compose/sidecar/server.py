@@ -16,11 +16,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from disk import Disk
 from document import DocumentFile
-from links import Links
+from links import Asked, Links
 from tool import Refused
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
 STATE_PATH = Path("/run/replexplorer/links.json")
 TOOLS_PATH = Path("/var/lib/replexplorer/tools")
@@ -58,9 +59,10 @@ class Bridge:
 class Server:
     """What the agent of one node answers."""
 
-    def __init__(self, node: str, links: Links, document: DocumentFile) -> None:
+    def __init__(self, node: str, links: Links, disk: Disk, document: DocumentFile) -> None:
         self._node = node
         self._links = links
+        self._disk = disk
         self._document = document
         self._bridges: set[Bridge] = set()
         self._driver: tuple[Bridge, Fields] | None = None
@@ -68,7 +70,8 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
         self._ops: dict[str, Callable[[Bridge, Fields], Awaitable[Fields]]] = {
-            "hello": self._hello, "link": self._link, "set_delay": self._set_delay, "watch": self._watch,
+            "hello": self._hello, "link": self._link, "set_link": self._set_link, "watch": self._watch,
+            "disk": self._read_disk, "set_disk": self._set_disk,
             "document": self._read_document, "write_document": self._write_document,
             "take_lease": self._take_lease, "lease": self._lease, "release_lease": self._release_lease,
             "health": self._health,
@@ -130,11 +133,24 @@ class Server:
     async def _link(self, _bridge: Bridge, request: Fields) -> Fields:
         return await self._links.state(str(request["peer"]))
 
-    async def _set_delay(self, _bridge: Bridge, request: Fields) -> Fields:
-        delay_ms = float(request["delay_ms"])
-        if not 0 <= delay_ms <= 60_000:
-            raise Rejected("request", "delay_ms must be within 0..60000")
-        return await self._links.set_delay(str(request["peer"]), str(request["address"]), delay_ms)
+    async def _set_link(self, _bridge: Bridge, request: Fields) -> Fields:
+        asked = Asked(
+            delay_ms=_within(request, "delay_ms", 60_000),
+            jitter_ms=_within(request, "jitter_ms", 60_000),
+            loss_percent=_within(request, "loss_percent", 100),
+            bandwidth_bps=int(_within(request, "bandwidth_bps", 1e12)),
+            cut=bool(request["cut"]),
+        )
+        return await self._links.set(str(request["peer"]), str(request["address"]), asked)
+
+    async def _read_disk(self, _bridge: Bridge, request: Fields) -> Fields:
+        if request["probe"]:
+            await self._disk.probe()
+        return self._disk.state()
+
+    async def _set_disk(self, _bridge: Bridge, request: Fields) -> Fields:
+        await self._disk.set_delay(_within(request, "delay_ms", 60_000))
+        return self._disk.state()
 
     async def _watch(self, _bridge: Bridge, request: Fields) -> Fields:
         return await self._links.watch(str(request["peer"]), str(request["address"]))
@@ -203,14 +219,24 @@ class Server:
         }
 
 
-async def _until_told(links: Links, server: Server) -> None:
+def _within(request: Fields, name: str, most: float) -> float:
+    """A figure of a request; raises Rejected when it is out of range."""
+    value = float(request[name])
+    if not 0 <= value <= most:
+        raise Rejected("request", f"{name} must be within 0..{most:g}")
+    return value
+
+
+async def _until_told(links: Links, disk: Disk, server: Server) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     links.start()
+    disk.start()
     listener = await asyncio.start_unix_server(server.serve, SOCKET_PATH, limit=LONGEST_LINE_BYTES)
     await stop.wait()
     listener.close()
+    await disk.close()
     await links.close()
 
 
@@ -223,5 +249,5 @@ def run(node: str) -> None:
 
 
 async def _main(node: str) -> None:
-    links = Links(STATE_PATH)
-    await _until_told(links, Server(node, links, DocumentFile(TOOLS_PATH / "requested.json")))
+    links, disk = Links(STATE_PATH), Disk()
+    await _until_told(links, disk, Server(node, links, disk, DocumentFile(TOOLS_PATH / "requested.json")))

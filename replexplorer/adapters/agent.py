@@ -11,17 +11,22 @@ import contextlib
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from replexplorer.config import agent_protocol as protocol
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.ports import Bridge, Document, Lease, LinkState
+from replexplorer.core.link import Shape
+from replexplorer.ports import Bridge, DiskProbe, DiskState, Document, Lease, LinkState
 
 OPEN_DEADLINE_S = 10.0
 """For the exec and the greeting."""
 CALL_DEADLINE_S = 5.0
+LONGEST_DELAY_S = 5.0
+PROBE_S = 6.0
+"""How long the agent writes for its probe, at the most."""
 REPAIR = "`replexplorer up` repairs the stack"
 
 OpenBridge = Callable[[str], Awaitable[Bridge]]
@@ -178,7 +183,7 @@ class BridgedAgent:
             )
         if failure.code == "refused":
             return MissingPiece(
-                f"the link of {self.node} cannot be changed, {failure.message}",
+                f"the sidecar of {self.node} cannot do that, {failure.message}",
                 "`replexplorer doctor` tells more",
             )
         if failure.code == "request":
@@ -212,12 +217,23 @@ class BridgedAgent:
         """The state of the link to a peer."""
         return _link_state(await self._call(protocol.AskLink(peer=peer), protocol.Link))
 
-    async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
-        """Delay this side of the link one way; returns when it is in force."""
-        request = protocol.SetDelay(peer=peer, address=address, delay_ms=delay_ms)
-        return _link_state(
-            await self._call(request, protocol.Link, deadline_s=CALL_DEADLINE_S + delay_ms / 1000)
+    async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
+        """Shape this side of the link; returns when it is in force."""
+        request = protocol.SetLink(peer=peer, address=address, **asdict(shape))
+        # Netem lets what it holds go before its rule does.
+        deadline_s = CALL_DEADLINE_S + LONGEST_DELAY_S
+        return _link_state(await self._call(request, protocol.Link, deadline_s=deadline_s))
+
+    async def disk(self, *, probe: bool = False) -> DiskState:
+        """The node's disk; `probe` writes to it first."""
+        deadline_s = CALL_DEADLINE_S + (PROBE_S if probe else 0)
+        return _disk_state(
+            await self._call(protocol.AskDisk(probe=probe), protocol.Disk, deadline_s=deadline_s)
         )
+
+    async def set_disk(self, delay_ms: float) -> DiskState:
+        """Add this to each fsync of the node's server."""
+        return _disk_state(await self._call(protocol.SetDisk(delay_ms=delay_ms), protocol.Disk))
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on."""
@@ -272,5 +288,14 @@ def _lease(told: protocol.LeaseState) -> Lease | None:
     return None if told.lease is None else Lease(told.lease.holder, told.lease.pid, told.lease.host)
 
 
+_SHAPE_FIELDS = {field.name for field in fields(Shape)}
+
+
 def _link_state(told: protocol.Link) -> LinkState:
-    return LinkState(**told.model_dump(exclude={"delays"}))
+    told_fields = told.model_dump(exclude={"delays"} | _SHAPE_FIELDS)
+    return LinkState(**told_fields, holds=told.delays, shape=Shape(**told.model_dump(include=_SHAPE_FIELDS)))
+
+
+def _disk_state(told: protocol.Disk) -> DiskState:
+    probe = None if told.probe is None else DiskProbe(**told.probe.model_dump())
+    return DiskState(**told.model_dump(exclude={"probe"}), probe=probe)

@@ -47,7 +47,15 @@ SIDECAR: Final = Recipe(
     "sidecar",
     "replexplorer/sidecar",
     "sidecar/Dockerfile",
-    ("sidecar/Dockerfile", "sidecar/start-sidecar", "sidecar/*.py", "mysql/start-mysqld", "mysql/my.cnf"),
+    (
+        "sidecar/Dockerfile",
+        "sidecar/start-sidecar",
+        "sidecar/*.py",
+        "sidecar/*.c",
+        "mysql/*.c",
+        "mysql/start-mysqld",
+        "mysql/my.cnf",
+    ),
     "sidecar",
 )
 

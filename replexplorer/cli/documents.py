@@ -19,7 +19,7 @@ from replexplorer.config.shapes import (
     StatusLoad,
 )
 from replexplorer.core.knobs import KnobName
-from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.facade import Changed, SetResult
 
 
@@ -30,20 +30,20 @@ def status_document(
     nodes: Iterable[NodeView],
     protection: Protection,
     links: Iterable[LinkView],
+    disks: Iterable[DiskView],
     knobs: Mapping[KnobName, KnobView],
     driver: str | None = None,
     clients: int | None = None,
     footprint_bytes: int | None = None,
 ) -> Status:
     """The whole `status` document; what is not known is null, whatever is down."""
-    nodes = tuple(nodes)
     return Status(
         stack=stack,
         state=state,
         nodes=[_node(node) for node in nodes],
         protection=_protection(protection),
         links=[_link(link) for link in links],
-        disks=[_unmeasured_disk(node.name) for node in nodes],
+        disks=[_disk(disk) for disk in disks],
         load=StatusLoad(driver=driver, clients=clients),
         footprint_bytes=footprint_bytes,
         knobs={
@@ -121,13 +121,29 @@ def _link(link: LinkView) -> LinkShape:
         rtt_asked_ms=link.rtt_asked_ms,
         rtt_measured_ms=_rounded(link.rtt_measured_ms),
         rtt_base_ms=_rounded(link.rtt_base_ms),
+        jitter_ms=_in_force(link, "jitter"),
+        loss_percent=_in_force(link, "loss"),
+        bandwidth_bps=_in_force(link, "bandwidth"),
+        partition=link.partition,
+        healing=link.healing,
+        probes_lost_percent=_rounded(link.probes_lost_percent),
         dropped=link.dropped,
+        fault=link.fault,
     )
 
 
-def _unmeasured_disk(node: str) -> DiskShape:
+def _in_force(link: LinkView, key: str) -> Any:
+    return None if link.values is None else link.values[key]
+
+
+def _disk(disk: DiskView) -> DiskShape:
     return DiskShape(
-        node=node, fsync_delay_ms=None, fsync_measured_ms=None, disk_probe_ms=None, fsyncs=FsyncCounts()
+        node=disk.node,
+        fsync_delay_ms=disk.delay_ms,
+        fsync_measured_ms=_rounded(disk.measured_ms),
+        disk_probe_ms=_rounded(disk.probe_p50_ms),
+        fsyncs=FsyncCounts(**(disk.fsyncs or {})),
+        fault=disk.fault,
     )
 
 
@@ -141,6 +157,7 @@ def _changed(change: Changed) -> ChangedKnob:
         took_ms=round(change.took_ms, 1),
         statements=list(change.statements),
         note=change.note,
+        measured_ms=_rounded(change.measured_ms),
     )
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replexplorer.cli.console import number, table
-from replexplorer.config.shapes import ChangedKnob, GetKnob, LinkShape, NodeShape, Scalar, SetReport, Status
+from replexplorer.config.shapes import (
+    ChangedKnob,
+    DiskShape,
+    GetKnob,
+    LinkShape,
+    NodeShape,
+    Scalar,
+    SetReport,
+    Status,
+)
 from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value
 
 _COLUMNS_AT_LEAST = 3
@@ -38,6 +47,7 @@ def render_status(status: Status) -> str:
             f"timeout {_shown(protection.timeout_ms)} ms, fell back {_shown(protection.fallbacks)} times"
         )
     parts += [_link_line(link) for link in status.links]
+    parts += [_disk_line(disk) for disk in status.disks]
     load = status.load
     parts.append(f"load        {load.driver or 'nobody drives it'}, {_shown(load.clients)} clients")
     if status.footprint_bytes is not None:
@@ -99,7 +109,8 @@ def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
         return f"{key}: {asked} is stored ({change.note})"
     note = f" ({change.note})" if change.note else ""
     effective = _value(key, change.effective)
-    return f"{key}: {before} -> {asked}, in effect {effective}, {change.took_ms:.0f} ms{note}"
+    measured = "" if change.measured_ms is None else f", measured {number(change.measured_ms, 2)} ms"
+    return f"{key}: {before} -> {asked}, in effect {effective}{measured}, {change.took_ms:.0f} ms{note}"
 
 
 def knob_catalogue_markdown() -> str:
@@ -132,11 +143,35 @@ def _node_row(node: NodeShape) -> tuple[str, ...]:
 
 
 def _link_line(link: LinkShape) -> str:
-    return (
-        f"link        primary <-> {link.replica}: asked {number(link.rtt_asked_ms)} ms, measured "
-        f"{number(link.rtt_measured_ms)} ms (bare path {number(link.rtt_base_ms, 2)} ms), "
-        f"{link.backend or 'backend unknown'}, dropped {_shown(link.dropped)}"
+    parts = [
+        (
+            f"link        primary <-> {link.replica}: asked {number(link.rtt_asked_ms)} ms, measured "
+            f"{number(link.rtt_measured_ms)} ms (bare path {number(link.rtt_base_ms, 2)} ms)",
+            True,
+        ),
+        (f"PARTITION {link.partition}", link.partition not in (None, "none")),
+        ("healed, TCP retries", link.healing),
+        (f"jitter {number(link.jitter_ms)} ms", link.jitter_ms),
+        (
+            f"loss {number(link.loss_percent)} %, of probes {number(link.probes_lost_percent)} %",
+            link.loss_percent,
+        ),
+        (_value("bandwidth", link.bandwidth_bps), link.bandwidth_bps),
+        (link.backend or "backend unknown", True),
+        (f"dropped {_shown(link.dropped)}", True),
+        (f"FAULT: {link.fault}", link.fault),
+    ]
+    return ", ".join(text for text, applies in parts if applies)
+
+
+def _disk_line(disk: DiskShape) -> str:
+    counts = disk.fsyncs.model_dump()
+    told = ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
+    line = (
+        f"disk        {disk.node}: fsync asked +{number(disk.fsync_delay_ms)} ms, measured "
+        f"{number(disk.fsync_measured_ms, 2)} ms, bare disk {number(disk.disk_probe_ms, 2)} ms, fsyncs {told}"
     )
+    return f"{line}, {disk.fault}" if disk.fault else line
 
 
 def _knob(key: str) -> Knob:

@@ -78,6 +78,7 @@ async def _status_of(session: Session) -> Status:
         nodes=seen.nodes,
         protection=seen.protection,
         links=seen.links,
+        disks=seen.disks,
         knobs=seen.knobs,
         driver=f"{seen.driver.holder} (pid {seen.driver.pid})" if seen.driver else None,
         clients=seen.clients,

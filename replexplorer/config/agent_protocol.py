@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, TypeAdapter
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Both sides must speak the same; `hello` says which."""
 
 
@@ -35,15 +35,37 @@ class AskLink(_Asked):
     """Node name."""
 
 
-class SetDelay(_Asked):
-    """Delay this side of the link to a peer, 0 removes the rule; answered by `Link` when in force."""
+class SetLink(_Asked):
+    """Shape this side of the link to a peer, all 0 removes the rule; answered by `Link` when in force."""
 
-    op: Literal["set_delay"] = "set_delay"
+    op: Literal["set_link"] = "set_link"
     peer: str
     address: str
     """The peer's IPv4 address."""
     delay_ms: NonNegativeFloat
     """One way."""
+    jitter_ms: NonNegativeFloat
+    """Standard deviation of the delay."""
+    loss_percent: NonNegativeFloat
+    bandwidth_bps: NonNegativeInt
+    """0: no limit."""
+    cut: bool
+    """Lose every packet."""
+
+
+class AskDisk(_Asked):
+    """The node's disk; answered by `Disk`."""
+
+    op: Literal["disk"] = "disk"
+    probe: bool = False
+    """Write to it first."""
+
+
+class SetDisk(_Asked):
+    """Add this to each fsync of the node's server; answered by `Disk`."""
+
+    op: Literal["set_disk"] = "set_disk"
+    delay_ms: NonNegativeFloat
 
 
 class Watch(_Asked):
@@ -99,8 +121,10 @@ class AskHealth(_Asked):
 Request = Annotated[
     Hello
     | AskLink
-    | SetDelay
+    | SetLink
     | Watch
+    | AskDisk
+    | SetDisk
     | AskDocument
     | WriteDocument
     | TakeLease
@@ -133,14 +157,39 @@ class Link(_Told):
     backend: str | None
     backend_reason: str
     delays: Literal["sent", "received"] | None
-    """Which packets of the peer's this side holds: netem what is sent, NFQUEUE what is received."""
+    """Which packets of the peer's this side shapes: netem what is sent, NFQUEUE what is received."""
     delay_ms: float
+    jitter_ms: float
+    loss_percent: float
+    bandwidth_bps: int
+    cut: bool
     base_ms: float | None
     overhead_ms: float
     measured_ms: float | None
     probes: int
     lost: int
     dropped: int
+
+
+class DiskProbe(_Told):
+    """The last synchronous writes to the datadir's volume."""
+
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    n: int
+
+
+class Disk(_Told):
+    """One node's disk; fields as in `ports.DiskState`."""
+
+    attached: bool
+    reason: str | None
+    delay_ms: float | None
+    fsyncs: dict[str, NonNegativeInt]
+    measured_ms: float | None
+    measured_n: NonNegativeInt
+    probe: DiskProbe | None
 
 
 class Document(_Told):
@@ -191,13 +240,20 @@ class Health(_Told):
     backend: str | None
     backend_reason: str
     packets: int
-    """That took a delay's rule."""
+    """That took a link's rule."""
     held: int
     dropped: int
+    """Though no loss was asked."""
+    lost: int
+    """Because it was."""
     client_packets: int | None
     """Under a rule though not to its peer: 0 is the proof that clients are untouched. None: not counted."""
     queue_cpu_s: float | None = None
     """Of the process that holds packets; None with netem."""
+    queue_packets: int | None = None
+    """That it held since it started."""
+    delay_error_p99_us: float | None = None
+    """How far from their due time it let packets go."""
     timer_late_us: float | None = None
     queue_restarts: int = 0
     volumes: dict[str, Volume]

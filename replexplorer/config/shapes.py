@@ -78,8 +78,12 @@ class LinkShape(Shape):
     rtt_base_ms: float | None
     jitter_ms: float | None = None
     loss_percent: float | None = None
+    bandwidth_bps: int | None = Field(default=None, description="0 is no limit")
     partition: str | None = None
-    dropped: int | None
+    healing: bool = Field(default=False, description="healed, and no event has come through yet")
+    probes_lost_percent: float | None = Field(default=None, description="of those since the last change")
+    dropped: int | None = Field(description="packets dropped though no loss was asked")
+    fault: str | None = None
 
 
 class FsyncCounts(Shape):
@@ -88,6 +92,7 @@ class FsyncCounts(Shape):
     redo: int | None = None
     binlog: int | None = None
     relay: int | None = None
+    data: int | None = None
     other: int | None = None
 
 
@@ -99,6 +104,7 @@ class DiskShape(Shape):
     fsync_measured_ms: float | None
     disk_probe_ms: float | None
     fsyncs: FsyncCounts
+    fault: str | None = Field(default=None, description="why the delay cannot be set")
 
 
 class StatusLoad(Shape):
@@ -162,6 +168,9 @@ class ChangedKnob(Shape):
     took_ms: float
     statements: list[str]
     note: str | None = None
+    measured_ms: float | None = Field(
+        default=None, description="since the change: a link's round trip, or an fsync of a disk"
+    )
 
 
 class SetReport(Shape):

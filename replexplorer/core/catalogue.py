@@ -29,6 +29,7 @@ class Group(StrEnum):
     DURABILITY = "durability"
     BINLOG = "binlog"
     REPLICA = "replica"
+    DISK = "disk"
     LOAD = "load"
 
 
@@ -57,7 +58,9 @@ class Backing(StrEnum):
     SERVER = "global"
     """SET GLOBAL on a server."""
     LINK = "link"
-    """The agents in the sidecars."""
+    """The agents at both ends of a link."""
+    DISK = "disk"
+    """The agent beside the server, through the shim in front of its fsyncs."""
     LOAD = "load"
     """The load's own process."""
 
@@ -99,6 +102,8 @@ class Knob:
     """The words of a CHOICE, in ladder order."""
     synonyms: tuple[tuple[str, str], ...] = ()
     """Words that mean one of the choices to the server, each with its choice: it reads back as that."""
+    words: tuple[tuple[str, Value], ...] = ()
+    """Words that a number may be given as, each with its value; the first of a value is how it is written."""
     minimum: float | None = None
     maximum: float | None = None
     below_minimum: str = ""
@@ -133,6 +138,10 @@ class Knob:
         return self.ladder or self.choices
 
 
+_HALF_OF_RTT: Final = tuple((word, "auto") for word in ("auto", "off", "none", "default"))
+_NO_LIMIT: Final = tuple((word, 0) for word in ("unlimited", "0", "off", "none"))
+
+
 def _semi_sync_names(suffix: str, *, maria: str = "") -> tuple[str, ...]:
     """Both generations of a source-side semi-sync variable (DOMAIN.md section 1.1)."""
     old = maria or suffix
@@ -153,6 +162,92 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=0,
         maximum=5000,
         ladder=(0, 1, 2, 5, 10, 25, 50, 85, 150, 300, 1000),
+    ),
+    Knob(
+        "jitter",
+        "jitter",
+        Group.LINK,
+        Kind.FLOAT,
+        Place.REPLICAS,
+        Backing.LINK,
+        0.0,
+        "Standard deviation of the round trip, normal; packets keep their order.",
+        unit="ms",
+        minimum=0,
+        maximum=2000,
+        ladder=(0, 0.5, 1, 2, 5, 10, 20, 50),
+    ),
+    Knob(
+        "loss",
+        "loss",
+        Group.LINK,
+        Kind.FLOAT,
+        Place.REPLICAS,
+        Backing.LINK,
+        0.0,
+        "Packets lost in each direction, each on its own; TCP sends them again.",
+        unit="%",
+        minimum=0,
+        maximum=100,
+        ladder=(0, 0.1, 0.5, 1, 2, 5, 10, 25, 100),
+    ),
+    Knob(
+        "bandwidth",
+        "bandwidth",
+        Group.LINK,
+        Kind.INT,
+        Place.REPLICAS,
+        Backing.LINK,
+        0,
+        "Bits a second in each direction.",
+        unit="bit/s",
+        words=_NO_LIMIT,
+        minimum=10_000,
+        maximum=100_000_000_000,
+        ladder=(1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 100_000_000, 1_000_000_000, 0),
+    ),
+    Knob(
+        "delay_to_replica",
+        "to replica",
+        Group.LINK,
+        Kind.FLOAT,
+        Place.REPLICAS,
+        Backing.LINK,
+        "auto",
+        "One-way delay from the primary to this replica, instead of half the rtt.",
+        unit="ms",
+        words=_HALF_OF_RTT,
+        minimum=0,
+        maximum=5000,
+        ladder=("auto", 0, 1, 5, 10, 25, 50, 100, 300),
+    ),
+    Knob(
+        "delay_to_primary",
+        "to primary",
+        Group.LINK,
+        Kind.FLOAT,
+        Place.REPLICAS,
+        Backing.LINK,
+        "auto",
+        "One-way delay from this replica to the primary, instead of half the rtt.",
+        unit="ms",
+        words=_HALF_OF_RTT,
+        minimum=0,
+        maximum=5000,
+        ladder=("auto", 0, 1, 5, 10, 25, 50, 100, 300),
+    ),
+    Knob(
+        "partition",
+        "partition",
+        Group.LINK,
+        Kind.CHOICE,
+        Place.REPLICAS,
+        Backing.LINK,
+        "none",
+        "Lose all packets: both ways, the acknowledgements' way (ack) or the events' way (dump).",
+        choices=("none", "ack", "dump", "both"),
+        synonyms=(("off", "none"), ("0", "none"), ("false", "none"), ("no", "none"), ("on", "both")),
+        risk="not none: under semi-sync commits wait until the timeout, then the source falls back to async",
     ),
     Knob(
         "semi_sync",
@@ -414,6 +509,21 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         choices=ON_OFF,
         restart=Restart.APPLIER,
         variables=("replica_preserve_commit_order", "slave_preserve_commit_order"),
+    ),
+    Knob(
+        "fsync_delay",
+        "fsync delay",
+        Group.DISK,
+        Kind.FLOAT,
+        Place.PRIMARY,
+        Backing.DISK,
+        0.0,
+        "Added to each fsync of this node's server, so that a disk's cost shows on any machine.",
+        unit="ms",
+        minimum=0,
+        maximum=5000,
+        ladder=(0, 0.5, 1, 2, 5, 10, 20, 50, 100),
+        extra_nodes=True,
     ),
     Knob(
         "clients",

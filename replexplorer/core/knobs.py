@@ -177,6 +177,13 @@ def desired_of(assignments: Iterable[Assignment]) -> dict[KnobName, Value]:
 
 
 _TIME_UNITS_US: Final = {"us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000}  # both micro signs
+_RATE_UNITS_BPS: Final = {
+    spelling: factor
+    for name, factor in (("", 1), ("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000))
+    for spelling in (f"{name}bit", f"{name}bit/s", f"{name}bps")
+}
+_SCALES: Final = (_TIME_UNITS_US, _RATE_UNITS_BPS)
+"""Units that can be written for each other, each with its size in the smallest."""
 _NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([^\s0-9.+-]*)")
 
 
@@ -185,6 +192,8 @@ def parse_value(knob: Knob, text: str) -> Value:
     written = text.strip()
     if not written:
         raise UsageError(f"{knob.key} has no value", f"give {describe_range(knob)}")
+    if (word := written.lower()) in dict(knob.words):
+        return dict(knob.words)[word]
     return _parse_word(knob, written) if knob.kind is Kind.CHOICE else _parse_number(knob, written)
 
 
@@ -204,11 +213,12 @@ def _parse_number(knob: Knob, text: str) -> int | float:
     unit = match[2].lower()
     number = Decimal(match[1])
     if unit and unit != knob.unit:
-        if unit not in _TIME_UNITS_US or knob.unit not in _TIME_UNITS_US:
+        scale = next((scale for scale in _SCALES if unit in scale and knob.unit in scale), None)
+        if scale is None:
             raise UsageError(
                 f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)}"
             )
-        number = number * _TIME_UNITS_US[unit] / _TIME_UNITS_US[knob.unit]
+        number = number * scale[unit] / scale[knob.unit]
     if knob.minimum is not None and number < knob.minimum:
         hint = knob.below_minimum if number == 0 else ""
         raise _out_of_range(knob, text, hint)
@@ -233,23 +243,38 @@ def describe_range(knob: Knob) -> str:
     if knob.choices:
         *rest, last = knob.choices
         return f"{', '.join(rest)} or {last}" if rest else last
+    word = f", or {knob.words[0][0]}" if knob.words else ""
+    if knob.unit in _RATE_UNITS_BPS and knob.minimum is not None and knob.maximum is not None:
+        return f"{format_value(knob, knob.minimum)} to {format_value(knob, knob.maximum)}{word}"
     unit = f" {knob.unit}" if knob.unit else ""
     low = "" if knob.minimum is None else f"{knob.minimum:g}"
     if knob.maximum is None:
         return f"{low}{unit} or more"
     high = f"{int(knob.maximum)}" if knob.maximum == int(knob.maximum) else f"{knob.maximum:g}"
-    return f"{low} to {high}{unit}" if low else f"up to {high}{unit}"
+    return f"{low} to {high}{unit}{word}" if low else f"up to {high}{unit}{word}"
 
 
 def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
     """The short written form: `85 ms`, `10 s`, `after_sync`, `1`; without `unit` the bare number.
 
-    Only durations carry a unit; whole seconds are written as such. A server's own words are in
-    capitals, as the server writes them.
+    Durations, shares and rates carry a unit, in the size that reads best. A server's own words are
+    in capitals, as the server writes them.
     """
+    for word, meant in knob.words:
+        if meant == value:
+            return word
     if isinstance(value, str):
         server_word = knob.backing is Backing.SERVER and value not in ON_OFF
         return value.upper() if server_word else value
+    if knob.unit in _RATE_UNITS_BPS and unit:
+        size, name = next(
+            (size, name)
+            for size, name in ((1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit"), (1, "bit"))
+            if value >= size or size == 1
+        )
+        return f"{_plain(value / size)} {name}"
+    if knob.unit == "%" and unit:
+        return f"{_plain(value)} %"
     if not unit or knob.unit not in _TIME_UNITS_US:
         return _plain(value)
     if knob.unit == "ms" and value >= 1000 and value % 1000 == 0:
@@ -289,16 +314,16 @@ def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
         return value
     index += (1 if up else -1) * int(coarse)
     rung = rungs[min(max(index, 0), len(rungs) - 1)]
-    return float(rung) if knob.kind is Kind.FLOAT else rung
+    return float(rung) if knob.kind is Kind.FLOAT and not isinstance(rung, str) else rung
 
 
 def _rung_index(rungs: Sequence[Value], value: Value, up: bool) -> int | None:
     """The index of the next rung in this direction; None when there is none further."""
-    if isinstance(value, str):
-        if value not in rungs:
-            return len(rungs) - 1 if up else 0
+    if value in rungs:
         index = rungs.index(value) + (1 if up else -1)
         return index if 0 <= index < len(rungs) else None
+    if isinstance(value, str):
+        return len(rungs) - 1 if up else 0
     beyond = [
         index
         for index, rung in enumerate(rungs)
@@ -310,7 +335,7 @@ def _rung_index(rungs: Sequence[Value], value: Value, up: bool) -> int | None:
 
 
 def _in_range(knob: Knob, value: Value) -> bool:
-    if isinstance(value, str):
+    if isinstance(value, str) or value in dict(knob.words).values():
         return True
     low, high = knob.minimum, knob.maximum
     return (low is None or value >= low) and (high is None or value <= high)

@@ -1,26 +1,75 @@
-"""From the round trip that was asked to the delay on each side, and back.
+"""From what was asked of a link to what each direction has to do, and back.
 
 Law: `rtt` is the total between primary and replica. The bare path and what an agent's own queue adds
 are within it, not on top; a round trip below what the path can do is a floor, said and not hidden.
+Every other setting holds for each direction by itself; jitter is that of the round trip, so each
+delayed direction has its share of the variance. Packets keep their order: a direction's jitter stays
+below half its delay (tc-netem(8) reorders beyond).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, cast
+
+from replexplorer.core.catalogue import Value
 
 TOLERATED_MS = 1.0
 TOLERATED_SHARE = 0.05
+TOLERATED_JITTERS = 2.0
+"""The median of five round trips strays by about half their standard deviation; this is far out."""
 SNAP_MS = 0.002
-"""Agents keep microseconds: a sum that differs by less is the figure that was asked."""
+"""Agents keep microseconds: figures that differ by less are the same."""
+
+AUTO: Final = "auto"
+"""The word of a one-way delay that is not set by itself: half the rtt."""
+
+NO_PARTITION: Final = "none"
+_CUTS: Final = {
+    NO_PARTITION: (False, False),
+    "both": (True, True),
+    "ack": (False, True),
+    "dump": (True, False),
+}
+"""Partition to the directions that are cut: to the replica, to the primary."""
 
 
-class Egress(Protocol):
-    """One side of a link: `ports.LinkState`, as far as the arithmetic needs it."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one direction of a link does to its packets; delays one way."""
+
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    """Standard deviation of the delay."""
+    loss_percent: float = 0.0
+    bandwidth_bps: int = 0
+    """Bits a second; 0 is no limit."""
+    cut: bool = False
+    """Every packet is lost."""
+
+    def is_like(self, other: Shape) -> bool:
+        """Whether an agent that keeps microseconds holds both for the same."""
+        return (
+            abs(self.delay_ms - other.delay_ms) < SNAP_MS
+            and abs(self.jitter_ms - other.jitter_ms) < SNAP_MS
+            and abs(self.loss_percent - other.loss_percent) < 1e-6
+            and (self.bandwidth_bps, self.cut) == (other.bandwidth_bps, other.cut)
+        )
+
+
+class Side(Protocol):
+    """One agent's side of a link: `ports.LinkState`, as far as the arithmetic needs it."""
 
     @property
-    def delay_ms(self) -> float:
-        """One-way delay in force."""
+    def shape(self) -> Shape:
+        """In force."""
+        ...
+
+    @property
+    def holds(self) -> str | None:
+        """`sent` or `received`: which packets of its peer's this side shapes."""
         ...
 
     @property
@@ -35,58 +84,241 @@ class Egress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
-    """The one-way delays that make a round trip."""
+class LinkSettings:
+    """What is asked of one link: its knobs' values."""
 
-    to_replica_ms: float
-    """On the primary's egress."""
-    to_primary_ms: float
-    """On the replica's egress."""
+    rtt_ms: float = 0.0
+    delay_to_replica_ms: float | None = None
+    """None: half the rtt."""
+    delay_to_primary_ms: float | None = None
+    jitter_ms: float = 0.0
+    """Standard deviation of the round trip."""
+    loss_percent: float = 0.0
+    bandwidth_bps: int = 0
+    partition: str = NO_PARTITION
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value | None]) -> LinkSettings:
+        """From knob keys and values; what is missing or unknown has its default."""
+        known = {key: value for key, value in values.items() if value is not None}
+        return cls(
+            rtt_ms=_number(known.get("rtt")),
+            delay_to_replica_ms=_override(known.get("delay_to_replica")),
+            delay_to_primary_ms=_override(known.get("delay_to_primary")),
+            jitter_ms=_number(known.get("jitter")),
+            loss_percent=_number(known.get("loss")),
+            bandwidth_bps=int(_number(known.get("bandwidth"))),
+            partition=str(known.get("partition", NO_PARTITION)),
+        )
+
+    @property
+    def one_way_ms(self) -> tuple[float, float]:
+        """The delays asked to the replica and to the primary; the bare path is within them."""
+        half_ms = self.rtt_ms / 2
+        to_replica, to_primary = self.delay_to_replica_ms, self.delay_to_primary_ms
+        return (half_ms if to_replica is None else to_replica, half_ms if to_primary is None else to_primary)
+
+    @property
+    def total_ms(self) -> float:
+        """The round trip asked, overrides included."""
+        return sum(self.one_way_ms)
+
+    @property
+    def jitter_limit_ms(self) -> float:
+        """The largest jitter that these delays take without packets overtaking each other."""
+        return _jitter_limit_ms(*self.one_way_ms)
+
+    @property
+    def is_silent(self) -> bool:
+        """No probe can be answered."""
+        return self.partition != NO_PARTITION or self.loss_percent >= 100
+
+    def easier(self, other: LinkSettings) -> LinkSettings:
+        """These settings with all that `other` asks less of: what falls on the way to it."""
+        result = self
+        if all(new <= old for new, old in zip(other.one_way_ms, self.one_way_ms, strict=True)):
+            result = replace(
+                result,
+                rtt_ms=other.rtt_ms,
+                delay_to_replica_ms=other.delay_to_replica_ms,
+                delay_to_primary_ms=other.delay_to_primary_ms,
+            )
+        if other.jitter_ms <= self.jitter_ms:
+            result = replace(result, jitter_ms=other.jitter_ms)
+        if other.loss_percent <= self.loss_percent:
+            result = replace(result, loss_percent=other.loss_percent)
+        if not other.bandwidth_bps or 0 < self.bandwidth_bps <= other.bandwidth_bps:
+            result = replace(result, bandwidth_bps=other.bandwidth_bps)
+        if all(
+            was or not is_ for was, is_ in zip(_CUTS[self.partition], _CUTS[other.partition], strict=True)
+        ):
+            result = replace(result, partition=other.partition)
+        return result
+
+    def value(self, key: str) -> Value:
+        """The value of one of the link's knobs."""
+        return self.values()[key]
+
+    def values(self) -> dict[str, Value]:
+        """Knob key to value; the inverse of `of`."""
+        return {
+            "rtt": self.rtt_ms,
+            "delay_to_replica": AUTO if self.delay_to_replica_ms is None else self.delay_to_replica_ms,
+            "delay_to_primary": AUTO if self.delay_to_primary_ms is None else self.delay_to_primary_ms,
+            "jitter": self.jitter_ms,
+            "loss": self.loss_percent,
+            "bandwidth": self.bandwidth_bps,
+            "partition": self.partition,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What each direction has to do."""
+
+    to_replica: Shape
+    to_primary: Shape
     floor_ms: float | None = None
     """The smallest round trip that can be installed above none, when less than that was asked."""
 
 
-def base_rtt_ms(towards: Egress, back: Egress) -> float:
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What a link has in force, in the words of its knobs."""
+
+    values: Mapping[str, Value]
+    """Knob key to effective value; where the agents do what was asked, the figure that was asked."""
+    as_asked: bool
+    """Both directions do what the request needs."""
+
+
+def directions(towards: Side, back: Side) -> tuple[Side, Side]:
+    """The sides that shape what goes to the replica and what goes to the primary, from the primary's
+    side (`towards` the replica) and the replica's: netem holds what is sent, NFQUEUE what is received."""
+    return (back, towards) if towards.holds == "received" else (towards, back)
+
+
+def base_rtt_ms(towards: Side, back: Side) -> float:
     """The bare path's round trip: the primary's figure, else the replica's, else nothing."""
     known = towards.base_ms if towards.base_ms is not None else back.base_ms
     return known or 0.0
 
 
-def split_rtt(asked_ms: float, towards: Egress, back: Egress) -> Delays:
-    """The delays for a total round trip: what the path does not take itself, half on each side.
+def wanted(settings: LinkSettings, towards: Side, back: Side) -> Wanted:
+    """What each direction has to do for these settings, the bare path's share taken off its delay.
 
     What is too little for two queues takes one; what is too little for one is the floor, no delay.
     """
+    to_replica, to_primary = directions(towards, back)
+    delays_ms, floor_ms = _delays_ms(
+        settings.one_way_ms, base_rtt_ms(towards, back), to_replica.overhead_ms, to_primary.overhead_ms
+    )
+    jitter_ms = min(settings.jitter_ms, _jitter_limit_ms(*delays_ms))
+    share_ms = jitter_ms / math.sqrt(sum(delay_ms > 0 for delay_ms in delays_ms) or 1)
+    shapes = [
+        Shape(
+            delay_ms,
+            share_ms if delay_ms > 0 else 0.0,
+            settings.loss_percent,
+            settings.bandwidth_bps,
+            cut,
+        )
+        for delay_ms, cut in zip(delays_ms, _CUTS[settings.partition], strict=True)
+    ]
+    return Wanted(shapes[0], shapes[1], floor_ms)
+
+
+def _delays_ms(
+    asked_ms: tuple[float, float],
+    base_ms: float,
+    to_replica_overhead_ms: float,
+    to_primary_overhead_ms: float,
+) -> tuple[tuple[float, float], float | None]:
+    """The delays to install, and the floor where one is hit."""
+    to_replica_ms, to_primary_ms = (max(0.0, each - base_ms / 2) for each in asked_ms)
+    if sum(asked_ms) <= 0:
+        return (0.0, 0.0), None
+    if (
+        min(to_replica_ms, to_primary_ms) > 0
+        and to_replica_ms >= to_replica_overhead_ms
+        and to_primary_ms >= to_primary_overhead_ms
+    ):
+        return (to_replica_ms, to_primary_ms), None
+    rest_ms = sum(asked_ms) - base_ms
+    on_replica = asked_ms[0] >= asked_ms[1]
+    overhead_ms = to_replica_overhead_ms if on_replica else to_primary_overhead_ms
+    if rest_ms > 0 and rest_ms >= overhead_ms:
+        return ((rest_ms, 0.0) if on_replica else (0.0, rest_ms)), None
+    return (0.0, 0.0), base_ms + overhead_ms
+
+
+def installed(requested: LinkSettings, towards: Side, back: Side) -> Installed:
+    """What the two sides have in force, as the knobs say it."""
+    to_replica, to_primary = (side.shape for side in directions(towards, back))
+    want = wanted(requested, towards, back)
+    as_asked = to_replica.is_like(want.to_replica) and to_primary.is_like(want.to_primary)
     base_ms = base_rtt_ms(towards, back)
-    rest_ms = asked_ms - base_ms
-    half_ms = rest_ms / 2
-    if asked_ms <= 0:
-        return Delays(0.0, 0.0)
-    if half_ms > 0 and half_ms >= max(towards.overhead_ms, back.overhead_ms):
-        return Delays(half_ms, half_ms)
-    if rest_ms > 0 and rest_ms >= towards.overhead_ms:
-        return Delays(rest_ms, 0.0)
-    return Delays(0.0, 0.0, floor_ms=base_ms + towards.overhead_ms)
+    delays_ms = to_replica.delay_ms + to_primary.delay_ms
+    delays_as_asked = want.floor_ms is None and (
+        abs(to_replica.delay_ms - want.to_replica.delay_ms) < SNAP_MS
+        and abs(to_primary.delay_ms - want.to_primary.delay_ms) < SNAP_MS
+    )
+    jitter_ms = math.hypot(to_replica.jitter_ms, to_primary.jitter_ms)
+    jitter_as_asked = abs(jitter_ms - requested.jitter_ms) <= max(SNAP_MS, 0.01 * requested.jitter_ms)
+
+    def override(asked_ms: float | None, shape: Shape) -> Value:
+        if asked_ms is None or delays_as_asked:
+            return AUTO if asked_ms is None else asked_ms
+        return round(shape.delay_ms + base_ms / 2, 3) if delays_ms else 0.0
+
+    return Installed(
+        {
+            "rtt": requested.rtt_ms
+            if delays_as_asked
+            else round(base_ms + delays_ms, 3)
+            if delays_ms or want.floor_ms is not None
+            else 0.0,
+            "delay_to_replica": override(requested.delay_to_replica_ms, to_replica),
+            "delay_to_primary": override(requested.delay_to_primary_ms, to_primary),
+            "jitter": requested.jitter_ms if jitter_as_asked else round(jitter_ms, 3),
+            "loss": max(to_replica.loss_percent, to_primary.loss_percent),
+            "bandwidth": min(filter(None, (to_replica.bandwidth_bps, to_primary.bandwidth_bps)), default=0),
+            "partition": next(
+                word for word, cuts in _CUTS.items() if cuts == (to_replica.cut, to_primary.cut)
+            ),
+        },
+        as_asked,
+    )
 
 
-def installed_rtt_ms(asked_ms: float | None, towards: Egress, back: Egress) -> float:
-    """The round trip that the two sides have in force: 0 when nothing is asked and nothing installed,
-    else the delays and the bare path."""
-    delays_ms = towards.delay_ms + back.delay_ms
-    if delays_ms == 0 and not asked_ms:
-        return 0.0
-    installed_ms = base_rtt_ms(towards, back) + delays_ms
-    if asked_ms is not None and abs(installed_ms - asked_ms) < SNAP_MS:
-        return asked_ms
-    return round(installed_ms, 3)
-
-
-def contradiction(asked_ms: float | None, measured_ms: float | None, base_ms: float | None) -> str | None:
+def contradiction(
+    settings: LinkSettings | None, measured_ms: float | None, base_ms: float | None
+) -> str | None:
     """What the measurement says against what was asked, in words; None when they agree or one is
-    unknown. They disagree when they differ by more than 1 ms and more than 5 %."""
-    if asked_ms is None or measured_ms is None:
+    unknown. They disagree when they differ by more than 1 ms and more than 5 %; jitter widens that,
+    and under a bandwidth limit packets may wait for each other, so only too short a time is wrong."""
+    if settings is None or measured_ms is None:
         return None
-    expected_ms = max(asked_ms, base_ms or 0.0)
-    if abs(measured_ms - expected_ms) <= max(TOLERATED_MS, TOLERATED_SHARE * expected_ms):
-        return None
-    return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms"
+    expected_ms = max(settings.total_ms, base_ms or 0.0)
+    tolerated_ms = max(TOLERATED_MS, TOLERATED_SHARE * expected_ms) + TOLERATED_JITTERS * settings.jitter_ms
+    if expected_ms - measured_ms > tolerated_ms:
+        return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms"
+    if measured_ms - expected_ms > tolerated_ms and not settings.bandwidth_bps:
+        return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms"
+    return None
+
+
+def _jitter_limit_ms(to_replica_ms: float, to_primary_ms: float) -> float:
+    """Half the one-way delay in each delayed direction, as the jitter of the round trip."""
+    least_ms = min(to_replica_ms, to_primary_ms)
+    if least_ms > 0:
+        return math.sqrt(2) * least_ms / 2
+    return max(to_replica_ms, to_primary_ms) / 2
+
+
+def _number(value: Value | None) -> float:
+    return 0.0 if value is None else float(cast(float, value))
+
+
+def _override(value: Value | None) -> float | None:
+    return None if value is None or isinstance(value, str) else float(value)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs import (
     PRIMARY,
     Backing,
@@ -25,6 +25,7 @@ from replexplorer.core.knobs import (
     format_value,
     same_value,
 )
+from replexplorer.core.link import NO_PARTITION, LinkSettings
 from replexplorer.core.server import Capabilities
 from replexplorer.core.warn import warnings_for
 
@@ -34,7 +35,7 @@ class Observed:
     """What the planner knows of the stack."""
 
     values: Mapping[KnobName, Value | None]
-    """Effective values. Of a link: the RTT that the agents confirm as asked, not the measured one."""
+    """Effective values. Of links and disks: what the agents have in force, not what is measured."""
     replicas: tuple[str, ...]
     """All replicas of the stack, reachable or not."""
     capabilities: Mapping[str, Capabilities]
@@ -47,6 +48,10 @@ class Observed:
     """Replicas whose applier does not run, so that it is not started behind the operator's back."""
     load_runs: bool = False
     """Our own load process runs; otherwise load knobs are only stored."""
+    asked_of_links: Mapping[str, LinkSettings] = field(default_factory=dict)
+    """Replica to what is requested of its link; a knob that is not turned goes on being asked."""
+    impossible: Mapping[KnobName, str] = field(default_factory=dict)
+    """Knobs that this stack cannot turn, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +91,29 @@ class IoRestart:
 
 @dataclass(frozen=True, slots=True)
 class LinkStep:
-    """Give the link between the primary and a replica this total round-trip time."""
+    """Give the link between the primary and a replica these settings, all of them at once."""
 
-    name: KnobName
-    rtt_ms: float
+    replica: str
+    settings: LinkSettings
+    names: tuple[KnobName, ...]
+    """The knobs that it makes effective."""
 
     @property
-    def replica(self) -> str:
-        """The replica at the link's other end."""
+    def heals(self) -> bool:
+        """It ends a partition."""
+        return self.settings.partition == NO_PARTITION and any(n.key == "partition" for n in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskStep:
+    """Add this to each fsync of a node's server."""
+
+    name: KnobName
+    delay_ms: float
+
+    @property
+    def node(self) -> str:
+        """The node."""
         return self.name.node
 
     @property
@@ -126,7 +146,7 @@ class Kick:
     names: tuple[KnobName, ...] = ()
 
 
-Step = SqlStep | IoRestart | LinkStep | LoadStep | FreshSessions | Kick
+Step = SqlStep | IoRestart | LinkStep | DiskStep | LoadStep | FreshSessions | Kick
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +215,14 @@ def written(steps: Iterable[Step]) -> tuple[str, ...]:
                 prefix = "" if step.node == PRIMARY else f"{step.node}: "
                 lines.extend(prefix + statement for statement in statements_of(step))
             case LinkStep():
-                rtt = format_value(step.name.knob, step.rtt_ms)
-                lines.append(f"link {PRIMARY} <-> {step.replica}: rtt {rtt}")
+                told = (
+                    f"{name.key} {format_value(name.knob, step.settings.value(name.key))}"
+                    for name in step.names
+                )
+                lines.append(f"link {PRIMARY} <-> {step.replica}: {', '.join(told)}")
+            case DiskStep():
+                delay = format_value(step.name.knob, step.delay_ms)
+                lines.append(f"disk of {step.node}: {step.name.key} {delay}")
             case LoadStep():
                 lines.extend(f"load: {key} {value}" for key, value in step.changes.items())
             case FreshSessions():
@@ -242,8 +268,10 @@ class _Planner:
         active = {name: value for name, value in self.changed.items() if name not in stored}
         for name, value in active.items():
             self._check(name, value)
-        falls, rises = self._links(active)
+        easier, harder = self._links(active)
+        falls, rises = self._disks(active)
         steps = [
+            *easier,
             *falls,
             *self._semi_sync(active, "off"),
             *self._replica_settings(active),
@@ -252,6 +280,7 @@ class _Planner:
             *self._semi_sync(active, "on"),
             *self._kick(active),
             *rises,
+            *harder,
         ]
         return Plan(
             steps=tuple(steps),
@@ -275,7 +304,11 @@ class _Planner:
             raise StackUnavailable(f"{node} is down", "`replexplorer up` brings it back") from None
 
     def _check(self, name: KnobName, value: Value) -> None:
-        """Refuse what this server cannot do."""
+        """Refuse what this stack cannot do."""
+        if (reason := self.observed.impossible.get(name)) is not None:
+            raise MissingPiece(f"{name} cannot be changed", reason)
+        if name.key == "jitter":
+            self._check_jitter(name)
         if name.knob.backing is not Backing.SERVER:
             return
         server = self._server(name.node)
@@ -293,18 +326,63 @@ class _Planner:
                 "to or from off needs a restart of the server; on and detect_only change live",
             )
 
+    def _check_jitter(self, name: KnobName) -> None:
+        """Refuse a jitter that the delays do not take; one that they do not take any more is limited."""
+        settings = self._settings(name.node)
+        if settings.jitter_ms > settings.jitter_limit_ms:
+            limit = format_value(name.knob, round(settings.jitter_limit_ms, 3))
+            rtt = format_value(name.knob, settings.total_ms)
+            raise UsageError(
+                f"{name}={format_value(name.knob, settings.jitter_ms)} is more than the link's delay takes",
+                f"with rtt {rtt} it can be {limit} at most, half the one-way delay each way",
+            )
+
+    def _settings(self, replica: str) -> LinkSettings:
+        """What a link is to do: what was requested of it, with what is wanted now."""
+        asked = self.observed.asked_of_links.get(replica) or self._effective(replica)
+        wanted = {n.key: v for n, v in self.wanted.items() if n.node == replica}
+        return LinkSettings.of({**asked.values(), **{k: v for k, v in wanted.items() if k in asked.values()}})
+
+    def _effective(self, replica: str) -> LinkSettings:
+        """What a link does now."""
+        return LinkSettings.of({n.key: v for n, v in self.observed.values.items() if n.node == replica})
+
     def _links(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:
-        """Link steps that fall, and those that rise; from an unknown delay only 0 is a fall."""
+        """Link steps that ask less, and those that ask more; of an unknown link all counts as less
+        where it is the default, and nothing can be taken back."""
+        easier: list[Planned] = []
+        harder: list[Planned] = []
+        for replica in self.observed.replicas:
+            names = [n for n in active if n.node == replica and n.knob.backing is Backing.LINK]
+            if not names:
+                continue
+            target, now = self._settings(replica), self._effective(replica)
+            known = all(self._before(name) is not None for name in names)
+            between = now.easier(target) if known else target
+            less = [n for n in names if between.value(n.key) == target.value(n.key)]
+            if not known and any(active[n] != n.knob.default for n in names):
+                less = []
+            more = [n for n in names if n not in less]
+            if less:
+                undo = (LinkStep(replica, now, tuple(less)),) if known else ()
+                easier.append(Planned(LinkStep(replica, between if more else target, tuple(less)), undo))
+            if more:
+                undo = (LinkStep(replica, between if less else now, tuple(more)),) if known else ()
+                harder.append(Planned(LinkStep(replica, target, tuple(more)), undo))
+        return easier, harder
+
+    def _disks(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:
+        """Disk steps that fall, and those that rise; from an unknown delay only 0 is a fall."""
         falls: list[Planned] = []
         rises: list[Planned] = []
         for name, value in active.items():
-            if name.knob.backing is not Backing.LINK or isinstance(value, str):
+            if name.knob.backing is not Backing.DISK or isinstance(value, str):
                 continue
             before = self._before(name)
             known = before if isinstance(before, int | float) else None
-            undo = () if known is None else (LinkStep(name, float(known)),)
+            undo = () if known is None else (DiskStep(name, float(known)),)
             falling = value < known if known is not None else value == 0
-            (falls if falling else rises).append(Planned(LinkStep(name, float(value)), undo))
+            (falls if falling else rises).append(Planned(DiskStep(name, float(value)), undo))
         return falls, rises
 
     def _set(self, node: str, values: Sequence[tuple[KnobName, Value]]) -> SqlStep:
@@ -406,10 +484,9 @@ class _Planner:
 
     def _kick_step(self) -> Kick:
         """The kick runs before delays rise, but never with less patience than after."""
-        rtts = [
-            value
-            for source in (self.observed.values, self.wanted)
-            for name, value in source.items()
-            if name.key == "rtt" and isinstance(value, int | float)
+        settings = [
+            each
+            for replica in self.observed.replicas
+            for each in (self._settings(replica), self._effective(replica))
         ]
-        return Kick(kick_deadline_s(rtts))
+        return Kick(kick_deadline_s(each.total_ms for each in settings))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.knobs import PRIMARY, KnobName, Value
+from replexplorer.core.link import LinkSettings
 
 
 class ProtectionState(StrEnum):
@@ -67,20 +68,59 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """The link between the primary and one replica: asked, installed and measured."""
+    """The link between the primary and one replica: asked, in force and measured."""
 
     replica: str
     backend: str | None = None
     """`netem` or `nfqueue`."""
-    rtt_asked_ms: float | None = None
-    rtt_installed_ms: float | None = None
-    """What the agents have in force: both delays plus the base."""
+    settings: LinkSettings = field(default_factory=LinkSettings)
+    """Requested."""
+    values: Mapping[str, Value] | None = None
+    """Knob key to what the agents have in force; None while an agent does not answer."""
+    as_asked: bool = True
+    """What is in force is what the request needs; also True while that is unknown."""
     rtt_measured_ms: float | None = None
     """Median of the last 5 probes sent after the last change; None when none answered."""
     rtt_base_ms: float | None = None
+    probes_lost_percent: float | None = None
+    """Of the probes since the last change; None when there is none yet."""
     dropped: int | None = None
+    """Packets dropped though no loss was asked."""
+    healing: bool = False
+    """The partition is over and the stream has not moved yet: TCP waits for its next try."""
     fault: str | None = None
     """What is wrong with the link, in words; None while it does what was asked."""
+
+    @property
+    def rtt_asked_ms(self) -> float:
+        """The round trip requested, one-way overrides included."""
+        return self.settings.total_ms
+
+    @property
+    def partition(self) -> str | None:
+        """The partition in force; None while unknown."""
+        return None if self.values is None else str(self.values["partition"])
+
+
+@dataclass(frozen=True, slots=True)
+class DiskView:
+    """One node's disk: the delay asked and in force, and what an fsync takes."""
+
+    node: str
+    delay_asked_ms: float = 0.0
+    delay_ms: float | None = None
+    """In force; None when unknown."""
+    measured_ms: float | None = None
+    """What the server pays for an fsync of redo or binlog, the delay included; None when none ran."""
+    measured_n: int = 0
+    probe_p50_ms: float | None = None
+    """Synchronous writes of 512 bytes, the server and the delay not involved; None when not probed."""
+    probe_p95_ms: float | None = None
+    probe_p99_ms: float | None = None
+    fsyncs: Mapping[str, int] | None = None
+    """Calls by class of file: redo, binlog, relay, data, other."""
+    fault: str | None = None
+    """Why the delay cannot be set, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +235,7 @@ class Tick:
     nodes: tuple[NodeView, ...] = ()
     protection: Protection = field(default_factory=lambda: Protection(ProtectionState.DOWN, requested=False))
     links: tuple[LinkView, ...] = ()
+    disks: tuple[DiskView, ...] = ()
     load: LoadView | None = None
     knobs: Mapping[KnobName, KnobView] = field(default_factory=dict)
     """Only knobs that this stack's servers have, in catalogue order."""
@@ -207,6 +248,11 @@ class Tick:
     """Another driver holds the load; the charts come from the server's counters."""
 
     @property
+    def source_disk(self) -> DiskView | None:
+        """The primary's disk."""
+        return next((disk for disk in self.disks if disk.node == PRIMARY), None)
+
+    @property
     def rtt(self) -> LinkView | None:
         """The link that the header shows: the slowest one asked."""
-        return max(self.links, key=lambda link: link.rtt_asked_ms or 0.0, default=None)
+        return max(self.links, key=lambda link: link.rtt_asked_ms, default=None)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.knobs import PRIMARY, KnobName, Value, format_value
+from replexplorer.core.knobs import BY_KEY, PRIMARY, KnobName, Value, format_value
+from replexplorer.core.link import LinkSettings
 
 Values = Mapping[KnobName, Value | None]
 """The values as they will be."""
@@ -30,11 +31,14 @@ def _number(values: Values, name: KnobName) -> float | None:
     return None if isinstance(value, str) else value
 
 
+def _link(values: Values, replica: str) -> LinkSettings:
+    return LinkSettings.of({name.key: value for name, value in values.items() if name.node == replica})
+
+
 def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> str | None:
     name = KnobName("semi_sync_timeout", PRIMARY)
     timeout_ms = _number(values, name)
-    rtts = [_number(values, KnobName("rtt", replica)) or 0.0 for replica in replicas]
-    rtt_ms = max(rtts, default=0.0)
+    rtt_ms = max((_link(values, replica).total_ms for replica in replicas), default=0.0)
     if timeout_ms is None or timeout_ms > 2 * rtt_ms:
         return None
     timeout = format_value(name.knob, timeout_ms)
@@ -64,8 +68,23 @@ def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
     )
 
 
+def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
+    for replica in replicas:
+        link = _link(values, replica)
+        if link.jitter_ms > link.jitter_limit_ms:
+            limit = format_value(BY_KEY["jitter"], round(link.jitter_limit_ms, 3))
+            return (
+                f"jitter@{replica} {link.jitter_ms:g} ms is limited to {limit}:"
+                " half the one-way delay each way"
+            )
+    return None
+
+
+_DELAYS: Final = frozenset({"rtt", "delay_to_replica", "delay_to_primary"})
+
 RULES: Final = (
-    Rule(frozenset({"semi_sync_timeout", "rtt"}), _timeout_below_two_round_trips),
+    Rule(frozenset({"semi_sync_timeout"}) | _DELAYS, _timeout_below_two_round_trips),
+    Rule(_DELAYS, _jitter_beyond_delay),
     Rule(frozenset({"semi_sync_replicas"}), _more_required_than_replicas),
     Rule(frozenset({"sync_binlog", "semi_sync"}), _replica_ahead),
 )

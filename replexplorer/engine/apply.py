@@ -8,16 +8,15 @@ rollback is never cut short, and neither is the sealing of a plan whose steps ar
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import KnobName, Value, same_value
-from replexplorer.core.link import installed_rtt_ms, split_rtt
 from replexplorer.core.plan import (
     Check,
+    DiskStep,
     FreshSessions,
     IoRestart,
     Kick,
@@ -30,19 +29,15 @@ from replexplorer.core.plan import (
     written,
 )
 from replexplorer.core.server import from_server
+from replexplorer.engine.disk_change import KICK_STATEMENT, change_disk
 from replexplorer.engine.facade import Changed
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.ports import LinkState
+from replexplorer.engine.link_change import LinkChange
 
-KICK_STATEMENT = (
-    "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
-    " ON DUPLICATE KEY UPDATE kicked_at = NOW(6)"
-)
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
 _CHECK_EVERY_S = 0.05
-_PROBES_WANTED = 3
 
 
 class LoadControl(Protocol):
@@ -72,6 +67,8 @@ class Applied:
     """The acknowledgement counter just before semi-sync went on; None when it did not."""
     unacknowledged_s: float | None = None
     """How long the kick waited in vain; None when it was acknowledged or not needed."""
+    measured: dict[KnobName, float | None] = field(default_factory=dict)
+    """What is measured since the change, in ms: the round trip of a link, an fsync of a disk."""
     is_rollback: bool = False
     """Steps back: what they do is verified, but nobody waits for a measurement of it."""
 
@@ -109,11 +106,17 @@ class Applier:
         self._fleet = fleet
         self._load = load
         self._report = report
+        self._links = LinkChange(fleet, report)
         self._undone = undone
         """Told of a rollback, because it may have enabled semi-sync anew."""
         self._clock = fleet.outside.clock
         self.offs = 0
         """Times that semi-sync was switched off by us: each counts in the server's `no_times`."""
+
+    @property
+    def healing(self) -> frozenset[str]:
+        """Replicas whose partition is over and whose stream has not moved yet."""
+        return frozenset(self._links.healing)
 
     async def run(self, plan: Plan, seal: Seal = _unsealed) -> Applied:
         """Run a plan's steps, then seal them; a failure or a cancel before that takes all back.
@@ -171,7 +174,15 @@ class Applier:
         before = {change.name: change.before for change in plan.changes}
         requested = {change.name: change.requested for change in plan.changes}
         applied.changed.extend(
-            Changed(name, before[name], requested[name], effective.get(name), took_ms, statements_of(step))
+            Changed(
+                name,
+                before[name],
+                requested[name],
+                effective.get(name),
+                took_ms,
+                statements_of(step),
+                measured_ms=applied.measured.get(name),
+            )
             for name in step.names
         )
 
@@ -183,7 +194,17 @@ class Applier:
             case IoRestart():
                 await self._restart_io(step, applied)
             case LinkStep():
-                return {step.name: await self._set_link(step, applied)}
+                values, measured_ms = await self._links.carry_out(
+                    step, applied.warnings, wait=not applied.is_rollback
+                )
+                for name in step.names:
+                    if name.knob.unit == "ms":
+                        applied.measured[name] = measured_ms
+                return {name: values[name.key] for name in step.names}
+            case DiskStep():
+                in_force_ms, measured_ms = await change_disk(self._fleet, step, wait=not applied.is_rollback)
+                applied.measured[step.name] = measured_ms
+                return {step.name: in_force_ms}
             case LoadStep():
                 await self._load.change(step.changes)
                 return {name: step.changes[name.key] for name in step.names}
@@ -273,32 +294,6 @@ class Applier:
         state = await self._fleet.primary.agent.link(replica.name)
         return (state.measured_ms or 0.0) / 1000
 
-    async def _set_link(self, step: LinkStep, applied: Applied) -> float:
-        """Give both ends their delay, then wait for probes sent since; no answer is not a failure.
-
-        Answers the round trip that is installed.
-        """
-        primary, replica = self._fleet.primary, self._member(step.replica)
-        towards, back = await asyncio.gather(
-            primary.agent.link(replica.name), replica.agent.link(primary.name)
-        )
-        delays = split_rtt(step.rtt_ms, towards, back)
-        try:
-            installed = await _delay(primary, replica, delays.to_replica_ms, delays.to_primary_ms)
-        except ReplexplorerError:
-            # The undo asks both ends first, and cannot when one is gone: the other must not keep its half.
-            with contextlib.suppress(ReplexplorerError):
-                await to_the_end(_delay(primary, replica, towards.delay_ms, back.delay_ms))
-            raise
-        if delays.floor_ms is not None:
-            applied.warnings.append(f"{step.name}: the link's floor is {delays.floor_ms:.2g} ms")
-        ends_s = self._clock.monotonic() + 1.0 + 2 * step.rtt_ms / 1000
-        while not applied.is_rollback and self._clock.monotonic() < ends_s:
-            if (await primary.agent.link(replica.name)).probes >= _PROBES_WANTED:
-                break
-            await self._clock.sleep(_CHECK_EVERY_S)
-        return installed_rtt_ms(step.rtt_ms, *installed)
-
     async def _kick(self, step: Kick, applied: Applied) -> None:
         """One commit; when its acknowledgement does not come in time the change stays all the same."""
         try:
@@ -318,21 +313,3 @@ async def _run_all(member: Member, statements: Sequence[str], deadline_s: float 
     """Run statements in order."""
     for statement in statements:
         await member.control.query(statement, deadline_s=deadline_s)
-
-
-async def _delay(
-    primary: Member, replica: Member, to_replica_ms: float, to_primary_ms: float
-) -> tuple[LinkState, LinkState]:
-    """Put both delays in force, whichever end fails; raises the first failure when both have answered."""
-    if primary.address.address is None or replica.address.address is None:
-        raise StackUnavailable(f"the link to {replica.name} has no address", "`replexplorer up` repairs it")
-    towards, back = await asyncio.gather(
-        primary.agent.set_delay(replica.name, replica.address.address, to_replica_ms),
-        replica.agent.set_delay(primary.name, primary.address.address, to_primary_ms),
-        return_exceptions=True,
-    )
-    if isinstance(towards, BaseException):
-        raise towards
-    if isinstance(back, BaseException):
-        raise back
-    return towards, back

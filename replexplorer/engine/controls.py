@@ -46,6 +46,10 @@ class Controls(Sight):
         """Times that we switched semi-sync off since the primary started."""
         return self._applier.offs
 
+    def healing(self) -> frozenset[str]:
+        """Replicas whose partition is over and whose stream has not moved yet."""
+        return self._applier.healing
+
     def forget_offs(self) -> None:
         """The primary restarted: its `no_times` counts from zero again."""
         self._applier.offs = 0
@@ -55,7 +59,7 @@ class Controls(Sight):
         self.noted = {}
         self.requested = Requested()
         self.forget_offs()
-        for seen in (self.samples, self.samples_before, self.links):
+        for seen in (self.samples, self.samples_before, self.links, self.disks):
             seen.clear()
 
     # -- planning
@@ -128,7 +132,7 @@ class Controls(Sight):
     async def _seal(self, desired: Desired, applied: Applied) -> None:
         """Write the request down, then look at what has come of it."""
         await self._write_down(desired, applied.yes_tx_at_enabling)
-        await self.look_at_links()
+        await asyncio.gather(self.look_at_links(), self.look_at_disks())
         if applied.unacknowledged_s is not None:
             await self.look(PRIMARY)
             await self.look_twice_if_waiting()

@@ -37,6 +37,9 @@ class Changed:
     took_ms: float
     statements: tuple[str, ...] = ()
     note: str | None = None
+    measured_ms: float | None = None
+    """What is measured since: the round trip of a link, an fsync of a disk; None where neither is
+    turned, or nothing could be measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import Value
-from replexplorer.core.link import contradiction, installed_rtt_ms
+from replexplorer.core.link import LinkSettings, contradiction, installed
 from replexplorer.core.protection import Evidence, acks_between, blocked_after_s, judge
 from replexplorer.core.server import (
     METADATA_PROBES,
@@ -22,7 +22,7 @@ from replexplorer.core.server import (
     Capabilities,
     ServerStatus,
 )
-from replexplorer.core.tick import LinkView, NodeView, Protection
+from replexplorer.core.tick import DiskView, LinkView, NodeView, Protection
 from replexplorer.engine.fleet import Member
 from replexplorer.ports import LinkState, Row, Sql
 
@@ -176,7 +176,9 @@ def _thread_state(running: str, error_number: int | None) -> str:
             return "error" if error_number else "off"
 
 
-async def sample_link(primary: Member, replica: Member, asked_ms: float) -> LinkView:
+async def sample_link(
+    primary: Member, replica: Member, settings: LinkSettings, *, healing: bool = False
+) -> LinkView:
     """One link as both agents see it; a dead agent leaves unknowns and says so."""
     answers_ = await asyncio.gather(
         primary.agent.link(replica.name), replica.agent.link(primary.name), return_exceptions=True
@@ -186,24 +188,54 @@ async def sample_link(primary: Member, replica: Member, asked_ms: float) -> Link
         if isinstance(error, BaseException) and not isinstance(error, ReplexplorerError):
             raise error
     towards, back = (answer if isinstance(answer, LinkState) else None for answer in answers_)
-    return link_view(replica.name, asked_ms, towards, back, fault)
+    return replace(link_view(replica.name, settings, towards, back, fault), healing=healing)
 
 
 def link_view(
-    replica: str, asked_ms: float, towards: LinkState | None, back: LinkState | None, fault: str | None = None
+    replica: str,
+    settings: LinkSettings,
+    towards: LinkState | None,
+    back: LinkState | None,
+    fault: str | None = None,
 ) -> LinkView:
     """A link's figures from the primary's side (`towards` the replica) and the replica's."""
     if towards is None or back is None:
-        return LinkView(replica, rtt_asked_ms=asked_ms, fault=fault or "an agent does not answer")
+        return LinkView(replica, settings=settings, fault=fault or "an agent does not answer")
+    force = installed(settings, towards, back)
+    probes = towards.probes + towards.lost
     return LinkView(
         replica=replica,
         backend=towards.backend if towards.backend == back.backend else f"{towards.backend}/{back.backend}",
-        rtt_asked_ms=asked_ms,
-        rtt_installed_ms=installed_rtt_ms(asked_ms, towards, back),
+        settings=settings,
+        values=force.values,
+        as_asked=force.as_asked,
         rtt_measured_ms=towards.measured_ms,
         rtt_base_ms=towards.base_ms,
+        probes_lost_percent=100 * towards.lost / probes if probes else None,
         dropped=towards.dropped + back.dropped,
-        fault=fault or contradiction(asked_ms, towards.measured_ms, towards.base_ms),
+        fault=fault or contradiction(settings, towards.measured_ms, towards.base_ms),
+    )
+
+
+async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:
+    """One node's disk as its agent sees it; with `probe` one that was never probed is probed."""
+    view = DiskView(member.name, asked_ms)
+    try:
+        state = await member.agent.disk()
+        if probe and state.probe is None and state.attached:
+            state = await member.agent.disk(probe=True)
+    except ReplexplorerError:
+        return view
+    return replace(
+        view,
+        delay_ms=state.delay_ms,
+        measured_ms=state.measured_ms,
+        measured_n=state.measured_n,
+        probe_p50_ms=state.probe.p50_ms if state.probe else None,
+        probe_p95_ms=state.probe.p95_ms if state.probe else None,
+        probe_p99_ms=state.probe.p99_ms if state.probe else None,
+        fsyncs=state.fsyncs,
+        fault=state.reason,
     )
 
 

@@ -87,6 +87,7 @@ class Picture:
             nodes=nodes,
             protection=protection,
             links=links,
+            disks=tuple(self.controls.disks.values()),
             load=load,
             knobs=self.controls.views(),
             ceiling=self._ceiling(protection, load),

@@ -124,7 +124,7 @@ class Session:
             if lost := self.controls.lost_values((node,)):
                 await self._restore(f"{node} restarted while nobody looked", lost)
         for node in sidecars:
-            if lost := self.controls.lost_links(node):
+            if lost := self.controls.lost_by_sidecar(node):
                 await self._restore(f"the sidecar of {node} restarted while nobody looked", lost)
 
     async def close(self, *, keep: bool = False) -> str:
@@ -266,9 +266,9 @@ class Session:
         await self._restore(f"{node} restarted", self.controls.lost_values((node,)))
 
     async def sidecar_restarted(self, node: str) -> None:
-        """A sidecar's agent began anew without its rules: restore the links as configured."""
-        await self.controls.look_at_links()
-        await self._restore(f"the sidecar of {node} restarted", self.controls.lost_links(node))
+        """A sidecar's agent began anew without its rules: restore links and disk as configured."""
+        await asyncio.gather(self.controls.look_at_links(), self.controls.look_at_disks())
+        await self._restore(f"the sidecar of {node} restarted", self.controls.lost_by_sidecar(node))
 
     async def primary_moved(self) -> None:
         """The primary answers at another place, or to another password: our load begins anew there."""

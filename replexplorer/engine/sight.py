@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import (
-    BY_KEY,
     CATALOGUE,
     PRIMARY,
     Backing,
@@ -16,13 +15,15 @@ from replexplorer.core.knobs import (
     expand,
     same_value,
 )
+from replexplorer.core.link import LinkSettings
 from replexplorer.core.plan import Observed
-from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.apply import LoadControl
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.observer import (
     NodeSample,
     judge_protection,
+    sample_disk,
     sample_link,
     sample_node,
     waits_too_long,
@@ -46,12 +47,15 @@ class Sight:
         self.samples_before: dict[str, NodeSample] = {}
         """The one before it."""
         self.links: dict[str, LinkView] = {}
+        self.disks: dict[str, DiskView] = {}
 
     async def refresh(self, *, with_gtids: bool = False) -> None:
         """Look at everything at once; what cannot be learned stays unknown."""
         await self.read_document()
         await asyncio.gather(
-            *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members), self.look_at_links()
+            *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members),
+            self.look_at_links(),
+            self.look_at_disks(),
         )
 
     async def read_document(self) -> None:
@@ -76,20 +80,40 @@ class Sight:
         replicas = self.fleet.replicas
         views = await asyncio.gather(
             *(
-                sample_link(self.fleet.primary, replica, self.asked_rtt_ms(replica.name))
+                sample_link(
+                    self.fleet.primary,
+                    replica,
+                    self.asked_of_link(replica.name),
+                    healing=replica.name in self.healing(),
+                )
                 for replica in replicas
             )
         )
         self.links = {view.replica: view for view in views}
 
-    def asked_rtt_ms(self, replica: str) -> float:
-        """The round trip requested of a link."""
-        value = self.requested.values.get(KnobName("rtt", replica), BY_KEY["rtt"].default)
-        return float(value)
+    async def look_at_disks(self, *, probe: bool = False) -> None:
+        """Ask the agents for every disk; with `probe` those that were never probed are."""
+        views = await asyncio.gather(
+            *(
+                sample_disk(member, float(self.requested_value(KnobName("fsync_delay", name))), probe=probe)
+                for name, member in self.fleet.members.items()
+            )
+        )
+        self.disks = {view.node: view for view in views}
+
+    def healing(self) -> frozenset[str]:
+        """Replicas whose partition is over and whose stream has not moved yet."""
+        return frozenset()
+
+    def asked_of_link(self, replica: str) -> LinkSettings:
+        """What is requested of a link."""
+        return LinkSettings.of(
+            {name.key: value for name, value in self.requested.values.items() if name.node == replica}
+        )
 
     def asked_rtts_ms(self) -> tuple[float, ...]:
         """The round trips requested of all links."""
-        return tuple(self.asked_rtt_ms(replica) for replica in self.fleet.replica_names)
+        return tuple(self.asked_of_link(replica).total_ms for replica in self.fleet.replica_names)
 
     def protection(self) -> Protection:
         """The protection state from what was last seen."""
@@ -129,7 +153,10 @@ class Sight:
                 return None if sample is None else sample.values.get(name.key)
             case Backing.LINK:
                 link = self.links.get(name.node)
-                return None if link is None else link.rtt_installed_ms
+                return None if link is None or link.values is None else link.values[name.key]
+            case Backing.DISK:
+                disk = self.disks.get(name.node)
+                return None if disk is None else disk.delay_ms
             case Backing.LOAD:
                 return self.load.effective().get(name.key)
 
@@ -173,6 +200,10 @@ class Sight:
                 name for name, sample in self.samples.items() if sample.view.sql_thread in ("off", "error")
             ),
             load_runs=bool(self.load.effective()),
+            asked_of_links={name: self.asked_of_link(name) for name in self.fleet.replica_names},
+            impossible={
+                KnobName("fsync_delay", disk.node): disk.fault for disk in self.disks.values() if disk.fault
+            },
         )
 
     def _reachable(self, node: str) -> bool:
@@ -190,12 +221,12 @@ class Sight:
             and self._is_lost(name, value)
         }
 
-    def lost_links(self, node: str) -> dict[KnobName, Value]:
-        """The round trips that were requested of this node's links and are not in force."""
+    def lost_by_sidecar(self, node: str) -> dict[KnobName, Value]:
+        """What was requested of the agent beside this node, and of its links, and is not in force."""
         return {
             name: value
             for name, value in self.lost_values((node,)).items()
-            if name.knob.backing is Backing.LINK
+            if name.knob.backing in (Backing.LINK, Backing.DISK)
         }
 
     def _is_lost(self, name: KnobName, value: Value) -> bool:
@@ -204,8 +235,7 @@ class Sight:
         effective = self.effective_value(name)
         if effective is None or same_value(name.knob, effective, value):
             return False
-        link = self.links.get(name.node) if name.knob.backing is Backing.LINK else None
-        return link is None or effective != link.rtt_base_ms or value == 0 or not _below(value, effective)
+        return name.knob.backing is not Backing.LINK or not self.links[name.node].as_asked
 
     def wanted_load(self) -> Mapping[str, Value]:
         """The load's knobs as requested."""
@@ -214,8 +244,3 @@ class Sight:
             for name in expand(CATALOGUE, ())
             if name.knob.backing is Backing.LOAD
         }
-
-
-def _below(asked: Value, floor: Value) -> bool:
-    """Whether less was asked than the bare path takes."""
-    return not isinstance(asked, str) and not isinstance(floor, str) and asked <= floor

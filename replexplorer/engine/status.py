@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import KnobName
-from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.picture import state_word
 from replexplorer.engine.sight import Sight
 from replexplorer.ports import Lease
@@ -22,6 +23,7 @@ class Status:
     nodes: tuple[NodeView, ...]
     protection: Protection
     links: tuple[LinkView, ...]
+    disks: tuple[DiskView, ...]
     driver: Lease | None
     clients: int | None
     """Clients requested of the load; 0 when nobody drives one."""
@@ -32,7 +34,7 @@ class Status:
 async def take_status(sight: Sight) -> Status:
     """Look at everything now; raises StackUnavailable when there is no stack."""
     await sight.refresh(with_gtids=True)
-    await sight.look_twice_if_waiting()
+    await asyncio.gather(sight.look_twice_if_waiting(), sight.look_at_disks(probe=True))
     try:
         driver = await sight.fleet.primary.agent.lease()
     except ReplexplorerError:
@@ -45,6 +47,7 @@ async def take_status(sight: Sight) -> Status:
         nodes=nodes,
         protection=sight.protection(),
         links=tuple(sight.links.values()),
+        disks=tuple(sight.disks.values()),
         driver=driver,
         clients=int(sight.wanted_load()["clients"]) if driver else 0,
         footprint_bytes=await stack.footprint_bytes(),

@@ -1,4 +1,4 @@
-"""Keeping what is known fresh: one task a node, one for links, one for what other apps write."""
+"""Keeping what is known fresh: one task a node, one for links, for disks, for what other apps write."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ class Watcher:
         self._controls.noted = dict(self._controls.requested.values)
         loops: list[Coroutine[Any, Any, None]] = [
             self._every(_LINKS_EVERY_S, self._controls.look_at_links),
+            self._every(_LINKS_EVERY_S, self._controls.look_at_disks),
             self._every(_SHARED_EVERY_S, self._look_at_shared),
             self._every(_DOCKER_EVERY_S, self._look_at_containers),
         ]

@@ -157,7 +157,7 @@ def _rtt(link: LinkView | None) -> Segment:
     asked = figures.UNKNOWN if link.rtt_asked_ms is None else f"{link.rtt_asked_ms:g}"
     measured = "none" if link.rtt_measured_ms is None else figures.round_trip(link.rtt_measured_ms)
     amber = link.rtt_measured_ms is None or bool(
-        contradiction(link.rtt_asked_ms, link.rtt_measured_ms, link.rtt_base_ms)
+        contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
     )
     pair: Line = [(f"{asked} → ", "text b"), (measured, "warn b" if amber else "text b")]
     return ([("RTT ", "muted"), *pair], pair, [])

@@ -201,7 +201,7 @@ class KnobPanel(Lines):
         if link.rtt_measured_ms is None:
             return "none", True
         return figures.round_trip(link.rtt_measured_ms), bool(
-            contradiction(link.rtt_asked_ms, link.rtt_measured_ms, link.rtt_base_ms)
+            contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
         )
 
     def on_click(self, event: events.Click) -> None:
