@@ -1,0 +1,458 @@
+/* Goes in front of mysqld's fsync and fdatasync (LD_PRELOAD): counts them by the kind of file, and
+ * makes each take longer by what the node's agent wrote into a page that both map.
+ *
+ * Laws: the real call is made first and its answer is the answer; the delay comes before the count;
+ * no lock is ever waited for; whatever is missing or refused leaves the plain call, never a server
+ * that does not start. Raw system calls only, so that one file loads into old and new images: the one
+ * name that it needs of the C library is __errno_location, in whatever version that is there.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include <asm/unistd.h>
+#include <linux/fcntl.h>
+#include <linux/mman.h>
+#include <linux/prctl.h>
+#include <linux/stat.h>
+#include <linux/time.h>
+#include <linux/time_types.h>
+
+/* The page: a file of 4096 bytes on the datadir's volume, 512 words of 64 bits, in the machine's byte
+ * order. The agent reads all of it and writes delay_us only (disk.py repeats the offsets). It outlives
+ * mysqld: counts go on and the delay stays. Whoever holds the write lock on it (an open file
+ * description's) is the server that is attached.
+ */
+#define PAGE_MAGIC 0x00434e5953465852u /* "RXFSYNC" */
+#define PAGE_VERSION 1
+#define PAGE_BYTES 4096
+#define MOST_KINDS 15
+#define LONGEST_DELAY_US 60000000u
+
+enum kind { REDO, BINLOG, RELAY, DATA, INDEX, DIRECTORY, OTHER };
+
+struct figures {
+    uint64_t fsyncs;
+    uint64_t fsync_ns;   /* in the real call */
+    uint64_t delayed_ns; /* after it */
+    uint64_t delay_us;   /* asked; read again while it is waited for */
+    uint64_t reserved[28];
+};
+
+struct page {
+    uint64_t magic, version, bytes;
+    uint64_t attaches, attached_ns; /* how often, and the wall clock of the last time */
+    uint64_t reserved[27];
+    struct figures of[MOST_KINDS];
+};
+_Static_assert(sizeof(struct page) == PAGE_BYTES, "the page's layout");
+
+#define EXPORTED __attribute__((visibility("default")))
+
+extern int *__errno_location(void);
+
+#if defined(__x86_64__)
+
+static inline long call(long number, long a, long b, long c, long d, long e, long f)
+{
+    long answer;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(answer)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return answer;
+}
+
+#elif defined(__aarch64__)
+
+/* Else atomic operations are calls into libgcc, which is not there. */
+#pragma GCC target("no-outline-atomics")
+
+static inline long call(long number, long a, long b, long c, long d, long e, long f)
+{
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory", "cc");
+    return x0;
+}
+
+#else
+#error "no system calls for this machine"
+#endif
+
+/* The headers that name these are either the kernel's or the C library's, never both. */
+#define INTERRUPTED 4
+#define TYPE_MASK 0170000
+#define TYPE_FILE 0100000
+#define TYPE_DIRECTORY 0040000
+
+static struct page *attached; /* NULL: nothing is counted or delayed */
+
+static uint64_t clock_ns(int clock)
+{
+    struct __kernel_timespec now;
+    call(__NR_clock_gettime, clock, (long)&now, 0, 0, 0, 0);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static long read_link(const char *path, char *text, size_t room)
+{
+    long length = call(__NR_readlinkat, AT_FDCWD, (long)path, (long)text, (long)room - 1, 0, 0);
+    if (length >= 0)
+        text[length] = 0;
+    return length;
+}
+
+static size_t length_of(const char *text)
+{
+    size_t length = 0;
+    while (text[length])
+        length++;
+    return length;
+}
+
+static int begins(const char *text, const char *with)
+{
+    while (*with)
+        if (*text++ != *with++)
+            return 0;
+    return 1;
+}
+
+static int has(const char *text, const char *part)
+{
+    for (; *text; text++)
+        if (begins(text, part))
+            return 1;
+    return 0;
+}
+
+static int ends(const char *text, const char *with)
+{
+    size_t length = length_of(text), tail = length_of(with);
+    return length >= tail && begins(text + length - tail, with);
+}
+
+/* `name.000001` and on: a file of a log, with at least six digits. */
+static int is_numbered(const char *name)
+{
+    const char *end = name + length_of(name);
+    size_t digits = 0;
+    while (end > name && end[-1] >= '0' && end[-1] <= '9')
+        end--, digits++;
+    return digits >= 6 && end > name + 1 && end[-1] == '.';
+}
+
+/* What a file is, by its path; log_bin and relay_log are named in my.cnf, InnoDB's names are fixed.
+ * The index of a log is first written as `NAME.index_crash_safe`, then renamed. */
+static enum kind kind_of_path(char *path)
+{
+    static const char deleted[] = " (deleted)";
+    if (ends(path, deleted))
+        path[length_of(path) - (sizeof deleted - 1)] = 0;
+    const char *name = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/')
+            name = at + 1;
+    if (has(path, "/#innodb_redo/") || begins(name, "ib_logfile"))
+        return REDO;
+    if (has(name, ".index"))
+        return INDEX;
+    if (is_numbered(name)) {
+        if (has(name, "relay"))
+            return RELAY;
+        if (begins(name, "binlog.") || has(name, "-bin."))
+            return BINLOG;
+    }
+    if (ends(name, ".ibd") || ends(name, ".ibu") || ends(name, ".ibt") || begins(name, "ibdata")
+        || begins(name, "ibtmp") || begins(name, "undo_"))
+        return DATA;
+    return OTHER;
+}
+
+/* The path of a descriptor, in the room given: its length, or an error's negative number. */
+static long path_of(int fd, char *path, size_t room)
+{
+    char link[32] = "/proc/self/fd/";
+    char *at = link + length_of(link), digits[12];
+    size_t count = 0;
+    unsigned number = (unsigned)fd;
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (count)
+        *at++ = digits[--count];
+    *at = 0;
+    return read_link(link, path, room);
+}
+
+/* What was learned of files, so that a path is looked up once a file and not once an fsync. A file is
+ * known by its time of birth too, since an inode's number is used again; that time is as coarse as the
+ * kernel's tick, so nothing is kept of a file so young that another could have had the number within it.
+ * Four places a row; a row that another thread holds is not waited for: the path is looked up instead. */
+#define YOUNG_NS 1000000000u
+#define ROWS 256
+#define PLACES 4
+
+struct known {
+    uint64_t device, inode, birth_ns;
+    enum kind kind;
+    int used;
+};
+
+static struct row {
+    int busy;
+    unsigned next;
+    struct known place[PLACES];
+} rows[ROWS];
+
+static int take(struct row *row)
+{
+    return __atomic_exchange_n(&row->busy, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+static void leave(struct row *row)
+{
+    __atomic_store_n(&row->busy, 0, __ATOMIC_RELEASE);
+}
+
+static struct known *find(struct row *row, const struct known *file)
+{
+    for (size_t i = 0; i < PLACES; i++) {
+        struct known *place = &row->place[i];
+        if (place->used && place->inode == file->inode && place->device == file->device
+            && place->birth_ns == file->birth_ns)
+            return place;
+    }
+    return NULL;
+}
+
+static enum kind kind_of_name(int fd, int *sure)
+{
+    char path[1024];
+    *sure = path_of(fd, path, sizeof path) >= 0;
+    return *sure ? kind_of_path(path) : OTHER;
+}
+
+static enum kind kind_of(int fd)
+{
+    struct statx about;
+    int sure;
+    if (call(__NR_statx, fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+             STATX_TYPE | STATX_INO | STATX_BTIME, (long)&about, 0) != 0)
+        return kind_of_name(fd, &sure);
+    if ((about.stx_mode & TYPE_MASK) == TYPE_DIRECTORY)
+        return DIRECTORY;
+    if (!(about.stx_mask & STATX_BTIME))
+        return kind_of_name(fd, &sure);
+
+    struct known file;
+    file.device = (uint64_t)about.stx_dev_major << 32 | about.stx_dev_minor;
+    file.inode = about.stx_ino;
+    file.birth_ns = (uint64_t)about.stx_btime.tv_sec * 1000000000u + about.stx_btime.tv_nsec;
+    file.used = 1;
+    uint64_t mixed = (file.inode ^ file.birth_ns ^ file.device) * 0x9e3779b97f4a7c15u;
+    struct row *row = &rows[mixed >> 56];
+
+    if (take(row)) {
+        struct known *place = find(row, &file);
+        if (place)
+            file.kind = place->kind;
+        leave(row);
+        if (place)
+            return file.kind;
+    }
+    file.kind = kind_of_name(fd, &sure);
+    if (sure && clock_ns(CLOCK_REALTIME) > file.birth_ns + YOUNG_NS && take(row)) {
+        if (!find(row, &file))
+            row->place[row->next++ % PLACES] = file;
+        leave(row);
+    }
+    return file.kind;
+}
+
+static uint64_t asked_ns(const struct figures *of)
+{
+    uint64_t us = __atomic_load_n(&of->delay_us, __ATOMIC_RELAXED);
+    return (us < LONGEST_DELAY_US ? us : LONGEST_DELAY_US) * 1000;
+}
+
+/* Waits from `began_ns` for as long as is asked; the time that it took. The sleep is cut into slices, after
+ * which the page is read again: a delay that falls lets go whoever waits, one that rises holds those
+ * that come later. The timer's slack (50 us by default) would be added to every sleep. */
+#define SLICE_NS 5000000u
+
+static uint64_t wait_as_asked(const struct figures *of, uint64_t began_ns)
+{
+    uint64_t hold_ns = asked_ns(of), now_ns = began_ns;
+    if (!hold_ns)
+        return 0;
+    long slack_ns = call(__NR_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0, 0);
+    if (slack_ns > 1)
+        call(__NR_prctl, PR_SET_TIMERSLACK, 1, 0, 0, 0, 0);
+    while (now_ns < began_ns + hold_ns) {
+        uint64_t until_ns = began_ns + hold_ns;
+        if (until_ns - now_ns > SLICE_NS)
+            until_ns = now_ns + SLICE_NS;
+        struct __kernel_timespec until = {(long long)(until_ns / 1000000000u),
+                                          (long long)(until_ns % 1000000000u)};
+        long answer = call(__NR_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, (long)&until, 0, 0, 0);
+        now_ns = clock_ns(CLOCK_MONOTONIC);
+        if (answer != 0 && answer != -INTERRUPTED)
+            break;
+        uint64_t hold_now_ns = asked_ns(of);
+        if (hold_now_ns < hold_ns)
+            hold_ns = hold_now_ns;
+    }
+    if (slack_ns > 1)
+        call(__NR_prctl, PR_SET_TIMERSLACK, slack_ns, 0, 0, 0, 0);
+    return now_ns - began_ns;
+}
+
+static void add(uint64_t *figure, uint64_t amount)
+{
+    __atomic_fetch_add(figure, amount, __ATOMIC_RELAXED);
+}
+
+static int answer_of(long answer)
+{
+    if (answer >= 0)
+        return (int)answer;
+    *__errno_location() = (int)-answer;
+    return -1;
+}
+
+static int synced(long number, int fd)
+{
+    if (!attached)
+        return answer_of(call(number, fd, 0, 0, 0, 0, 0));
+    uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+    long answer = call(number, fd, 0, 0, 0, 0, 0);
+    if (answer < 0)
+        return answer_of(answer);
+    uint64_t done_ns = clock_ns(CLOCK_MONOTONIC);
+    struct figures *of = &attached->of[kind_of(fd)];
+    uint64_t waited_ns = wait_as_asked(of, done_ns);
+    add(&of->fsync_ns, done_ns - began_ns);
+    if (waited_ns)
+        add(&of->delayed_ns, waited_ns);
+    add(&of->fsyncs, 1);
+    return 0;
+}
+
+EXPORTED int fsync(int fd)
+{
+    return synced(__NR_fsync, fd);
+}
+
+EXPORTED int fdatasync(int fd)
+{
+    return synced(__NR_fdatasync, fd);
+}
+
+/* The page's path, from the environment as the program was started with it; not every C library
+ * hands it to a constructor. */
+static int page_path(char *path, size_t room)
+{
+    static const char variable[] = "RX_DISK_PAGE=";
+    char text[512];
+    size_t matched = 0, length = 0;
+    int skip = 0, found = 0;
+    long fd = call(__NR_openat, AT_FDCWD, (long)"/proc/self/environ", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0)
+        return 0;
+    for (long got; !found && (got = call(__NR_read, fd, (long)text, sizeof text, 0, 0, 0)) > 0;) {
+        for (long i = 0; i < got && !found; i++) {
+            if (!text[i]) {
+                found = !skip && matched == sizeof variable - 1 && length;
+                matched = skip = 0;
+                length = found ? length : 0;
+            } else if (skip) {
+                continue;
+            } else if (matched < sizeof variable - 1) {
+                skip = text[i] != variable[matched++];
+            } else if (length + 1 < room) {
+                path[length++] = text[i];
+            } else {
+                skip = 1;
+            }
+        }
+    }
+    call(__NR_close, fd, 0, 0, 0, 0, 0);
+    path[length] = 0;
+    return found;
+}
+
+/* Only the open file description that holds the lock counts: it goes with the process, however that
+ * ends, and a second mysqld on the same volume stays out. */
+static int lock(long fd)
+{
+    struct flock whole = {.l_type = F_WRLCK};
+    return call(__NR_fcntl, fd, F_OFD_SETLK, (long)&whole, 0, 0, 0) == 0;
+}
+
+/* A page that is new, or of another layout, is written in full: a hole in it could turn a full disk
+ * into a fault of mysqld's. Its file never shrinks below a page, since the agent maps it. */
+static int lay_out(long fd)
+{
+    static struct page blank;
+    uint64_t head[3];
+    struct statx about;
+    if (call(__NR_statx, fd, (long)"", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, (long)&about, 0) != 0
+        || (about.stx_mode & TYPE_MASK) != TYPE_FILE)
+        return 0;
+    if (about.stx_size == PAGE_BYTES
+        && call(__NR_pread64, fd, (long)head, sizeof head, 0, 0, 0) == sizeof head
+        && head[0] == PAGE_MAGIC && head[1] == PAGE_VERSION && head[2] == PAGE_BYTES)
+        return 1;
+    blank.magic = PAGE_MAGIC;
+    blank.version = PAGE_VERSION;
+    blank.bytes = PAGE_BYTES;
+    return call(__NR_pwrite64, fd, (long)&blank, PAGE_BYTES, 0, 0, 0) == PAGE_BYTES
+        && call(__NR_ftruncate, fd, PAGE_BYTES, 0, 0, 0, 0) == 0;
+}
+
+static struct page *page_of(long fd)
+{
+    /* The agent is another user, and mysqld's umask is nobody's business here. */
+    call(__NR_fchmod, fd, 0666, 0, 0, 0, 0);
+    if (!lay_out(fd))
+        return NULL;
+    long at = call(__NR_mmap, 0, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return at < 0 && at > -4096 ? NULL : (struct page *)at;
+}
+
+__attribute__((constructor)) static void attach(void)
+{
+    char path[1024];
+    if (read_link("/proc/self/exe", path, sizeof path) < 0 || !ends(path, "/mysqld")
+        || !page_path(path, sizeof path))
+        return;
+    long fd = call(__NR_openat, AT_FDCWD, (long)path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666, 0, 0);
+    if (fd < 0)
+        return;
+    if (fd < 3) { /* what mysqld takes for its standard streams it writes to */
+        long higher = call(__NR_fcntl, fd, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
+        call(__NR_close, fd, 0, 0, 0, 0, 0);
+        if ((fd = higher) < 0)
+            return;
+    }
+    struct page *page = lock(fd) ? page_of(fd) : NULL;
+    if (!page) {
+        call(__NR_close, fd, 0, 0, 0, 0, 0);
+        return;
+    }
+    __atomic_store_n(&page->attached_ns, clock_ns(CLOCK_REALTIME), __ATOMIC_RELAXED);
+    add(&page->attaches, 1);
+    attached = page;
+}

@@ -1,0 +1,236 @@
+"""The disk of this node's server: the page that mysqld's fsync shim maps, and a probe of the bare disk.
+
+Law: the agent makes nothing on the datadir's volume before a server has attached: Docker fills a new
+volume from the server's image only as long as it is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsyncpage
+from fsyncpage import Figures
+from tool import Refused
+
+DATA_PATH, TCP_TABLE = Path("/var/lib/replexplorer/data"), Path("/proc/net/tcp")
+PAGE_NAME, PROBE_NAME = "disk.page", "disk.probe"
+SHOWN_KINDS = ("redo", "binlog", "relay", "data")
+MOST_DELAY_MS = 5000.0
+SAMPLE_S = 0.5
+WINDOW_SAMPLES = 8
+"""Samples with fsyncs in them that count for `measured_ms`: the last 4 s of a server that writes."""
+SETTLE_S = 0.015
+"""After a change, until those that wait have read it: three slices of the shim's sleep."""
+PROBE_WRITES, PROBE_BYTES, PROBE_LIMIT_S = 1000, 512, 5.0
+
+NO_SHIM = "the server runs without the fsync shim"
+DOWN = "the server is down"
+_MYSQL_PORT, _LISTENS = ":0CEA", "0A"
+
+
+class Window:
+    """What commits paid for their fsyncs since the delay last changed, in the last seconds with fsyncs."""
+
+    def __init__(self) -> None:
+        self._closed: deque[tuple[int, int]] = deque(maxlen=WINDOW_SAMPLES)
+        self._mark: Figures | None = None
+
+    def restart(self, figures: Figures | None) -> None:
+        """Forget everything before these."""
+        self._closed.clear()
+        self._mark = figures
+
+    def close_interval(self, figures: Figures) -> None:
+        """An interval ends here; one without fsyncs leaves the window as it is."""
+        fsyncs, ns = self._since_mark(figures)
+        if fsyncs:
+            self._closed.append((fsyncs, ns))
+        self._mark = figures
+
+    def measured(self, figures: Figures) -> tuple[int, float | None]:
+        """How many fsyncs, and their mean in ms; None where there are none."""
+        parts = [self._since_mark(figures), *self._closed]
+        fsyncs = sum(part[0] for part in parts)
+        return fsyncs, sum(part[1] for part in parts) / fsyncs / 1e6 if fsyncs else None
+
+    def _since_mark(self, figures: Figures) -> tuple[int, int]:
+        mark = self._mark
+        if mark is None or mark.delay_us != figures.delay_us or mark.commit_fsyncs > figures.commit_fsyncs:
+            self.restart(figures)
+            return 0, 0
+        return figures.commit_fsyncs - mark.commit_fsyncs, figures.commit_ns - mark.commit_ns
+
+
+def server_listens(table: Path = TCP_TABLE) -> bool:
+    """Something listens on MySQL's port in this network namespace, which is the server's too."""
+    with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
+        for line in lines:
+            address, state = line.split()[1], line.split()[3]
+            if address.endswith(_MYSQL_PORT) and state == _LISTENS:
+                return True
+    return False
+
+
+def write_synchronously(path: Path, stop: threading.Event) -> list[float]:
+    """What each synchronous write to a fresh file took, in ms; the file is gone when this ends.
+
+    A slow disk gets as many as fit into the limit, and one at least. Raises OSError.
+    """
+    took_ms: list[float] = []
+    content = bytes(PROBE_BYTES)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(path, flags, 0o600)
+    try:
+        at_ns = time.monotonic_ns()
+        until_ns = at_ns + int(PROBE_LIMIT_S * 1e9)
+        while len(took_ms) < PROBE_WRITES and at_ns < until_ns and not stop.is_set():
+            os.write(fd, content)
+            before_ns, at_ns = at_ns, time.monotonic_ns()
+            took_ms.append((at_ns - before_ns) / 1e6)
+    finally:
+        os.close(fd)
+        path.unlink(missing_ok=True)
+    return took_ms
+
+
+def _shown(fsyncs: dict[str, int]) -> dict[str, int]:
+    """By the kinds that users tell apart; the others together."""
+    shown = {kind: fsyncs[kind] for kind in SHOWN_KINDS}
+    return {**shown, "other": sum(fsyncs.values()) - sum(shown.values())}
+
+
+def _percentile(ordered: list[float], percent: int) -> float:
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+
+
+class Disk:
+    """The fsyncs of this node's server, their delay, and a probe of its disk."""
+
+    def __init__(self, data_path: Path = DATA_PATH, listens: Callable[[], bool] = server_listens) -> None:
+        self._page_path, self._probe_path = data_path / PAGE_NAME, data_path / PROBE_NAME
+        self._listens = listens
+        self._window = Window()
+        self._sampler: asyncio.Task[None] | None = None
+        self._prober: asyncio.Task[list[float]] | None = None
+        self._stop = threading.Event()
+        self._probed: tuple[float, list[float]] | None = None
+
+    def start(self) -> None:
+        """Take samples from now on, server or not; what a killed agent's probe left goes."""
+        with contextlib.suppress(OSError):
+            self._probe_path.unlink(missing_ok=True)
+        self._sampler = asyncio.create_task(self._sample())
+
+    async def close(self) -> None:
+        """Take no more samples; a probe under way is cut short and its file removed."""
+        self._stop.set()
+        if self._sampler is not None:
+            self._sampler.cancel()
+            await asyncio.wait([self._sampler])
+        if self._prober is not None:
+            await asyncio.wait([self._prober])
+
+    def state(self) -> dict[str, Any]:
+        """What is in force, counted and measured.
+
+        `attached`, or the `reason` why no delay can be set; `delay_ms` in force, `fsyncs` by kind of file
+        since the page was made, both None where there is no page; `measured_ms`, what mysqld pays for an
+        fsync of redo or binlog on the mean, shim included, over its last seconds with fsyncs since the
+        delay last changed, of `measured_n`; `probe` as `probe()` last answered, None before.
+        """
+        figures, reason = self._look()
+        measured_n, measured_ms = (0, None) if figures is None else self._window.measured(figures)
+        return {
+            "attached": reason is None,
+            "reason": reason,
+            "delay_ms": None if figures is None else figures.delay_us / 1000,
+            "fsyncs": None if figures is None else _shown(figures.fsyncs),
+            "measured_ms": measured_ms,
+            "measured_n": measured_n,
+            "probe": self._probe_figures(),
+        }
+
+    async def set_delay(self, delay_ms: float) -> dict[str, Any]:
+        """Make every fsync of the server take so much longer, from the next on; the state then.
+
+        Those that wait are let go where the delay falls. Raises Refused with the reason.
+        """
+        if not 0 <= delay_ms <= MOST_DELAY_MS:
+            raise Refused(f"the fsync delay must be within 0..{MOST_DELAY_MS:g} ms")
+        try:
+            with fsyncpage.opened(self._page_path) as page:
+                if not page.held():
+                    raise Refused(self._without_shim())
+                page.set_delay(round(delay_ms * 1000))
+        except FileNotFoundError:
+            raise Refused(self._without_shim()) from None
+        except fsyncpage.Unreadable as unreadable:
+            raise Refused(str(unreadable)) from None
+        await asyncio.sleep(SETTLE_S)
+        self._window.restart(self._look()[0])
+        return self.state()
+
+    async def probe(self) -> dict[str, Any]:
+        """Write 1,000 times 512 bytes synchronously, as `dd oflag=dsync`: p50_ms, p95_ms, p99_ms, n, age_s.
+
+        Callers at the same time share one run. Raises Refused with the reason: no server is attached, or
+        the volume does not take the file.
+        """
+        if self._prober is None:
+            reason = self._look()[1]
+            if reason is not None:
+                raise Refused(reason)
+            self._prober = asyncio.create_task(
+                asyncio.to_thread(write_synchronously, self._probe_path, self._stop)
+            )
+            self._prober.add_done_callback(self._probe_ended)
+        try:
+            await asyncio.shield(self._prober)
+        except OSError as error:
+            raise Refused(f"the disk cannot be probed: {error.strerror}") from None
+        figures = self._probe_figures()
+        if figures is None:
+            raise Refused("the agent ends")
+        return figures
+
+    def _probe_ended(self, prober: asyncio.Task[list[float]]) -> None:
+        self._prober = None
+        if not prober.cancelled() and prober.exception() is None and prober.result():
+            self._probed = time.monotonic(), sorted(prober.result())
+
+    def _probe_figures(self) -> dict[str, Any] | None:
+        if self._probed is None:
+            return None
+        at_s, ordered = self._probed
+        percentiles = {f"p{percent}_ms": _percentile(ordered, percent) for percent in (50, 95, 99)}
+        return {**percentiles, "n": len(ordered), "age_s": time.monotonic() - at_s}
+
+    def _look(self) -> tuple[Figures | None, str | None]:
+        """The page's figures where there are any, and why no delay can be set, if so."""
+        try:
+            with fsyncpage.opened(self._page_path) as page:
+                return page.figures(), None if page.held() else self._without_shim()
+        except FileNotFoundError:
+            return None, self._without_shim()
+        except fsyncpage.Unreadable as unreadable:
+            return None, str(unreadable)
+
+    def _without_shim(self) -> str:
+        return NO_SHIM if self._listens() else DOWN
+
+    async def _sample(self) -> None:
+        while True:
+            figures, _ = self._look()
+            if figures is None:
+                self._window.restart(None)
+            else:
+                self._window.close_interval(figures)
+            await asyncio.sleep(SAMPLE_S)

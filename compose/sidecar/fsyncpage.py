@@ -1,0 +1,97 @@
+"""The page that mysqld's fsync shim maps: the figures that it counts, the delays that it reads, its lock.
+
+Layout, as fsyncshim.c has it: 512 words of 64 bits in the machine's byte order. A header of 32 (magic,
+version, size in bytes, attaches, wall clock of the last one in ns), then 32 of each kind of file: fsyncs, ns
+in the real call, ns of delay after it, delay asked in us. Of all that only the delays are written here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE_BYTES = 4096
+MAGIC, VERSION = int.from_bytes(b"RXFSYNC\0", "little"), 1
+KINDS = ("redo", "binlog", "relay", "data", "index", "directory", "other")
+FSYNCS, FSYNC_NS, DELAYED_NS, DELAY_US = range(4)
+COMMIT_KINDS = ("redo", "binlog")
+"""What a commit waits for."""
+OTHER_LAYOUT = "the fsync shim's page has another layout"
+LOCK = struct.Struct("@hhqqi4x")
+"""The kernel's `struct flock`."""
+
+
+class Unreadable(Exception):
+    """The page is there and cannot be used; in words."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The page at one time."""
+
+    fsyncs: dict[str, int]
+    """By kind of file."""
+    delay_us: int
+    commit_fsyncs: int
+    commit_ns: int
+    """In the real calls of redo and binlog, and in the delays after them."""
+
+
+def word(kind: str, figure: int) -> int:
+    """Where a figure of a kind stands."""
+    return 32 + 32 * KINDS.index(kind) + figure
+
+
+class Page:
+    """The page while it is mapped; each word is read and written in one access."""
+
+    def __init__(self, fd: int, words: memoryview) -> None:
+        self._fd = fd
+        self.words = words
+
+    def held(self) -> bool:
+        """A server holds the lock of the page's open file description, so it is attached."""
+        asked = LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        return bool(LOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK)
+
+    def figures(self) -> Figures:
+        """What it says now."""
+        return Figures(
+            {kind: self.words[word(kind, FSYNCS)] for kind in KINDS},
+            self.words[word(COMMIT_KINDS[0], DELAY_US)],
+            sum(self.words[word(kind, FSYNCS)] for kind in COMMIT_KINDS),
+            sum(self.words[word(kind, figure)] for kind in COMMIT_KINDS for figure in (FSYNC_NS, DELAYED_NS)),
+        )
+
+    def set_delay(self, delay_us: int) -> None:
+        """Delay the fsyncs of every kind."""
+        for kind in KINDS:
+            self.words[word(kind, DELAY_US)] = delay_us
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Page]:
+    """Map the page; raises FileNotFoundError where no server ever attached, Unreadable for all else."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Unreadable(f"the fsync shim's page cannot be opened: {error.strerror}") from None
+    try:
+        try:
+            mapped = mmap.mmap(fd, PAGE_BYTES)
+        except ValueError:
+            raise Unreadable(OTHER_LAYOUT) from None
+        with mapped, memoryview(mapped) as octets, octets.cast("Q") as words:
+            if words[:3].tolist() != [MAGIC, VERSION, PAGE_BYTES]:
+                raise Unreadable(OTHER_LAYOUT)
+            yield Page(fd, words)
+    finally:
+        os.close(fd)

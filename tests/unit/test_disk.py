@@ -1,0 +1,357 @@
+"""The agent's disk room: what it reads from the fsync shim's page, what it refuses, and its probe."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sidecar import load
+
+disk, fsyncpage, tool = load("disk"), load("fsyncpage"), load("tool")
+
+
+class Page:
+    """A page with or without a server that holds it; times in ms."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / disk.PAGE_NAME
+        self.listens = False
+        self._lock: int | None = None
+
+    def make(self, *head: int) -> None:
+        words = [*(head or (fsyncpage.MAGIC, fsyncpage.VERSION, fsyncpage.PAGE_BYTES))]
+        self.path.write_bytes(struct.pack("=512Q", *words, *[0] * (512 - len(words))))
+
+    def hold(self) -> None:
+        self._lock = os.open(self.path, os.O_RDWR)
+        fcntl.fcntl(self._lock, fcntl.F_OFD_SETLK, fsyncpage.LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
+    def let_go(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def sync(self, kind: str, count: int = 1, took_ms: float = 0.0, delayed_ms: float = 0.0) -> None:
+        for figure, amount in (
+            (fsyncpage.FSYNCS, count),
+            (fsyncpage.FSYNC_NS, count * took_ms * 1e6),
+            (fsyncpage.DELAYED_NS, count * delayed_ms * 1e6),
+        ):
+            at = self.at(kind, figure)
+            [before] = struct.unpack_from("=Q", self.path.read_bytes(), at)
+            self.write(at, before + round(amount))
+
+    def write(self, at: int, value: int) -> None:
+        with open(self.path, "r+b") as file:
+            file.seek(at)
+            file.write(struct.pack("=Q", value))
+
+    def at(self, kind: str, figure: int) -> int:
+        return 8 * int(fsyncpage.word(kind, figure))
+
+    def delays_us(self) -> set[int]:
+        content = self.path.read_bytes()
+        return {
+            struct.unpack_from("=Q", content, self.at(kind, fsyncpage.DELAY_US))[0]
+            for kind in fsyncpage.KINDS
+        }
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """A page that is not made yet."""
+    made = Page(tmp_path)
+    yield made
+    made.let_go()
+
+
+@pytest.fixture
+def held(page: Page) -> Page:
+    """A page with a server."""
+    page.make()
+    page.hold()
+    return page
+
+
+def fsyncpage_figures(page: Page) -> Any:
+    with fsyncpage.opened(page.path) as opened:
+        return opened.figures()
+
+
+def disk_of(page: Page) -> Any:
+    return disk.Disk(page.path.parent, lambda: page.listens)
+
+
+def test_where_a_figure_stands() -> None:
+    kinds = ("redo", "binlog", "relay", "data", "index", "directory", "other")
+    figures = [fsyncpage.FSYNCS, fsyncpage.FSYNC_NS, fsyncpage.DELAYED_NS, fsyncpage.DELAY_US]
+    assert [fsyncpage.word(kind, 0) for kind in kinds] == [32, 64, 96, 128, 160, 192, 224]
+    assert [fsyncpage.word("binlog", figure) for figure in figures] == [64, 65, 66, 67]
+
+
+def test_counts_by_kind_index_and_directory_with_the_others(held: Page) -> None:
+    for count, kind in enumerate(fsyncpage.KINDS, start=1):
+        held.sync(kind, count)
+    state = disk_of(held).state()
+    assert state["fsyncs"] == {"redo": 1, "binlog": 2, "relay": 3, "data": 4, "other": 5 + 6 + 7}
+    assert state["attached"]
+    assert state["reason"] is None
+    assert state["delay_ms"] == 0
+    assert state["probe"] is None
+
+
+@pytest.mark.parametrize(
+    ("made", "listens", "reason"),
+    [
+        (False, False, "the server is down"),
+        (False, True, "the server runs without the fsync shim"),
+        (True, False, "the server is down"),
+        (True, True, "the server runs without the fsync shim"),
+    ],
+)
+async def test_without_an_attached_server_there_is_a_reason(
+    page: Page, made: bool, listens: bool, reason: str
+) -> None:
+    page.listens = listens
+    if made:
+        page.make()
+    room = disk_of(page)
+    state = room.state()
+    assert (state["attached"], state["reason"]) == (False, reason)
+    assert state["delay_ms"] == (0 if made else None)
+    for attempt in (room.set_delay(5), room.probe()):
+        with pytest.raises(tool.Refused, match=f"^{reason}$"):
+            await attempt
+    assert [file.name for file in page.path.parent.iterdir()] == ([disk.PAGE_NAME] if made else [])
+    if made:
+        assert page.delays_us() == {0}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        (fsyncpage.MAGIC + 1, fsyncpage.VERSION, fsyncpage.PAGE_BYTES),
+        (fsyncpage.MAGIC, fsyncpage.VERSION + 1, fsyncpage.PAGE_BYTES),
+        (fsyncpage.MAGIC, fsyncpage.VERSION, 8192),
+        (0, 0, 0),
+    ],
+)
+async def test_a_page_of_another_layout_is_not_touched(page: Page, head: tuple[int, ...]) -> None:
+    page.make(*head)
+    page.hold()
+    before = page.path.read_bytes()
+    room = disk_of(page)
+    assert room.state()["reason"] == "the fsync shim's page has another layout"
+    assert room.state()["fsyncs"] is None
+    with pytest.raises(tool.Refused, match="another layout"):
+        await room.set_delay(5)
+    assert page.path.read_bytes() == before
+
+
+async def test_a_page_that_is_too_short_or_no_file(page: Page) -> None:
+    page.path.write_bytes(b"RXFSYNC\0")
+    assert "another layout" in disk_of(page).state()["reason"]
+    page.path.unlink()
+    page.path.symlink_to("/dev/zero")
+    assert "cannot be opened: Too many levels" in disk_of(page).state()["reason"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become a user who may not")
+def test_a_page_that_may_not_be_opened_says_so(held: Page) -> None:
+    held.path.chmod(0o600)
+    os.seteuid(65534)
+    try:
+        reason = disk_of(held).state()["reason"]
+    finally:
+        os.seteuid(0)
+    assert "Permission denied" in reason
+
+
+@pytest.mark.parametrize(("delay_ms", "delay_us"), [(0, 0), (0.1, 100), (2.5, 2500), (5000, 5_000_000)])
+async def test_the_delay_is_written_for_every_kind(held: Page, delay_ms: float, delay_us: int) -> None:
+    state = await disk_of(held).set_delay(delay_ms)
+    assert held.delays_us() == {delay_us}
+    assert state["delay_ms"] == delay_ms
+    assert disk_of(held).state()["delay_ms"] == delay_ms
+
+
+@pytest.mark.parametrize("delay_ms", [-0.1, 5000.1, float("nan"), float("inf")])
+async def test_a_delay_out_of_range_is_refused(held: Page, delay_ms: float) -> None:
+    with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
+        await disk_of(held).set_delay(delay_ms)
+    assert held.delays_us() == {0}
+
+
+def test_measured_is_the_mean_of_redo_and_binlog_delay_included(held: Page) -> None:
+    room = disk_of(held)
+    held.sync("redo", 100, took_ms=50)
+    assert room.state()["measured_ms"] is None
+    held.sync("redo", 3, took_ms=1, delayed_ms=10)
+    held.sync("binlog", 1, took_ms=5, delayed_ms=10)
+    held.sync("data", 50, took_ms=99)
+    state = room.state()
+    assert state["measured_ms"] == pytest.approx(12)
+    assert state["measured_n"] == 4
+    assert room.state()["measured_n"] == 4
+
+
+async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> None:
+    room = disk_of(held)
+    room.state()
+    held.sync("redo", 5, took_ms=1)
+    assert room.state()["measured_n"] == 5
+    assert (await room.set_delay(20))["measured_ms"] is None
+    held.sync("redo", 2, took_ms=1, delayed_ms=20)
+    assert room.state()["measured_ms"] == pytest.approx(21)
+    room._window.close_interval(fsyncpage_figures(held))
+    assert room.state()["measured_n"] == 2
+    held.write(held.at("redo", fsyncpage.DELAY_US), 0)
+    assert room.state()["measured_ms"] is None
+    held.make()
+    assert room.state()["measured_n"] == 0
+
+
+def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
+    def figures(fsyncs: int, spent_ms: float) -> Any:
+        return fsyncpage.Figures({}, 0, fsyncs, round(spent_ms * 1e6))
+
+    window, fsyncs, spent_ms = disk.Window(), 0, 0.0
+    window.restart(figures(0, 0))
+    for took_ms in (100, *[2] * disk.WINDOW_SAMPLES):
+        fsyncs, spent_ms = fsyncs + 10, spent_ms + 10 * took_ms
+        window.close_interval(figures(fsyncs, spent_ms))
+        for _ in range(20):
+            window.close_interval(figures(fsyncs, spent_ms))
+    assert window.measured(figures(fsyncs, spent_ms)) == (10 * disk.WINDOW_SAMPLES, pytest.approx(2))
+
+
+async def test_samples_are_taken_by_themselves_and_end_with_it(
+    held: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "SAMPLE_S", 0.001)
+    room = disk_of(held)
+    room.start()
+    held.sync("binlog", 2, took_ms=3)
+    until = time.monotonic() + 10
+    while room._window._closed == disk.deque():
+        assert time.monotonic() < until
+        held.sync("binlog", 2, took_ms=3)
+        await asyncio.sleep(0.005)
+    held.path.unlink()
+    while room._window._closed:
+        assert time.monotonic() < until
+        await asyncio.sleep(0.005)
+    await room.close()
+    assert room._sampler.cancelled()
+
+
+async def test_the_probe_writes_and_leaves_nothing(held: Page) -> None:
+    room = disk_of(held)
+    answer = await room.probe()
+    assert 1 <= answer["n"] <= 1000
+    assert 0 < answer["p50_ms"] <= answer["p95_ms"] <= answer["p99_ms"]
+    assert [file.name for file in held.path.parent.iterdir()] == [disk.PAGE_NAME]
+    state = room.state()["probe"]
+    assert state["n"] == answer["n"]
+    assert state["age_s"] >= answer["age_s"] >= 0
+
+
+async def test_the_probe_is_synchronous_bounded_and_shared(
+    held: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on, runs = threading.Event(), threading.Event(), 0
+    real = os.write
+
+    def slow(fd: int, content: bytes) -> int:
+        nonlocal runs
+        assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DSYNC
+        assert len(content) == 512
+        runs += 1
+        began.set()
+        assert go_on.wait(20)
+        return real(fd, content)
+
+    monkeypatch.setattr(disk.os, "write", slow)
+    monkeypatch.setattr(disk, "PROBE_LIMIT_S", 0.0001)
+    room = disk_of(held)
+    first = asyncio.create_task(room.probe())
+    assert await asyncio.to_thread(began.wait, 20)
+    second, third = asyncio.create_task(room.probe()), asyncio.create_task(room.probe())
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    go_on.set()
+    answers = [await second, await third]
+    assert runs == 1
+    assert [answer["n"] for answer in answers] == [1, 1]
+    assert (await room.probe())["n"] == 1
+    assert runs == 2
+
+
+async def test_a_probe_that_fails_is_refused_in_words_and_leaves_nothing(
+    held: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, content: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    room = disk_of(held)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.os, "write", full)
+        with pytest.raises(tool.Refused, match="No space left"):
+            await room.probe()
+    assert not (held.path.parent / disk.PROBE_NAME).exists()
+    assert room.state()["probe"] is None
+    assert (await room.probe())["n"] >= 1
+
+
+async def test_what_a_killed_agent_left_goes_at_the_start_and_a_probe_under_way_at_the_end(
+    held: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = held.path.parent / disk.PROBE_NAME
+    left.write_bytes(b"x")
+    room = disk_of(held)
+    room.start()
+    assert not left.exists()
+    monkeypatch.setattr(disk, "PROBE_WRITES", 10**9)
+    monkeypatch.setattr(disk, "PROBE_LIMIT_S", 60.0)
+    probing = asyncio.create_task(room.probe())
+    until = time.monotonic() + 10
+    while not left.exists():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.001)
+    await room.close()
+    assert not left.exists()
+    await asyncio.wait([probing], timeout=10)
+    assert probing.done()
+
+
+@pytest.mark.parametrize(
+    ("address", "state", "listens"),
+    [
+        ("00000000:0CEA", "0A", True),
+        ("0100007F:0CEA", "0A", True),
+        ("0100007F:0CEA", "01", False),
+        ("00000000:0CEB", "0A", False),
+    ],
+)
+def test_who_listens_is_read_from_the_namespace(
+    tmp_path: Path, address: str, state: str, listens: bool
+) -> None:
+    table = tmp_path / "tcp"
+    table.write_text(
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 17\n"
+        f"   1: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000   999        0 18\n"
+    )
+    assert disk.server_listens(table) is listens
+    assert disk.server_listens(tmp_path / "none") is False
