@@ -19,10 +19,11 @@ _CHECK_EVERY_S: Final = 0.05
 _PROBES_WANTED: Final = 3
 _RETRIES_WITHIN_S: Final = 5.0
 """How long TCP may take to try again by itself; then the IO thread is restarted."""
-_STREAM_STATEMENT: Final = (
+STREAM_STATEMENT: Final = (
     "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
     " FROM performance_schema.replication_connection_status"
 )
+"""What a replica has received: a heartbeat a second when there are no events."""
 
 
 class LinkChange:
@@ -61,11 +62,11 @@ class LinkChange:
             raise
         if want.floor_ms is not None:
             warnings.append(f"rtt@{replica.name}: the link's floor is {want.floor_ms:.2g} ms")
+        if heals:
+            await self._until_stream_moves(replica, before, step.settings, warnings)
         measured_ms = None
         if wait and not step.settings.is_silent:
             measured_ms = await self._measure(primary, replica, step.settings)
-        if heals:
-            await self._until_stream_moves(replica, before, step.settings, warnings)
         return installed(step.settings, *states).values, measured_ms
 
     async def _measure(self, primary: Member, replica: Member, settings: LinkSettings) -> float | None:
@@ -129,7 +130,7 @@ class LinkChange:
 async def _stream(replica: Member) -> Any:
     """What the replica has received, to be compared; None when its server does not tell."""
     try:
-        rows = await replica.control.query(_STREAM_STATEMENT, deadline_s=2.0)
+        rows = await replica.control.query(STREAM_STATEMENT, deadline_s=2.0)
     except ReplexplorerError:
         return None
     return [(row["heartbeats"], row["received"]) for row in rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -12,13 +13,19 @@ import pytest
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.config import agent_protocol as protocol
 from replexplorer.core.errors import MissingPiece, StackUnavailable
-from replexplorer.ports import Bridge, Lease
+from replexplorer.core.link import Shape
+from replexplorer.ports import Bridge, DiskProbe, DiskState, Lease
 
 LINK = {
     "peer": "replica", "backend": "nfqueue", "backend_reason": "kernel has no netem", "delays": "received",
-    "delay_ms": 42.4, "base_ms": 0.2, "overhead_ms": 0.03, "measured_ms": 85.0, "probes": 5, "lost": 0,
+    "delay_ms": 42.4, "jitter_ms": 3.0, "loss_percent": 1.5, "bandwidth_bps": 1000000, "cut": False,
+    "base_ms": 0.2, "overhead_ms": 0.03, "measured_ms": 85.0, "probes": 5, "lost": 0,
     "dropped": 0, "mood": "good",
 }  # fmt: skip
+
+DISK = DiskState(
+    True, None, 2.0, {"redo": 7, "binlog": 8}, 2.4, 15, DiskProbe(0.1, 0.2, 0.4, 1000)
+)  # fmt: skip
 
 
 class FakeSidecar:
@@ -26,7 +33,7 @@ class FakeSidecar:
 
     def __init__(self, node: str = "primary") -> None:
         self.node = node
-        self.version = 1
+        self.version = protocol.PROTOCOL_VERSION
         self.bridges: list[FakeBridge] = []
         self.refuse_bridges: StackUnavailable | None = None
         self.mute: set[str] = set()
@@ -48,11 +55,13 @@ class FakeSidecar:
         if op == "hello":
             if request["version"] != self.version:
                 return {"error": {"code": "version", "message": f"the agent speaks version {self.version}"}}
-            return {"ok": {"version": 1, "node": self.node}}
-        if op == "set_delay" and request["peer"] == "moon":
+            return {"ok": {"version": self.version, "node": self.node}}
+        if op == "set_link" and request["peer"] == "moon":
             return {"error": {"code": "refused", "message": "iptables-nft: no"}}
-        if op in ("link", "set_delay", "watch"):
+        if op in ("link", "set_link", "watch"):
             return {"ok": LINK | {"peer": request["peer"]}}
+        if op in ("disk", "set_disk"):
+            return {"ok": asdict(DISK)}
         if op == "document":
             return {"ok": {"version": self.document[0], "content": self.document[1]}}
         if op == "write_document":
@@ -129,7 +138,11 @@ async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidec
     assert states[0].measured_ms == 85.0
     assert len(sidecar.bridges) == 1
     assert (await agent.watch("replica", "10.0.0.2")).base_ms == 0.2
-    assert (await agent.set_delay("replica", "10.0.0.2", 42.4)).delay_ms == 42.4
+    asked = Shape(42.4, 3.0, 1.5, 1_000_000)
+    state = await agent.set_link("replica", "10.0.0.2", asked)
+    assert (state.shape, state.holds) == (asked, "received")
+    assert await agent.disk(probe=True) == DISK
+    assert await agent.set_disk(2.0) == DISK
     await agent.close()
     assert sidecar.bridges[0].closed
     await no_task_is_left()
@@ -213,12 +226,12 @@ async def test_no_agent_behind_the_bridge_is_one_line(sidecar: FakeSidecar) -> N
 async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> None:
     agent = BridgedAgent("primary", sidecar.open_bridge)
     with pytest.raises(MissingPiece, match="iptables-nft: no"):
-        await agent.set_delay("moon", "10.0.0.9", 1)
+        await agent.set_link("moon", "10.0.0.9", Shape(1))
     await agent.close()
     sidecar.version = 9
     with pytest.raises(StackUnavailable, match="another version"):
         await agent.link("replica")
-    sidecar.version, sidecar.node = 1, "replica"
+    sidecar.version, sidecar.node = protocol.PROTOCOL_VERSION, "replica"
     with pytest.raises(StackUnavailable, match="says it is replica's"):
         await agent.link("replica")
     sidecar.refuse_bridges = StackUnavailable("the sidecar of primary is down", "replexplorer up")

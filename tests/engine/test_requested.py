@@ -61,12 +61,12 @@ async def test_what_another_version_wrote_is_kept_and_not_believed() -> None:
     world = World()
     world.document.version = 3
     world.document.content = {
-        "knobs": {"sync_binlog": 0, "loss@replica": 1.5, "rtt@replica": "far", "semi_sync": None, "rtt": 5},
+        "knobs": {"sync_binlog": 0, "colour@replica": 1.5, "rtt@replica": "far", "semi_sync": None, "rtt": 5},
         "theme": "dark",
     }
     requested = await write_requested(an_agent(world), {KnobName("clients", "load"): 4}, writer="us")
     assert requested.values == {SYNC: 0, KnobName("clients", "load"): 4}
-    assert world.requested["loss@replica"] == 1.5
+    assert world.requested["colour@replica"] == 1.5
     assert world.document.content["theme"] == "dark"
 
 

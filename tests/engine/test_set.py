@@ -9,7 +9,8 @@ import pytest
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs import KnobName
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.apply import KICK_STATEMENT, RolledBack
+from replexplorer.engine.apply import RolledBack
+from replexplorer.engine.disk_change import KICK_STATEMENT
 from replexplorer.engine.facade import SetResult
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
@@ -37,8 +38,8 @@ async def test_statements_run_in_the_safe_order_and_are_effective() -> None:
         "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
         "SET GLOBAL sync_binlog = 0",
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
-        "delay replica 42.450",
-        "replica: delay primary 42.450",
+        "link replica 42.450",
+        "replica: link primary 42.450",
         "write document",
     ]
     assert sum(line.startswith("INSERT") for line in world.told()) == 1
@@ -70,8 +71,8 @@ async def test_a_falling_delay_goes_first_and_semi_sync_goes_off_first() -> None
         world.changes.clear()
         await turn(session, "sync_binlog=100", "semi_sync=off", "rtt=0")
     assert world.told() == [
-        "delay replica 0.000",
-        "replica: delay primary 0.000",
+        "link replica 0.000",
+        "replica: link primary 0.000",
         "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
         "SET GLOBAL sync_binlog = 100",
         "write document",
@@ -186,8 +187,8 @@ CHANGES = [
     "load 2 update_index",
     "SET GLOBAL rpl_semi_sync_source_enabled = ON",
     KICK_STATEMENT,
-    "delay replica 42.450",
-    "replica: delay primary 42.450",
+    "link replica 42.450",
+    "replica: link primary 42.450",
     "write document",
 ]
 """What `KNOBS` comes to while a load runs: each of these is made to fail in turn."""
@@ -283,11 +284,11 @@ async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip() -> 
     world = World(replicas=2)
     async with world.attached() as session:
         await turn(session, "rtt@replica=20")
-        world.sidecars["replica"].refusals["set_delay"] = StackUnavailable("the agent of replica is away")
+        world.sidecars["replica"].refusals["set_link"] = StackUnavailable("the agent of replica is away")
         with pytest.raises(RolledBack, match="the agent of replica is away"):
             await turn(session, "rtt@replica=85")
         assert world.sidecars["primary"].delays["replica"] == pytest.approx(9.95)
-        del world.sidecars["replica"].refusals["set_delay"]
+        del world.sidecars["replica"].refusals["set_link"]
         world.sidecars["replica"].stop()
         with pytest.raises(RolledBack, match="no agent on replica"):
             await turn(session, "rtt@replica=85")

@@ -14,7 +14,8 @@ from typing import Any
 
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.server import METADATA_PROBES, OLDEST_WAIT_STATEMENT, TIMEOUTS_STATEMENT
-from replexplorer.engine.apply import KICK_STATEMENT
+from replexplorer.engine.disk_change import KICK_STATEMENT
+from replexplorer.engine.link_change import STREAM_STATEMENT
 from tests.fakes.servers import METADATA_9, MYSQL_9
 
 STATEMENT_S = 0.0004
@@ -57,6 +58,10 @@ class Surroundings:
     source: Callable[[], FakeServer]
     changing: Callable[[str, str], str | None]
     """Told of each statement that changes something; a word in answer makes the server refuse it."""
+    heartbeats: Callable[[str], int]
+    """That a replica received."""
+    reconnected: Callable[[str], None]
+    """A replica's IO thread has a new connection."""
 
 
 class FakeServer:
@@ -195,6 +200,8 @@ class FakeServer:
             return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
         if statement == "SELECT 1":
             return [{"1": 1}]
+        if statement == STREAM_STATEMENT:
+            return [{"heartbeats": self._around.heartbeats(self.node), "received": "uuid-0:1"}]
         if statement == "SHOW REPLICA STATUS":
             return [self._replica_status()] if self.is_replica else []
         raise AssertionError(f"the engine sent {statement!r}")
@@ -300,6 +307,7 @@ class FakeServer:
             self._register_after(RECONNECT_S)
             return
         self.io = "Yes"
+        self._around.reconnected(self.node)
         self.registered = self.variables["rpl_semi_sync_replica_enabled"] == "ON"
         source.replica_came()
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable
-from replexplorer.ports import Document, Lease, LinkState
+from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
+from replexplorer.core.link import Shape
+from replexplorer.ports import DiskProbe, DiskState, Document, Lease, LinkState
 
 BRIDGE_S = 0.005
 CALL_S = 0.0002
@@ -35,7 +36,26 @@ class FakeLink:
     """One link, seen from both ends."""
 
     changed_s: float = 0.0
-    """When a delay of either end changed last."""
+    """When a shape of either end changed last."""
+    flows_from_s: float | None = 0.0
+    """Since when events and heartbeats come through; None while it is cut."""
+    heard: int = 0
+    """Heartbeats that came before that."""
+    retry_s: float = 0.5
+    """How long after healing TCP tries again."""
+
+    def heartbeats(self) -> int:
+        """One a second while it flows."""
+        now_s = asyncio.get_running_loop().time()
+        flowed_s = 0.0 if self.flows_from_s is None else max(0.0, now_s - self.flows_from_s)
+        return self.heard + int(flowed_s + 1e-9)
+
+    def set_flow(self, flows: bool, after_s: float) -> None:
+        """It is cut, or it is not any more and flows a moment later."""
+        if flows == (self.flows_from_s is not None):
+            return
+        self.heard = self.heartbeats()
+        self.flows_from_s = asyncio.get_running_loop().time() + after_s if flows else None
 
 
 class FakeSidecar:
@@ -48,8 +68,13 @@ class FakeSidecar:
         document: StoredDocument,
         total_delay_ms: Callable[[str], float],
         changing: Callable[[str, str], str | None],
+        shaped: Callable[[str, str], None],
     ) -> None:
         self.node = node
+        self._shaped = shaped
+        self.shim = True
+        """The node's server runs with the shim."""
+        self.probed: DiskProbe | None = None
         self._links = links
         self._document = document
         self._total_delay_ms = total_delay_ms
@@ -65,7 +90,10 @@ class FakeSidecar:
         self.booted_s = asyncio.get_running_loop().time()
         self.free_bytes = 50 << 30
         """Of a disk of 100 GB."""
-        self.delays: dict[str, float] = {}
+        self.shapes: dict[str, Shape] = {}
+        self.fsync_delay_ms = 0.0
+        self.fsynced_from_s: float | None = 0.0
+        """Since when an fsync shows the delay; None while nothing fsyncs."""
         self.watched: set[str] = set()
         self.driver: tuple[FakeAgent, Lease] | None = None
         self.bridges: set[FakeAgent] = set()
@@ -81,6 +109,11 @@ class FakeSidecar:
         self.stop()
         self.boot()
 
+    @property
+    def delays(self) -> dict[str, float]:
+        """Peer to the one-way delay in force."""
+        return {peer: shape.delay_ms for peer, shape in self.shapes.items() if shape.delay_ms}
+
     def _link_of(self, peer: str) -> FakeLink:
         return self._links[peer if self.node == "primary" else self.node]
 
@@ -90,11 +123,14 @@ class FakeSidecar:
         rtt_ms = BASE_MS + self._total_delay_ms(replica)
         since_s = asyncio.get_running_loop().time() - self._link_of(peer).changed_s
         answered = max(0, int((since_s - rtt_ms / 1000) / PROBE_EVERY_S)) if peer in self.watched else 0
+        if self._link_of(peer).flows_from_s is None:
+            answered = 0
         return LinkState(
             peer=peer,
             backend="nfqueue",
             backend_reason="kernel has no netem",
-            delay_ms=self.delays.get(peer, 0.0),
+            holds="received",
+            shape=self.shapes.get(peer, Shape()),
             base_ms=BASE_MS if peer in self.watched else None,
             overhead_ms=0.02,
             measured_ms=rtt_ms if answered else None,
@@ -103,14 +139,43 @@ class FakeSidecar:
             dropped=0,
         )
 
-    def set_delay(self, peer: str, delay_ms: float) -> LinkState:
-        """Put a delay in force."""
-        trouble = self._changing(self.node, f"delay {peer} {delay_ms:.3f}")
+    def set_link(self, peer: str, shape: Shape) -> LinkState:
+        """Put a shape in force."""
+        trouble = self._changing(self.node, f"link {peer} {_told(shape)}")
         if trouble is not None:
             raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
-        self.delays[peer] = delay_ms
+        self.shapes[peer] = shape
         self._link_of(peer).changed_s = asyncio.get_running_loop().time()
+        self._shaped(self.node, peer)
         return self.state(peer)
+
+    def disk(self) -> DiskState:
+        """The disk: an fsync takes 0.2 ms and the delay."""
+        shows = self.shim and self.fsynced_from_s is not None
+        return DiskState(
+            attached=self.shim,
+            reason=None if self.shim else "the server runs without the fsync shim",
+            delay_ms=self.fsync_delay_ms if self.shim else None,
+            fsyncs={"redo": 1, "binlog": 1, "relay": 0, "data": 0, "other": 0},
+            measured_ms=0.2 + self.fsync_delay_ms if shows else None,
+            measured_n=int(shows),
+            probe=self.probed,
+        )
+
+    def probe_disk(self) -> DiskState:
+        """Write to it."""
+        self.probed = DiskProbe(0.1, 0.2, 0.3, 1000)
+        return self.disk()
+
+    def set_disk(self, delay_ms: float) -> DiskState:
+        """Put a delay in force."""
+        if not self.shim:
+            raise MissingPiece(f"the sidecar of {self.node} cannot do that, no shim")
+        trouble = self._changing(self.node, f"fsync {delay_ms:g}")
+        if trouble is not None:
+            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+        self.fsync_delay_ms = delay_ms
+        return self.disk()
 
     def watch(self, peer: str, address: str) -> LinkState:
         """Begin to probe."""
@@ -186,10 +251,18 @@ class FakeAgent:
         """See `ports.Agent`."""
         return await self._call("link", lambda: self.sidecar.state(peer))
 
-    async def set_delay(self, peer: str, address: str, delay_ms: float) -> LinkState:
+    async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
         """See `ports.Agent`."""
         assert address, "a rule needs the peer's address"
-        return await self._call("set_delay", lambda: self.sidecar.set_delay(peer, delay_ms))
+        return await self._call("set_link", lambda: self.sidecar.set_link(peer, shape))
+
+    async def disk(self, *, probe: bool = False) -> DiskState:
+        """See `ports.Agent`."""
+        return await self._call("disk", self.sidecar.probe_disk if probe else self.sidecar.disk)
+
+    async def set_disk(self, delay_ms: float) -> DiskState:
+        """See `ports.Agent`."""
+        return await self._call("set_disk", lambda: self.sidecar.set_disk(delay_ms))
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """See `ports.Agent`."""
@@ -232,6 +305,20 @@ class FakeAgent:
         """End the bridge."""
         self.sidecar.drop(self)
         await asyncio.sleep(0)
+
+
+def _told(shape: Shape) -> str:
+    """A shape as tests read it: the delay, and what else is asked."""
+    more = [
+        f"{name} {value:g}"
+        for name, value in (
+            ("jitter", shape.jitter_ms),
+            ("loss", shape.loss_percent),
+            ("bandwidth", shape.bandwidth_bps),
+        )
+        if value
+    ]
+    return " ".join([f"{shape.delay_ms:.3f}", *more, *(["cut"] if shape.cut else [])])
 
 
 def _answer(answer: asyncio.Future[T], told: T) -> None:

@@ -62,12 +62,11 @@ class World:
             lambda replica: self.rtt_ms(replica) / 1000,
             lambda: self.primary,
             self._changing,
+            lambda replica: self.links[replica].heartbeats(),
+            self._reconnected,
         )
         self.servers = {name: FakeServer(name, at, around) for at, name in enumerate(self.node_names)}
-        self.sidecars = {
-            name: FakeSidecar(name, self.links, self.document, self._total_delay_ms, self._changing)
-            for name in self.node_names
-        }
+        self.sidecars = {name: self._sidecar(name) for name in self.node_names}
 
     @property
     def credentials(self) -> Credentials:
@@ -87,8 +86,11 @@ class World:
         self.node_names.append(name)
         self.links[name] = FakeLink()
         self.servers[name] = FakeServer(name, len(self.node_names), self._around)
-        self.sidecars[name] = FakeSidecar(
-            name, self.links, self.document, self._total_delay_ms, self._changing
+        self.sidecars[name] = self._sidecar(name)
+
+    def _sidecar(self, name: str) -> FakeSidecar:
+        return FakeSidecar(
+            name, self.links, self.document, self._total_delay_ms, self._changing, self._shaped
         )
 
     # -- what there is
@@ -107,6 +109,23 @@ class World:
         there, back = self.sidecars["primary"], self.sidecars[replica]
         return there.delays.get(replica, 0.0) + back.delays.get("primary", 0.0)
 
+    def _cuts(self, replica: str) -> bool:
+        there, back = self.sidecars["primary"].shapes, self.sidecars[replica].shapes
+        return any(shape.cut for shape in (there.get(replica), back.get("primary")) if shape)
+
+    def _shaped(self, node: str, peer: str) -> None:
+        """A side of a link changed: the stream stops, or TCP tries again a moment later."""
+        replica = peer if node == "primary" else node
+        link = self.links[replica]
+        link.set_flow(not self._cuts(replica), link.retry_s)
+
+    def _reconnected(self, replica: str) -> None:
+        """A new IO thread does not wait for TCP's next try."""
+        link = self.links[replica]
+        if not self._cuts(replica):
+            link.set_flow(False, 0)
+            link.set_flow(True, 0)
+
     def rtt_ms(self, replica: str = "replica") -> float:
         """The round trip that packets take."""
         return BASE_MS + self._total_delay_ms(replica)
@@ -115,7 +134,11 @@ class World:
         return sorted(
             self.rtt_ms(name) / 1000
             for name, server in self.servers.items()
-            if server.is_replica and server.running and server.registered and not server.silent
+            if server.is_replica
+            and server.running
+            and server.registered
+            and not server.silent
+            and not self._cuts(name)
         )
 
     def _changing(self, node: str, what: str) -> str | None:

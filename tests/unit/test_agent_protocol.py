@@ -10,12 +10,17 @@ from pydantic import ValidationError
 from replexplorer.config import agent_protocol as protocol
 from tests.sidecar import load
 
+SET_LINK = {"op": "set_link", "peer": "replica", "address": "172.18.0.3", "delay_ms": 42.5, "jitter_ms": 3.0,
+            "loss_percent": 1.0, "bandwidth_bps": 20_000_000, "cut": True}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     "line",
     [
         {"op": "hello", "version": 1},
-        {"op": "set_delay", "peer": "replica", "address": "172.18.0.3", "delay_ms": 42.5},
+        SET_LINK,
+        {"op": "disk", "probe": True},
+        {"op": "set_disk", "delay_ms": 2.5},
         {"op": "watch", "peer": "replica", "address": "172.18.0.3"},
         {"op": "write_document", "expect_version": 3, "content": {"rtt@replica": 85}},
         {"op": "take_lease", "holder": "tui", "pid": 7, "host": "box"},
@@ -31,8 +36,10 @@ def test_a_request_survives_its_line(line: dict[str, object]) -> None:
     "line",
     [
         {"op": "reboot"},
-        {"op": "set_delay", "peer": "replica", "address": "172.18.0.3", "delay_ms": -1},
-        {"op": "set_delay", "peer": "replica", "delay_ms": 1},
+        SET_LINK | {"delay_ms": -1},
+        SET_LINK | {"colour": "red"},
+        {"op": "set_link", "peer": "replica", "delay_ms": 1},
+        {"op": "set_disk", "delay_ms": -1},
         {"op": "link", "peer": "replica", "jitter_ms": 3},
         {"op": "write_document", "expect_version": -1, "content": {}},
     ],
@@ -52,6 +59,6 @@ def test_an_agent_may_tell_more_than_the_app_knows() -> None:
 def test_both_sides_have_one_version_and_the_same_requests() -> None:
     server = load("server")
     assert server.PROTOCOL_VERSION == protocol.PROTOCOL_VERSION
-    ops = set(server.Server("primary", None, None)._ops)
+    ops = set(server.Server("primary", None, None, None)._ops)
     schema = protocol.REQUEST.json_schema()
     assert ops == set(schema["discriminator"]["mapping"])

@@ -12,7 +12,8 @@ from replexplorer.cli.documents import knob_document, set_report, status_documen
 from replexplorer.cli.render import render_knobs, render_set, render_status
 from replexplorer.config.shapes import Status, to_json
 from replexplorer.core.knobs import BY_KEY, CATALOGUE, KnobName, defaults
-from replexplorer.core.tick import KnobView, LinkView, NodeView, Protection, ProtectionState
+from replexplorer.core.link import LinkSettings
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
 from replexplorer.engine.facade import Changed, SetResult
 
 KNOBS = {name: KnobView(name, value, value) for name, value in defaults(["replica"]).items()}
@@ -28,6 +29,7 @@ def everything_down() -> Status:
         ],
         protection=Protection(ProtectionState.DOWN, requested=True),
         links=[LinkView("replica")],
+        disks=[DiskView("primary"), DiskView("replica")],
         knobs={name: KnobView(name, view.requested, None) for name, view in KNOBS.items()},
     )
 
@@ -54,8 +56,10 @@ def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
         "fsync_delay_ms": None,
         "fsync_measured_ms": None,
         "disk_probe_ms": None,
-        "fsyncs": {"redo": None, "binlog": None, "relay": None, "other": None},
+        "fsyncs": {"redo": None, "binlog": None, "relay": None, "data": None, "other": None},
+        "fault": None,
     }
+    assert document["links"][0]["partition"] is None
 
 
 def test_unknown_figures_are_dashes_for_people() -> None:
@@ -67,12 +71,25 @@ def test_unknown_figures_are_dashes_for_people() -> None:
 
 def test_status_names_the_knobs_that_are_not_at_rest() -> None:
     name = KnobName("rtt", "replica")
+    settings = LinkSettings(85.0, loss_percent=1.0, bandwidth_bps=20_000_000, partition="ack")
     status = status_document(
         stack="s",
         state="up",
         nodes=[NodeView("primary", "primary", reachable=True, host="10.0.0.2", port=3306, path="direct")],
         protection=Protection(ProtectionState.ARMED, True, True, 0, 1, "after_sync", 10_000, 0),
-        links=[LinkView("replica", "nfqueue", 85.0, 85.0, 84.9, 0.06, 0)],
+        links=[
+            LinkView(
+                "replica",
+                "nfqueue",
+                settings,
+                settings.values(),
+                rtt_measured_ms=84.9,
+                rtt_base_ms=0.06,
+                probes_lost_percent=0.9,
+                dropped=0,
+            )
+        ],
+        disks=[DiskView("primary", 2.0, 2.0, 2.31, 14, 0.12, fsyncs={"redo": 3, "binlog": 4})],
         knobs=KNOBS | {name: KnobView(name, 85.0, 85.0)},
         driver="tui (pid 7)",
         clients=8,
@@ -82,6 +99,10 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
     assert "10.0.0.2:3306" in text
     assert "ARMED" in text
     assert "asked 85.0 ms, measured 84.9 ms" in text
+    assert "PARTITION ack, loss 1.0 %, of probes 0.9 %, 20 mbit, nfqueue, dropped 0" in text
+    assert (
+        "primary: fsync asked +2.0 ms, measured 2.31 ms, bare disk 0.12 ms, fsyncs redo 3, binlog 4" in text
+    )
     assert "tui (pid 7), 8 clients" in text
     assert text.splitlines()[-1].split() == ["rtt@replica", "85", "ms", "85", "ms"]
 
@@ -134,11 +155,18 @@ def test_a_set_tells_requested_effective_and_statements() -> None:
         "took_ms": 1.2,
         "statements": list(both),
         "note": None,
+        "measured_ms": None,
     }
     text = render_set(report, ["wait_point"])
     assert text.count("SET GLOBAL sync_binlog = 0;") == 1
     assert "clients: 32 is stored (no load runs)" in text
     assert text.endswith("wait_point: already so")
+
+
+def test_a_set_tells_asked_and_measured() -> None:
+    change = Changed(KnobName("fsync_delay", "primary"), 0.0, 2.0, 2.0, 51.0, measured_ms=2.318)
+    text = render_set(set_report(SetResult(changed=(change,))))
+    assert text == "fsync_delay: 0 ms -> 2 ms, in effect 2 ms, measured 2.32 ms, 51 ms"
 
 
 def test_many_that_are_already_so_are_counted() -> None:

@@ -61,7 +61,8 @@ def test_each_row_is_sound(knob: Knob) -> None:
     for value in (knob.default, *knob.steps):
         assert parse_value(knob, str(value)) == value
     if knob.kind is not Kind.CHOICE:
-        assert list(knob.ladder) == sorted(knob.ladder, key=float)
+        plain = [rung for rung in knob.ladder if rung not in dict(knob.words).values()]
+        assert plain == sorted(plain, key=float)
         assert knob.minimum is not None
         assert knob.maximum is not None
 
@@ -97,7 +98,7 @@ def test_find_knows_every_generation(text: str, key: str) -> None:
         ("rt", "rtt"),
         ("zzz", "get"),
         ("", "get"),
-        ("partition", "replexplorer get"),
+        ("power_cut", "replexplorer get"),
     ],
 )
 def test_an_unknown_knob_is_refused_with_the_nearest_name(text: str, hint: str) -> None:
@@ -347,10 +348,12 @@ def test_a_step_never_goes_the_other_way_and_stays_in_range(
 ) -> None:
     knob, value = case
     stepped = step(knob, value, up, coarse)
+    assert parse_value(knob, format_value(knob, stepped)) == stepped
+    if {stepped, value} & set(dict(knob.words).values()):
+        return  # a word stands at one end of the ladder, whatever number it means
     assert not isinstance(stepped, str)
     assert not isinstance(value, str)
     assert stepped >= value if up else stepped <= value
-    assert parse_value(knob, format_value(knob, stepped)) == stepped
 
 
 def test_same_value_never_takes_the_unknown_for_known() -> None:

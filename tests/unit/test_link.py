@@ -1,104 +1,212 @@
-"""The arithmetic of a link: total asked, base and overhead subtracted, floors named."""
+"""The arithmetic of a link: total asked, base and overhead subtracted, directions kept, floors named."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.core.catalogue import BY_KEY, CATALOGUE, Backing
 from replexplorer.core.link import (
+    AUTO,
     TOLERATED_MS,
     TOLERATED_SHARE,
+    LinkSettings,
+    Shape,
     base_rtt_ms,
     contradiction,
-    installed_rtt_ms,
-    split_rtt,
+    directions,
+    installed,
+    wanted,
 )
 
 
 @dataclass(frozen=True)
 class Side:
-    delay_ms: float = 0.0
     base_ms: float | None = 0.1
     overhead_ms: float = 0.05
+    shape: Shape = field(default_factory=Shape)
+    holds: str | None = "sent"
+
+
+def carried_out(settings: LinkSettings, towards: Side, back: Side) -> tuple[Side, Side]:
+    """The sides after both agents did what is wanted."""
+    want = wanted(settings, towards, back)
+    shapes = (want.to_replica, want.to_primary)
+    if towards.holds == "received":
+        shapes = shapes[::-1]
+    return replace(towards, shape=shapes[0]), replace(back, shape=shapes[1])
 
 
 @pytest.mark.parametrize(
-    ("asked_ms", "to_replica_ms", "to_primary_ms", "floor_ms"),
+    ("settings", "to_replica_ms", "to_primary_ms", "floor_ms"),
     [
-        (0, 0, 0, None),
-        (85, 42.45, 42.45, None),
-        (1, 0.45, 0.45, None),
-        (0.2, 0.05, 0.05, None),
-        (0.18, 0.08, 0, None),
-        (0.12, 0, 0, 0.15),
-        (0.1, 0, 0, 0.15),
-        (0.01, 0, 0, 0.15),
+        (LinkSettings(), 0, 0, None),
+        (LinkSettings(85), 42.45, 42.45, None),
+        (LinkSettings(1), 0.45, 0.45, None),
+        (LinkSettings(0.2), 0.05, 0.05, None),
+        (LinkSettings(0.18), 0.08, 0, None),
+        (LinkSettings(0.12), 0, 0, 0.15),
+        (LinkSettings(0.1), 0, 0, 0.15),
+        (LinkSettings(0.01), 0, 0, 0.15),
+        (LinkSettings(20, delay_to_replica_ms=40), 39.95, 9.95, None),
+        (LinkSettings(20, delay_to_primary_ms=0), 9.9, 0, None),
+        (LinkSettings(0, delay_to_primary_ms=30), 0, 29.9, None),
+        (LinkSettings(85, delay_to_replica_ms=0, delay_to_primary_ms=0), 0, 0, None),
     ],
 )
 def test_a_round_trip_is_split(
-    asked_ms: float, to_replica_ms: float, to_primary_ms: float, floor_ms: float | None
+    settings: LinkSettings, to_replica_ms: float, to_primary_ms: float, floor_ms: float | None
 ) -> None:
-    delays = split_rtt(asked_ms, Side(), Side())
-    assert delays.to_replica_ms == pytest.approx(to_replica_ms)
-    assert delays.to_primary_ms == pytest.approx(to_primary_ms)
-    assert delays.floor_ms == (None if floor_ms is None else pytest.approx(floor_ms))
+    want = wanted(settings, Side(), Side())
+    assert want.to_replica.delay_ms == pytest.approx(to_replica_ms)
+    assert want.to_primary.delay_ms == pytest.approx(to_primary_ms)
+    assert want.floor_ms == (None if floor_ms is None else pytest.approx(floor_ms))
 
 
-@given(
-    asked_ms=st.floats(0, 5000),
-    base_ms=st.one_of(st.none(), st.floats(0, 3)),
-    overhead_ms=st.floats(0, 1),
-    back_overhead_ms=st.floats(0, 1),
+@pytest.mark.parametrize(
+    ("partition", "to_replica", "to_primary"),
+    [("none", False, False), ("both", True, True), ("ack", False, True), ("dump", True, False)],
 )
-def test_what_is_installed_is_what_was_asked_or_a_floor_is_named(
-    asked_ms: float, base_ms: float | None, overhead_ms: float, back_overhead_ms: float
+@pytest.mark.parametrize("holds", ["sent", "received"])
+def test_a_partition_cuts_the_direction_that_it_names(
+    partition: str, to_replica: bool, to_primary: bool, holds: str
 ) -> None:
-    towards, back = Side(0, base_ms, overhead_ms), Side(0, base_ms, back_overhead_ms)
-    delays = split_rtt(asked_ms, towards, back)
-    assert delays.to_replica_ms >= 0
-    assert delays.to_primary_ms >= 0
-    installed_ms = installed_rtt_ms(
-        asked_ms,
-        Side(delays.to_replica_ms, base_ms, overhead_ms),
-        Side(delays.to_primary_ms, base_ms, back_overhead_ms),
-    )
-    if delays.floor_ms is None:
-        assert installed_ms == asked_ms
+    settings = LinkSettings(partition=partition)
+    towards, back = carried_out(settings, Side(holds=holds), Side(holds=holds))
+    # Netem cuts where a packet is sent, NFQUEUE where it is received.
+    assert (towards if holds == "sent" else back).shape.cut == to_replica
+    assert (back if holds == "sent" else towards).shape.cut == to_primary
+    assert installed(settings, towards, back).values["partition"] == partition
+
+
+def test_the_round_trips_jitter_is_shared_by_the_delayed_directions() -> None:
+    want = wanted(LinkSettings(85, jitter_ms=10), Side(), Side())
+    assert math.hypot(want.to_replica.jitter_ms, want.to_primary.jitter_ms) == pytest.approx(10)
+    alone = wanted(LinkSettings(0, delay_to_replica_ms=40, jitter_ms=10), Side(), Side())
+    assert (alone.to_replica.jitter_ms, alone.to_primary.jitter_ms) == (pytest.approx(10), 0)
+    assert wanted(LinkSettings(jitter_ms=10), Side(), Side()).to_replica == Shape()
+
+
+asked = st.builds(
+    LinkSettings,
+    rtt_ms=st.floats(0, 5000),
+    delay_to_replica_ms=st.none() | st.floats(0, 5000),
+    delay_to_primary_ms=st.none() | st.floats(0, 5000),
+    jitter_ms=st.floats(0, 2000),
+    loss_percent=st.floats(0, 100),
+    bandwidth_bps=st.just(0) | st.integers(10_000, 10**11),
+    partition=st.sampled_from(["none", "both", "ack", "dump"]),
+)
+sides = st.builds(
+    lambda base, one, other, holds: (Side(base, one, holds=holds), Side(base, other, holds=holds)),
+    st.none() | st.floats(0, 3),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.sampled_from(["sent", "received"]),
+)
+
+
+@given(asked, sides)
+def test_what_is_carried_out_reads_back_as_asked_or_a_floor_or_a_limit_is_named(
+    settings: LinkSettings, ends: tuple[Side, Side]
+) -> None:
+    want = wanted(settings, *ends)
+    for shape in (want.to_replica, want.to_primary):
+        assert shape.delay_ms >= 0
+        assert shape.jitter_ms <= shape.delay_ms / 2 + 1e-9
+    force = installed(settings, *carried_out(settings, *ends))
+    assert force.as_asked
+    told = dict(force.values)
+    if want.floor_ms is not None:
+        assert want.floor_ms >= settings.total_ms
+        assert want.to_replica.delay_ms == want.to_primary.delay_ms == 0
+        told.update(rtt=settings.rtt_ms)
+        told.update({key: settings.value(key) for key in ("delay_to_replica", "delay_to_primary")})
     else:
-        assert delays.floor_ms >= asked_ms
-        assert delays.to_replica_ms == delays.to_primary_ms == 0
+        total_ms = want.to_replica.delay_ms + want.to_primary.delay_ms
+        assert total_ms == pytest.approx(max(0.0, settings.total_ms - base_rtt_ms(*ends)), abs=0.003) or (
+            settings.total_ms == 0
+        )
+    if told["jitter"] != settings.jitter_ms:
+        assert told["jitter"] < settings.jitter_ms
+        told["jitter"] = settings.jitter_ms
+    assert told == settings.values()
+
+
+@given(asked, asked)
+def test_easier_takes_what_falls_and_nothing_that_rises(now: LinkSettings, target: LinkSettings) -> None:
+    between = now.easier(target)
+    assert between.total_ms <= now.total_ms + 1e-9
+    assert between.jitter_ms == min(now.jitter_ms, target.jitter_ms)
+    assert between.loss_percent == min(now.loss_percent, target.loss_percent)
+    assert (between.bandwidth_bps or 10**12) >= (now.bandwidth_bps or 10**12)
+    assert between.easier(target) == between
+    for key, value in between.values().items():
+        assert value in (now.value(key), target.value(key))
+    if target.partition == "none":
+        assert between.partition == "none"
+
+
+def test_settings_and_knobs_are_the_same_seven() -> None:
+    keys = [knob.key for knob in CATALOGUE if knob.backing is Backing.LINK]
+    assert sorted(LinkSettings().values()) == sorted(keys)
+    assert LinkSettings().values() == {key: BY_KEY[key].default for key in keys}
+    settings = LinkSettings(85, 40.0, None, 3.0, 1.0, 1_000_000, "ack")
+    assert LinkSettings.of(settings.values()) == settings
+
+
+def test_a_rule_that_is_gone_is_told_as_what_is_in_force() -> None:
+    settings = LinkSettings(85, delay_to_replica_ms=20, jitter_ms=3, loss_percent=2, bandwidth_bps=10**6)
+    force = installed(settings, Side(), Side())
+    assert not force.as_asked
+    assert force.values == {**LinkSettings().values(), "delay_to_replica": 0.0}
+    leftover = installed(LinkSettings(), Side(shape=Shape(42, cut=True)), Side())
+    assert leftover.values["rtt"] == pytest.approx(42.1)
+    assert leftover.values["partition"] == "dump"
+    assert leftover.values["delay_to_replica"] == AUTO
 
 
 def test_the_primarys_base_counts_first_then_the_replicas() -> None:
-    assert base_rtt_ms(Side(base_ms=0.2), Side(base_ms=0.3)) == 0.2
-    assert base_rtt_ms(Side(base_ms=None), Side(base_ms=0.3)) == 0.3
-    assert base_rtt_ms(Side(base_ms=None), Side(base_ms=None)) == 0
+    assert base_rtt_ms(Side(0.2), Side(0.3)) == 0.2
+    assert base_rtt_ms(Side(None), Side(0.3)) == 0.3
+    assert base_rtt_ms(Side(None), Side(None)) == 0
 
 
-def test_nothing_asked_and_nothing_installed_is_zero_and_a_leftover_is_told() -> None:
-    assert installed_rtt_ms(0, Side(), Side()) == 0
-    assert installed_rtt_ms(None, Side(), Side()) == 0
-    assert installed_rtt_ms(0, Side(42), Side()) == pytest.approx(42.1)
+def test_a_side_is_a_direction_only_together_with_what_it_holds() -> None:
+    towards, back = Side(), Side()
+    assert directions(towards, back)[0] is towards
+    towards, back = Side(holds="received"), Side(holds="received")
+    assert directions(towards, back)[0] is back
 
 
 @pytest.mark.parametrize(
     ("asked_ms", "measured_ms", "contradicts"),
     [(85, 86.5, False), (85, 89.3, True), (85, 80.7, True), (1, 1.99, False), (1, 2.1, True), (0, 0.1, False),
-     (0, 1.05, False), (0, 1.2, True), (None, 5, False), (85, None, False)],
+     (0, 1.05, False), (0, 1.2, True), (85, None, False)],
 )  # fmt: skip
 def test_measured_contradicts_asked_beyond_both_tolerances(
-    asked_ms: float | None, measured_ms: float | None, contradicts: bool
+    asked_ms: float, measured_ms: float | None, contradicts: bool
 ) -> None:
-    text = contradiction(asked_ms, measured_ms, 0.1)
+    text = contradiction(LinkSettings(asked_ms), measured_ms, 0.1)
     assert (text is not None) == contradicts
     if text is not None:
         assert "measured" in text
 
 
+def test_jitter_and_a_narrow_link_explain_some_of_what_is_measured() -> None:
+    assert contradiction(LinkSettings(85, jitter_ms=5), 95, 0.1) is None
+    assert contradiction(LinkSettings(85, jitter_ms=5), 101, 0.1) is not None
+    narrow = LinkSettings(85, bandwidth_bps=1_000_000)
+    assert contradiction(narrow, 400, 0.1) is None
+    assert contradiction(narrow, 0.2, 0.1) == "asked 85 ms, measured 0.2 ms"
+    assert contradiction(None, 5, 0.1) is None
+
+
 @given(asked_ms=st.floats(0, 5000), error_ms=st.floats(-4000, 4000))
 def test_the_tolerance_is_the_larger_of_both(asked_ms: float, error_ms: float) -> None:
     within = abs(asked_ms + error_ms - asked_ms) <= max(TOLERATED_MS, TOLERATED_SHARE * asked_ms)
-    assert (contradiction(asked_ms, asked_ms + error_ms, None) is None) == within
+    assert (contradiction(LinkSettings(asked_ms), asked_ms + error_ms, None) is None) == within

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs import CATALOGUE, Kind, KnobName, Value, defaults, expand, parse_name
+from replexplorer.core.link import LinkSettings
 from replexplorer.core.plan import (
+    DiskStep,
     FreshSessions,
     IoRestart,
     Kick,
@@ -67,6 +69,25 @@ def lines(planned: Plan) -> list[str]:
         ({"sync_binlog": 0}, {}, ["SET GLOBAL sync_binlog = 0"]),
         ({"sync_binlog": 1}, {}, []),
         ({"rtt@replica": 85.0}, {}, ["link primary <-> replica: rtt 85 ms"]),
+        (
+            {
+                "rtt@replica": 85.0,
+                "loss@replica": 1.0,
+                "partition@replica": "none",
+                "fsync_delay": 2.0,
+                "fsync_delay@replica": 1.0,
+                "sync_binlog": 0,
+                "bandwidth@replica": 1_000_000,
+            },
+            {"partition@replica": "ack", "fsync_delay@replica": 5.0, "loss@replica": 5.0},
+            [
+                "link primary <-> replica: loss 1 %, partition none",
+                "disk of replica: fsync_delay 1 ms",
+                "SET GLOBAL sync_binlog = 0",
+                "disk of primary: fsync_delay 2 ms",
+                "link primary <-> replica: rtt 85 ms, bandwidth 1 mbit",
+            ],
+        ),
         (
             {"semi_sync": "on", "rtt@replica": 85.0, "semi_sync_timeout": 3000, "wait_point": "after_commit"},
             {},
@@ -304,6 +325,38 @@ def test_a_preview_shows_statements_and_undo() -> None:
     )
 
 
+def test_a_knob_that_the_stack_cannot_turn_is_refused_with_the_reason() -> None:
+    name = KnobName("fsync_delay", "primary")
+    stack = replace(observed(), impossible={name: "the server runs without the fsync shim"})
+    with pytest.raises(MissingPiece, match="fsync_delay cannot be changed: the server runs without"):
+        make_plan(stack, {name: 2.0, KnobName("sync_binlog", "primary"): 0})
+    assert make_plan(stack, {name: 0.0}).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "limit"),
+    [
+        ({"jitter@replica": 5.0}, "with rtt 0 ms it can be 0 ms at most"),
+        ({"jitter@replica": 50.0, "rtt@replica": 85.0}, r"with rtt 85 ms it can be 30\.052 ms at most"),
+        (
+            {"jitter@replica": 21.0, "delay_to_primary@replica": 40.0},
+            "with rtt 40 ms it can be 20 ms at most",
+        ),
+    ],
+)
+def test_a_jitter_beyond_the_delay_is_refused(wanted: Mapping[str, Value], limit: str) -> None:
+    with pytest.raises(UsageError, match=limit):
+        plan(wanted)
+
+
+def test_a_link_goes_on_being_asked_what_is_limited_now() -> None:
+    asked = LinkSettings(rtt_ms=10, jitter_ms=20)
+    limited = observed({"rtt@replica": 10.0, "jitter@replica": 3.5})
+    stack = replace(limited, asked_of_links={"replica": asked})
+    (step,) = [planned.step for planned in make_plan(stack, named({"rtt@replica": 85.0})).steps]
+    assert step == LinkStep("replica", replace(asked, rtt_ms=85.0), (KnobName("rtt", "replica"),))
+
+
 @dataclass
 class Model:
     """A stack that does what steps say, and remembers what it saw."""
@@ -332,7 +385,10 @@ class Model:
                 for _ in step.after:
                     self.applier_runs[step.node] = True
             case LinkStep():
-                self.values[step.name] = step.rtt_ms
+                told = step.settings.values()
+                self.values.update({KnobName(key, step.replica): value for key, value in told.items()})
+            case DiskStep():
+                self.values[step.name] = step.delay_ms
             case LoadStep():
                 assert {name.key for name in step.names} == set(step.changes)
                 self.values.update({name: step.changes[name.key] for name in step.names})
@@ -344,14 +400,16 @@ class Model:
                 pass
 
 
-LIVE = [name for name in expand(CATALOGUE, REPLICAS) if name.key != "innodb_doublewrite"]
+LIVE = [name for name in expand(CATALOGUE, REPLICAS) if name.key not in ("innodb_doublewrite", "jitter")]
+"""Knobs of which any value may follow on any other."""
 
 
 def some_value(name: KnobName) -> st.SearchStrategy[Value]:
     """A value that our server takes."""
     knob = SERVER.knob(name.key)
     if knob.kind is Kind.FLOAT:
-        return st.sampled_from([0.0, 0.5, 85.0, 1000.0])
+        words: list[Value] = [value for _, value in knob.words[:1]]
+        return st.sampled_from([*words, 0.0, 0.5, 85.0, 1000.0 if knob.unit == "ms" else 100.0])
     return st.sampled_from(knob.steps)
 
 
@@ -401,10 +459,9 @@ def test_the_rollback_of_any_part_leads_back(
 def test_order_laws(start: dict[KnobName, Value], wish: dict[KnobName, Value]) -> None:
     stack = stack_of({**defaults(REPLICAS), **start})
     steps = [planned.step for planned in make_plan(stack, wish).steps]
-    falls = [index for index, step in enumerate(steps) if isinstance(step, LinkStep) and _falls(stack, step)]
-    rises = [
-        index for index, step in enumerate(steps) if isinstance(step, LinkStep) and not _falls(stack, step)
-    ]
+    outside = [index for index, step in enumerate(steps) if isinstance(step, LinkStep | DiskStep)]
+    falls = [index for index in outside if _falls(stack, steps[index])]
+    rises = [index for index in outside if index not in falls]
     assert falls == list(range(len(falls)))
     assert rises == list(range(len(steps) - len(rises), len(steps)))
     switch = [
@@ -421,7 +478,10 @@ def test_order_laws(start: dict[KnobName, Value], wish: dict[KnobName, Value]) -
             assert isinstance(steps[index + 1], Kick)
 
 
-def _falls(stack: Observed, step: LinkStep) -> bool:
-    before = stack.values[step.name]
-    assert isinstance(before, int | float)
-    return step.rtt_ms < before
+def _falls(stack: Observed, step: Step) -> bool:
+    if isinstance(step, DiskStep):
+        before = stack.values[step.name]
+        return isinstance(before, int | float) and step.delay_ms < before
+    assert isinstance(step, LinkStep)
+    now = LinkSettings.of({n.key: v for n, v in stack.values.items() if n.node == step.replica})
+    return now.easier(step.settings) == step.settings

@@ -1,0 +1,166 @@
+"""Links and disks on a model stack: shapes by direction, partitions that heal, fsyncs that show."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+
+from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.link import Shape
+from replexplorer.engine.facade import SetResult
+from replexplorer.engine.session import Session
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+
+
+async def turn(session: Session, *texts: str) -> SetResult:
+    return await session.set([session.parse(text) for text in texts])
+
+
+def effective(session: Session, key: str, node: str = "replica") -> Value | None:
+    return session.controls.effective_value(KnobName(key, node))
+
+
+@virtual
+async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "delay_to_replica=30", "delay_to_primary=10", "loss=1%", "bandwidth=20mbit")
+        assert world.sidecars["replica"].shapes["primary"] == Shape(29.95, 0.0, 1.0, 20_000_000)
+        assert world.sidecars["primary"].shapes["replica"] == Shape(9.95, 0.0, 1.0, 20_000_000)
+        assert world.rtt_ms() == pytest.approx(40)
+        assert session.controls.links["replica"].rtt_asked_ms == 40
+        assert effective(session, "delay_to_replica") == 30
+        await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
+        assert all(not sidecar.delays for sidecar in world.sidecars.values())
+
+
+@virtual
+async def test_what_is_not_turned_goes_on_being_asked() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "rtt=85", "jitter=20")
+        result = await turn(session, "rtt=10")
+        assert result.warnings == (
+            "jitter@replica 20 ms is limited to 3.536 ms: half the one-way delay each way",
+        )
+        jitter = effective(session, "jitter")
+        assert isinstance(jitter, float)
+        assert jitter < 3.6
+        await turn(session, "rtt=85")
+        assert effective(session, "jitter") == 20
+        shares = [
+            world.sidecars[a].shapes[b].jitter_ms for a, b in (("primary", "replica"), ("replica", "primary"))
+        ]
+        assert shares == [pytest.approx(20 / math.sqrt(2))] * 2
+
+
+@virtual
+async def test_a_jitter_that_the_delay_does_not_take_is_refused() -> None:
+    world = World()
+    async with world.attached() as session:
+        with pytest.raises(UsageError, match=r"with rtt 10 ms it can be 3\.536 ms at most"):
+            await turn(session, "rtt=10", "jitter=50")
+        assert world.changes == []
+
+
+@virtual
+async def test_a_heal_comes_first_and_a_partition_last() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "sync_binlog=0", "partition=ack", "rtt=20")
+        assert [what.partition(" ")[0] for _, what in world.changes] == ["SET", "link", "link", "write"]
+        assert world.sidecars["primary"].shapes["replica"].cut
+        assert not world.sidecars["replica"].shapes["primary"].cut
+        world.changes.clear()
+        await turn(session, "partition=none", "rtt=85", "sync_binlog=1")
+        healed, raised = world.sidecars["primary"].shapes["replica"], world.told()
+        assert (healed.cut, healed.delay_ms) == (False, pytest.approx(42.45))
+        assert raised[0] == "link replica 9.950"
+        assert raised[-3:] == ["link replica 42.450", "replica: link primary 42.450", "write document"]
+
+
+@pytest.mark.parametrize(("retry_s", "restarts"), [(0.5, False), (60.0, True)])
+@virtual
+async def test_a_healed_stream_is_waited_for_and_helped_when_tcp_waits_too_long(
+    retry_s: float, restarts: bool
+) -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "partition=both")
+        assert session.controls.links["replica"].partition == "both"
+        assert session.controls.links["replica"].rtt_measured_ms is None
+        world.links["replica"].retry_s = retry_s
+        world.changes.clear()
+        healing = asyncio.create_task(turn(session, "partition=none"))
+        await asyncio.sleep(0.3)
+        await session.controls.look_at_links()
+        assert session.controls.links["replica"].healing
+        assert session.controls.links["replica"].partition == "none"
+        result = await healing
+        assert result.warnings == ()
+        assert (("replica", "STOP REPLICA IO_THREAD") in world.changes) == restarts
+        assert (("replica", "START REPLICA IO_THREAD") in world.changes) == restarts
+        assert not session.controls.links["replica"].healing
+
+
+@virtual
+async def test_the_io_thread_is_never_restarted_while_the_link_is_cut_again() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "partition=dump")
+        world.links["replica"].retry_s = 60
+        healing = asyncio.create_task(turn(session, "partition=none"))
+        await asyncio.sleep(1)
+        world.sidecars["replica"].set_link("primary", Shape(cut=True))
+        await healing
+        assert not any("IO_THREAD" in what for _, what in world.changes)
+
+
+@virtual
+async def test_an_fsync_delay_is_effective_and_measured() -> None:
+    world = World()
+    async with world.attached() as session:
+        result = await turn(session, "fsync_delay=2ms", "fsync_delay@replica=5ms", "rtt=85")
+        measured = {str(change.name): change.measured_ms for change in result.changed}
+        assert measured == {
+            "fsync_delay": pytest.approx(2.2),
+            "fsync_delay@replica": pytest.approx(5.2),
+            "rtt@replica": pytest.approx(85),
+        }
+        assert session.controls.disks["replica"].delay_ms == 5
+        assert world.requested["fsync_delay"] == 2.0
+
+
+@virtual
+async def test_an_idle_server_is_given_a_commit_to_fsync() -> None:
+    world = World()
+    world.sidecars["primary"].fsynced_from_s = None
+    async with world.attached() as session:
+        result = await turn(session, "fsync_delay=2ms")
+        assert world.told()[1].startswith("INSERT")
+        assert result.changed[0].effective == 2.0
+        assert result.changed[0].measured_ms is None
+
+
+@virtual
+async def test_a_server_without_the_shim_refuses_with_the_reason() -> None:
+    world = World()
+    world.sidecars["primary"].shim = False
+    async with world.attached() as session:
+        with pytest.raises(MissingPiece, match="fsync_delay cannot be changed: the server runs without"):
+            await turn(session, "fsync_delay=2ms")
+        assert world.changes == []
+        await turn(session, "fsync_delay@replica=2ms")
+        assert session.controls.disks["primary"].fault == "the server runs without the fsync shim"
+
+
+@virtual
+async def test_status_probes_a_disk_that_was_never_probed() -> None:
+    world = World()
+    async with world.attached() as session:
+        status = await session.status()
+    assert [disk.probe_p50_ms for disk in status.disks] == [0.1, 0.1]
