@@ -78,14 +78,20 @@ def _phase(result: PhaseResult) -> LabPhase:
         name=result.phase.name,
         settings={str(name): value for name, value in result.settings.items()},
         clients=result.clients,
-        rtt_measured_ms=None if result.rtt_measured_ms is None else round(result.rtt_measured_ms, 3),
-        ceiling_tps=None if result.ceiling_tps is None else round(result.ceiling_tps, 2),
+        rtt_measured_ms=_rounded(result.rtt_measured_ms, 3),
+        fsync_measured_ms=_rounded(result.fsync_measured_ms, 3),
+        disk_probe_ms=_rounded(result.disk_probe_ms, 3),
+        ceiling_tps=_rounded(result.ceiling_tps, 2),
         tps=round(result.tps, 2),
         latency_ms=latency(result.service),
         protection=result.protection.state.value,
         errors=result.errors,
         n=result.service.count,
     )
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
 
 
 _HEADINGS = ("PHASE", "CLIENTS", "RTT ms", "TPS", "CEILING", "p50 ms", "p95 ms", "p99 ms", "PROTECTION")

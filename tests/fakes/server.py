@@ -106,6 +106,8 @@ class FakeServer:
         self.commits = 0
         self.timeouts = 0
         self.waits: list[Wait] = []
+        self.load_waits_from_s: float | None = None
+        """Since when the load's commits wait for an acknowledgement that does not come."""
         self.setting = asyncio.Lock()
         self.io = "Yes" if self.is_replica else "No"
         self.sql = "Yes" if self.is_replica else "No"
@@ -189,7 +191,10 @@ class FakeServer:
         if statement == TIMEOUTS_STATEMENT:
             return [{"timeouts": self.timeouts}]
         if statement == OLDEST_WAIT_STATEMENT:
-            oldest = max((now_s - wait.began_s for wait in self.waits), default=None)
+            began_s = [wait.began_s for wait in self.waits]
+            if self.load_waits_from_s is not None:
+                began_s.append(self.load_waits_from_s)
+            oldest = now_s - min(began_s) if began_s else None
             return [{"oldest_wait_s": oldest}]
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()

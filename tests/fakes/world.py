@@ -194,7 +194,9 @@ class World:
         waits = primary.enabled and primary.operational
         times = self._acknowledging_s()
         if waits and len(times) < primary.required:
+            primary.load_waits_from_s = primary.load_waits_from_s or asyncio.get_running_loop().time()
             return 0, 0.0
+        primary.load_waits_from_s = None
         latency_ms = LOCAL_MS + (times[primary.required - 1] * 1000 if waits else 0.0)
         exact = clients * seconds * 1000 / latency_ms + self._part_of_a_commit
         count = int(exact)

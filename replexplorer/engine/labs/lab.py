@@ -13,7 +13,7 @@ from typing import Final
 from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.knobs import PRIMARY, KnobName, Value
 from replexplorer.core.tick import Protection, ProtectionState
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.measure import measure
@@ -56,6 +56,10 @@ class PhaseResult:
     """At the end of the phase."""
     clients: int
     errors: int
+    fsync_measured_ms: float | None = None
+    """What the primary pays for an fsync of redo or binlog, the shim's delay included."""
+    disk_probe_ms: float | None = None
+    """The primary's bare disk: the median synchronous write."""
 
     @property
     def mean_ms(self) -> float:
@@ -118,6 +122,7 @@ async def run_lab(session: Session, lab: Lab, *, quick: bool, narrate: Narrate) 
     capabilities = session.fleet.primary.capabilities
     result = LabResult(lab, capabilities.title if capabilities else "unknown", session.outside.clock.wall())
     kept: dict[KnobName, Value] = {}
+    await session.controls.look_at_disks(probe=True)
     await session.drive(session.load_settings())
     try:
         for number, phase in enumerate(lab.phases, 1):
@@ -157,6 +162,7 @@ async def _run_phase(
     protection = session.controls.protection()
     rtts = [link.rtt_measured_ms for link in session.controls.links.values()]
     rtt_ms = acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
+    disk = session.controls.disks.get(PRIMARY)
     clients = int(session.load.effective().get("clients", 0))
     waits = protection.state in (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
     local_ms = next((each.mean_ms for each in done if each.protection.state is ProtectionState.OFF), None)
@@ -176,6 +182,8 @@ async def _run_phase(
         protection=protection,
         clients=clients,
         errors=measured.errors + measured.unknown,
+        fsync_measured_ms=disk.measured_ms if disk else None,
+        disk_probe_ms=disk.probe_p50_ms if disk else None,
     )
 
 

@@ -15,7 +15,7 @@ _RTT = "rtt=85ms"
 def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
     """LABS.md, "tour"."""
     async_, one, many = phases["async"], phases["semi-sync, 1 client"], phases["32 clients"]
-    home = phases["link at 0 ms"]
+    home, cut, healed = phases["link at 0 ms"], phases["partition"], phases["healed"]
     return (
         *(_state_as_asked(phase) for phase in phases.values()),
         _one_commit_a_round_trip(async_, one),
@@ -28,6 +28,17 @@ def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
             "without the delay the wait is gone",
             home.mean_ms < (one.rtt_measured_ms or 0.0),
             f"{home.mean_ms:.2f} ms < {one.rtt_measured_ms or 0.0:.1f} ms",
+        ),
+        Relation(
+            "nothing is acknowledged while the acknowledgements are cut",
+            cut.service.count == 0,
+            f"{cut.service.count} commits",
+        ),
+        Relation(
+            "after healing commits go on without a fall back to async",
+            healed.service.count > 0 and healed.protection.fallbacks == home.protection.fallbacks,
+            f"{healed.tps:.1f} TPS, {healed.protection.fallbacks} fallbacks, "
+            f"{home.protection.fallbacks} before",
         ),
     )
 
@@ -111,6 +122,22 @@ TOUR = Lab(
             quick_s=4,
             state=ProtectionState.PROTECTED,
             shows="the replica is next door: one client again",
+        ),
+        Phase(
+            "partition",
+            ("partition=ack", "semi_sync_timeout=60s"),
+            duration_s=4,
+            quick_s=2,
+            state=ProtectionState.BLOCKED,
+            shows="the replica has the commit and its acknowledgement does not come: nothing is lost, all wait",
+        ),
+        Phase(
+            "healed",
+            ("partition=none",),
+            duration_s=6,
+            quick_s=3,
+            state=ProtectionState.PROTECTED,
+            shows="TCP tries again, the waiting commit is acknowledged, and the next ones follow",
         ),
     ),
     judge=_judge,
