@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -18,6 +19,7 @@ from replexplorer.config.model import Configuration
 from replexplorer.config.paths import shipped
 from replexplorer.config.shapes import Check, Doctor
 from replexplorer.core.errors import MissingPiece
+from replexplorer.ports import DiskState, LinkState
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -31,6 +33,29 @@ DISK_NEEDED_BYTES: Final = 2 * 1024**3
 
 _MAKER: Final = "mmdebstrap"
 
+NO_NETEM: Final = "kernel has no netem"
+"""The agents' diagnosis of all that a kernel without the module says."""
+_NETEM_PACKAGES: Final = (
+    (("Ubuntu",), "`sudo apt-get install linux-modules-extra-$(uname -r)`, then `sudo modprobe sch_netem`"),
+    (
+        ("Fedora", "Red Hat", "CentOS", "Rocky", "Alma"),
+        "`sudo dnf install kernel-modules-extra`, then `sudo modprobe sch_netem`",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarFacts:
+    """What the agents of a running stack tell."""
+
+    link: LinkState
+    """The primary's side of its first link."""
+    health: Mapping[str, Any]
+    """Of the primary's agent."""
+    disks: Mapping[str, DiskState]
+    """By node."""
+
+
 State = Literal["ok", "warning", "missing", "unknown"]
 
 
@@ -38,11 +63,12 @@ def examine(
     configuration: Configuration,
     paths: Mapping[str, Path],
     *,
-    link_backend: str | None = None,
+    sidecar: SidecarFacts | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Doctor:
-    """Look at everything; `link_backend` is what a running stack's agent chose, with its reason."""
+    """Look at everything; `sidecar` is what a running stack's agents tell."""
     checks = [_python()]
+    info: Mapping[str, Any] = {}
     try:
         progress("asking Docker")
         client = _connect()
@@ -50,8 +76,9 @@ def examine(
         checks.append(_check("docker", "missing", error.message, error.hint))
     else:
         with client:
-            checks += _docker(client, configuration, progress)
-    checks.append(_link(link_backend))
+            found, info = _docker(client, configuration, progress)
+            checks += found
+    checks += [_link(sidecar, info), *_node_disks(sidecar)]
     checks += [_terminal(), _colour(), _glyphs(), *_paths(paths)]
     return Doctor(
         version=__version__,
@@ -74,7 +101,10 @@ def _python() -> Check:
     return _check("python", "ok", f"Python {sys.version.split()[0]}, replexplorer {__version__}")
 
 
-def _docker(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> list[Check]:
+def _docker(
+    client: APIClient, configuration: Configuration, progress: Callable[[str], None]
+) -> tuple[list[Check], Mapping[str, Any]]:
+    """The daemon, images and room, and what the daemon tells of its host."""
     from replexplorer.adapters.docker_client import spoken
 
     try:
@@ -82,7 +112,7 @@ def _docker(client: APIClient, configuration: Configuration, progress: Callable[
             version: dict[str, Any] = client.version()
             info: dict[str, Any] = client.info()
     except MissingPiece as error:
-        return [_check("docker", "missing", error.message, error.hint)]
+        return [_check("docker", "missing", error.message, error.hint)], {}
     detail = (
         f"Docker {version.get('Version')}, API {version.get('ApiVersion')}, {info.get('OperatingSystem')}"
     )
@@ -97,7 +127,7 @@ def _docker(client: APIClient, configuration: Configuration, progress: Callable[
         )
     else:
         docker = _check("docker", "ok", detail)
-    return [docker, _image(client, configuration, progress), _disk(info)]
+    return [docker, _image(client, configuration, progress), _disk(info)], info
 
 
 def _image(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> Check:
@@ -156,11 +186,51 @@ def _disk(info: Mapping[str, Any]) -> Check:
     return _check("disk", "ok", detail)
 
 
-def _link(backend: str | None) -> Check:
-    """What delays packets; only a sidecar can tell, because it tries."""
-    if backend is None:
+def _link(sidecar: SidecarFacts | None, info: Mapping[str, Any]) -> Check:
+    """What shapes packets, and what a packet costs; only a sidecar can tell, because it tries."""
+    if sidecar is None:
         return _check("link", "unknown", "kernel netem or NFQUEUE: unknown until a stack runs and tries them")
-    return _check("link", "ok", backend)
+    link, health = sidecar.link, sidecar.health
+    detail = f"{link.backend}: {link.backend_reason}" if link.backend else link.backend_reason
+    remedy = netem_remedy(info) if NO_NETEM in link.backend_reason else None
+    if link.backend is None:
+        return _check("link", "warning", f"packets cannot be shaped here: {detail}", remedy)
+    packets = health.get("queue_packets")
+    if packets and health.get("queue_cpu_s") is not None:
+        detail += f"; {health['queue_cpu_s'] * 1e6 / packets:.1f} us of CPU a packet ({packets:,} packets)"
+    return _check("link", "ok", detail, remedy)
+
+
+def netem_remedy(info: Mapping[str, Any]) -> str:
+    """How a host of this kind gets kernel netem (TOOLING.md section 2.4), from `docker info`."""
+    system, kernel = str(info.get("OperatingSystem", "")), str(info.get("KernelVersion", ""))
+    if "microsoft" in kernel.lower():
+        return "for kernel netem: `sudo modprobe sch_netem` in the WSL VM, where its kernel has the module"
+    if "Docker Desktop" in system:
+        return "Docker Desktop's kernel has no netem, and takes no modules of yours"
+    for names, remedy in _NETEM_PACKAGES:
+        if any(name in system for name in names):
+            return f"for kernel netem: {remedy}"
+    return "for kernel netem: `sudo modprobe sch_netem`, where the kernel has the module"
+
+
+def _node_disks(sidecar: SidecarFacts | None) -> Iterator[Check]:
+    """The datadirs' disks: synchronous writes, what the servers pay, and whether a delay can be set."""
+    for node, disk in (sidecar.disks if sidecar is not None else {}).items():
+        probe = disk.probe
+        parts = [
+            f"synchronous writes of 512 bytes p50 {probe.p50_ms:.3f}, p95 {probe.p95_ms:.3f},"
+            f" p99 {probe.p99_ms:.3f} ms ({probe.n:,})"
+            if probe
+            else "not probed",
+            f"an fsync of the server {disk.measured_ms:.3f} ms" if disk.measured_ms is not None else "",
+            f"delay {disk.delay_ms:g} ms" if disk.delay_ms else "",
+        ]
+        detail = ", ".join(part for part in parts if part)
+        if disk.attached:
+            yield _check(f"disk of {node}", "ok", detail)
+        else:
+            yield _check(f"disk of {node}", "warning", f"{detail}: fsync_delay cannot be set", disk.reason)
 
 
 def _terminal() -> Check:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli.console import table
-from replexplorer.cli.wiring import link_backend, load_configuration_of
+from replexplorer.cli.wiring import load_configuration_of, sidecar_facts
 from replexplorer.config import paths
 from replexplorer.core.errors import UsageError
 
@@ -133,8 +133,8 @@ def doctor(call: Call) -> int:
 
     values = load_configuration_of(call).values
     call.console.progress("asking Docker")
-    backend = asyncio.run(link_backend(values))
-    report = examine(values, _paths(), link_backend=backend, progress=call.console.progress)
+    facts = asyncio.run(sidecar_facts(values))
+    report = examine(values, _paths(), sidecar=facts, progress=call.console.progress)
     if call.console.json:
         call.console.document(report)
     else:

@@ -15,10 +15,12 @@ from replexplorer.config.model import Configuration, LoadedConfiguration, load_c
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import Credentials, NodeAddress, UpOptions
+from replexplorer.ports import Credentials, DiskState, NodeAddress, UpOptions
 
 if TYPE_CHECKING:
+    from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.docker_stack import DockerStack
+    from replexplorer.adapters.doctor import SidecarFacts
     from replexplorer.adapters.mysql import ControlConnection
     from replexplorer.cli.entry import Call
 
@@ -140,22 +142,39 @@ async def attached(
         yield session
 
 
-async def link_backend(values: Configuration) -> str | None:
-    """What the running stack's agent delays packets with, and why; None when there is none to ask."""
+async def sidecar_facts(values: Configuration) -> SidecarFacts | None:
+    """What the running stack's agents tell of links and disks; None when there is none to ask.
+
+    Each disk is probed, which takes a part of a second.
+    """
     from replexplorer.adapters.agent import BridgedAgent
+    from replexplorer.adapters.doctor import SidecarFacts
 
     stack = stack_of(values)
     try:
-        replicas = [node.name for node in await stack.nodes() if node.role == "replica"]
+        nodes = [node.name for node in await stack.nodes()]
+        replicas = nodes[1:]
         if not replicas:
             return None
-        agent = BridgedAgent("primary", stack.open_bridge)
+        agents = {name: BridgedAgent(name, stack.open_bridge) for name in nodes}
         try:
-            link = await agent.link(replicas[0])
+            primary = agents[nodes[0]]
+            link, health = await primary.link(replicas[0]), await primary.health()
+            disks = {name: await _probed(agent) for name, agent in agents.items()}
         finally:
-            await agent.close()
-        return f"{link.backend}: {link.backend_reason}" if link.backend else None
+            await asyncio.gather(*(agent.close() for agent in agents.values()))
+        return SidecarFacts(link, health, {name: disk for name, disk in disks.items() if disk is not None})
     except ReplexplorerError:
         return None
     finally:
         await stack.close()
+
+
+async def _probed(agent: BridgedAgent) -> DiskState | None:
+    """The node's disk after a probe, or as it is where none can be made; None when the agent is away."""
+    for probe in (True, False):
+        try:
+            return await agent.disk(probe=probe)
+        except ReplexplorerError:
+            continue
+    return None

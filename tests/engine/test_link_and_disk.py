@@ -78,7 +78,8 @@ async def test_a_heal_comes_first_and_a_partition_last() -> None:
         world.changes.clear()
         await turn(session, "partition=none", "rtt=85", "sync_binlog=1")
         healed, raised = world.sidecars["primary"].shapes["replica"], world.told()
-        assert (healed.cut, healed.delay_ms) == (False, pytest.approx(42.45))
+        assert not healed.cut
+        assert healed.delay_ms == pytest.approx(42.45)
         assert raised[0] == "link replica 9.950"
         assert raised[-3:] == ["link replica 42.450", "replica: link primary 42.450", "write document"]
 

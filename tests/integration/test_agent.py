@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import socket
 import statistics
@@ -19,6 +20,7 @@ import pytest
 from replexplorer.adapters import images
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
+from replexplorer.core.link import Shape
 from replexplorer.ports import Bridge, LinkState
 from tests.sidecar import DIRECTORY, load
 
@@ -59,6 +61,52 @@ stream.recv(1)
 print(total, crc)
 """
 
+LISTEN = """
+import socket, time
+listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+listener.bind(("0.0.0.0", 5556))
+listener.settimeout(3)
+numbers, first, last = [], None, 0.0
+try:
+    while True:
+        text = listener.recv(65536)
+        last = time.monotonic()
+        if first is None:
+            first = last
+            listener.settimeout(1)
+        number = int.from_bytes(text[:4], "big")
+        if number:
+            numbers.append(number)
+except TimeoutError:
+    pass
+print(last - (first or last), *numbers)
+"""
+"""Number 0 says that the talker is there."""
+TALK = """
+import socket, sys, time
+host, count, rate, size = sys.argv[1], *map(int, sys.argv[2:])
+talker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+talker.connect((host, 5556))
+for _ in range(20):
+    try:
+        talker.send(bytes(4))
+    except OSError:
+        pass  # nobody listens yet
+    time.sleep(0.02)
+begin = time.monotonic()
+for number in range(1, count + 1):
+    while time.monotonic() < begin + number / rate:
+        time.sleep(0.0005)
+    talker.send(number.to_bytes(4, "big") + bytes(size - 4))
+"""
+
+KILL_LOOP = """
+import os, pathlib
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    if (process / "comm").read_text().strip() == "delayqueue":
+        os.kill(int(process.name), 9)
+"""
+
 
 @dataclass
 class Pair:
@@ -92,10 +140,31 @@ class Pair:
             await primary.watch("replica", self.address("replica"))
             yield primary, replica
             for agent, peer in ((primary, "replica"), (replica, "primary")):
-                await agent.set_delay(peer, self.address(peer), 0)
+                await agent.set_link(peer, self.address(peer), Shape())
         finally:
             await primary.close()
             await replica.close()
+
+    async def shape(self, primary: BridgedAgent, replica: BridgedAgent, *shapes: Shape) -> None:
+        """The first for the primary's side of the link, the last for the replica's."""
+        await primary.set_link("replica", self.address("replica"), shapes[0])
+        await replica.set_link("primary", self.address("primary"), shapes[-1])
+
+    async def stream(self, count: int, rate: int, size: int = 64) -> tuple[list[int], float]:
+        """Datagrams from the primary to the replica: the numbers that arrived in their order, and the
+        seconds from the first to the last."""
+        receiving = asyncio.create_task(asyncio.to_thread(self.run, "replica", "python3", "-c", LISTEN))
+        await asyncio.to_thread(
+            self.run,
+            "primary",
+            "python3",
+            "-c",
+            TALK,
+            self.address("replica"),
+            *map(str, (count, rate, size)),
+        )
+        seconds, *numbers = (await receiving).split()
+        return list(map(int, numbers)), float(seconds)
 
     def run(self, node: str, *command: str) -> str:
         status, output = self.containers[node].exec_run(list(command))
@@ -143,8 +212,7 @@ async def set_rtt(pair: Pair, primary: BridgedAgent, replica: BridgedAgent, rtt_
     base_ms = (await primary.link("replica")).base_ms
     assert base_ms is not None
     delay_ms = max(0.0, rtt_ms - base_ms) / 2
-    await primary.set_delay("replica", pair.address("replica"), delay_ms)
-    await replica.set_delay("primary", pair.address("primary"), delay_ms)
+    await pair.shape(primary, replica, Shape(delay_ms))
     return await until(lambda: primary.link("replica"), lambda link: link.probes >= 8)
 
 
@@ -159,7 +227,7 @@ async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> No
             link = await set_rtt(pair, primary, replica, rtt_ms)
             assert link.measured_ms == pytest.approx(rtt_ms, abs=1.7)
         link = await set_rtt(pair, primary, replica, 0)
-        assert link.delay_ms == 0
+        assert link.shape.delay_ms == 0
         assert link.measured_ms is not None
         assert link.measured_ms < 5
         assert link.dropped == link.lost == 0
@@ -198,7 +266,7 @@ async def test_a_command_costs_little_and_a_delay_is_in_force_at_once(pair: Pair
             asked_ms.append((time.monotonic() - started_s) * 1000)
         for delay_ms in (20, 5, 40, 0) * 3:
             started_s = time.monotonic()
-            await primary.set_delay("replica", pair.address("replica"), delay_ms)
+            await primary.set_link("replica", pair.address("replica"), Shape(delay_ms))
             set_ms.append((time.monotonic() - started_s) * 1000)
         # Generous: the machine may be busy. `make bench` holds the targets.
         assert statistics.median(asked_ms) < 5
@@ -216,13 +284,84 @@ async def test_a_stream_keeps_order_and_content_while_the_delay_falls(pair: Pair
         number = 0
         while not sending.done():
             delay_ms = delays_ms[number % len(delays_ms)]
-            await replica.set_delay("primary", pair.address("primary"), delay_ms)
-            await primary.set_delay("replica", pair.address("replica"), delay_ms)
+            await pair.shape(primary, replica, Shape(delay_ms))
             number += 1
             await asyncio.wait({sending}, timeout=0.15)
         assert number > len(delays_ms)
         assert await sending == await receiving
         assert (await primary.health())["dropped"] + (await replica.health())["dropped"] == before
+
+
+async def test_packets_are_lost_as_asked_and_not_otherwise(pair: Pair) -> None:
+    async with pair.agents() as (primary, replica):
+        await pair.shape(primary, replica, Shape(loss_percent=10))
+        arrived, _ = await pair.stream(2000, 4000)
+        # 5 standard deviations of a binomial: it fails once in two million runs.
+        assert abs(2000 - len(arrived) - 200) < 5 * math.sqrt(2000 * 0.1 * 0.9)
+        link = await until(lambda: primary.link("replica"), lambda link: link.lost > 0, 60)
+        assert link.shape.loss_percent == 10
+        health = [await agent.health() for agent in (primary, replica)]
+        assert sum(one["lost"] for one in health) >= 100
+        assert sum(one["dropped"] for one in health) == 0
+        await pair.shape(primary, replica, Shape())
+        assert len((await pair.stream(500, 4000))[0]) == 500
+
+
+async def test_jitter_spreads_round_trips_and_keeps_the_order(pair: Pair) -> None:
+    async with pair.agents() as (primary, replica):
+        await pair.shape(primary, replica, Shape(delay_ms=20, jitter_ms=5))
+        arrived, _ = await pair.stream(600, 2000)
+        assert arrived == list(range(1, 601))
+        seen_ms: set[float] = set()
+
+        async def spread() -> float:
+            if (measured_ms := (await primary.link("replica")).measured_ms) is not None:
+                seen_ms.add(measured_ms)
+            return max(seen_ms, default=0.0) - min(seen_ms, default=0.0)
+
+        # The round trip's deviation is 7 ms, its median's of five about 4 ms.
+        await until(spread, lambda wide_ms: wide_ms > 1.0, 30)
+        assert statistics.mean(seen_ms) == pytest.approx(40, abs=12)
+
+
+async def test_bandwidth_is_the_rate_at_which_a_stream_arrives(pair: Pair) -> None:
+    async with pair.agents() as (primary, replica):
+        await pair.shape(primary, replica, Shape(bandwidth_bps=4_000_000))
+        arrived, seconds = await pair.stream(500, 100_000, size=958)
+        assert arrived == list(range(1, 501))
+        # 958 bytes of ours, 28 of UDP and IP, 14 of Ethernet; the greeting takes 0.4 s.
+        assert seconds == pytest.approx(500 * 8000 / 4_000_000 + 0.4, rel=0.25)
+
+
+@pytest.mark.parametrize(("cut_to_replica", "cut_to_primary"), [(True, False), (False, True), (True, True)])
+async def test_a_partition_cuts_the_asked_direction_and_only_that(
+    pair: Pair, cut_to_replica: bool, cut_to_primary: bool
+) -> None:
+    async with pair.agents() as (primary, replica):
+        holds = (await primary.link("replica")).holds
+        of_primary, of_replica = Shape(cut=cut_to_replica), Shape(cut=cut_to_primary)
+        if holds == "received":
+            of_primary, of_replica = of_replica, of_primary
+        await pair.shape(primary, replica, of_primary, of_replica)
+        arrived, _ = await pair.stream(50, 1000)
+        assert len(arrived) == (0 if cut_to_replica else 50)
+        link = await until(lambda: primary.link("replica"), lambda link: link.lost >= 2)
+        assert link.measured_ms is None
+        await pair.shape(primary, replica, Shape())
+        assert (await until(lambda: primary.link("replica"), lambda link: link.probes >= 3)).lost == 0
+
+
+async def test_a_killed_packet_loop_fails_open_and_takes_its_queues_back(pair: Pair) -> None:
+    async with pair.agents() as (primary, replica):
+        if (await primary.link("replica")).backend != "nfqueue":
+            pytest.skip("the kernel holds the packets here")
+        await set_rtt(pair, primary, replica, 60)
+        before = (await primary.health())["queue_restarts"]
+        pair.run("primary", "python3", "-c", KILL_LOOP)
+        await until(primary.health, lambda health: health["queue_restarts"] > before)
+        await pair.shape(primary, replica, (await primary.link("replica")).shape)
+        link = await until(lambda: primary.link("replica"), lambda link: link.probes >= 5)
+        assert link.measured_ms == pytest.approx(60, abs=2)
 
 
 async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
@@ -245,12 +384,12 @@ async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
 async def test_a_crashed_server_is_started_again_and_takes_over_the_delay(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
         await set_rtt(pair, primary, replica, 60)
-        asked_ms = (await primary.link("replica")).delay_ms
+        asked_ms = (await primary.link("replica")).shape.delay_ms
         find = "import os;print(*open('/proc/1/task/1/children').read().split())"
         [server] = pair.run("primary", "python3", "-c", find).split()
         pair.run("primary", "python3", "-c", f"import os;os.kill({server}, 9)")
-        link = await until(lambda: primary.link("replica"), lambda link: link.delay_ms > 0)
-        assert link.delay_ms == pytest.approx(asked_ms)
+        link = await until(lambda: primary.link("replica"), lambda link: link.shape.delay_ms > 0)
+        assert link.shape.delay_ms == pytest.approx(asked_ms)
         await primary.watch("replica", pair.address("replica"))
         link = await until(lambda: primary.link("replica"), lambda link: link.probes >= 5)
         assert link.measured_ms == pytest.approx(60, abs=2)

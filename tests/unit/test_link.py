@@ -87,7 +87,8 @@ def test_the_round_trips_jitter_is_shared_by_the_delayed_directions() -> None:
     want = wanted(LinkSettings(85, jitter_ms=10), Side(), Side())
     assert math.hypot(want.to_replica.jitter_ms, want.to_primary.jitter_ms) == pytest.approx(10)
     alone = wanted(LinkSettings(0, delay_to_replica_ms=40, jitter_ms=10), Side(), Side())
-    assert (alone.to_replica.jitter_ms, alone.to_primary.jitter_ms) == (pytest.approx(10), 0)
+    assert alone.to_replica.jitter_ms == pytest.approx(10)
+    assert alone.to_primary.jitter_ms == 0
     assert wanted(LinkSettings(jitter_ms=10), Side(), Side()).to_replica == Shape()
 
 
@@ -132,7 +133,7 @@ def test_what_is_carried_out_reads_back_as_asked_or_a_floor_or_a_limit_is_named(
             settings.total_ms == 0
         )
     if told["jitter"] != settings.jitter_ms:
-        assert told["jitter"] < settings.jitter_ms
+        assert float(told["jitter"]) < settings.jitter_ms
         told["jitter"] = settings.jitter_ms
     assert told == settings.values()
 

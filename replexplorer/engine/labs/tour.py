@@ -129,7 +129,7 @@ TOUR = Lab(
             duration_s=4,
             quick_s=2,
             state=ProtectionState.BLOCKED,
-            shows="the replica has the commit and its acknowledgement does not come: nothing is lost, all wait",
+            shows="the replica has the commit, its acknowledgement does not come: nothing is lost, all wait",
         ),
         Phase(
             "healed",
