@@ -233,8 +233,8 @@ class Agent(Protocol):
 
     node: str
 
-    async def link(self, peer: str) -> LinkState:
-        """The state of the link to a peer."""
+    async def link(self, peer: str, *, anew: bool = False) -> LinkState:
+        """The state of the link to a peer; `anew` forgets what was measured until now."""
         ...
 
     async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
@@ -274,6 +274,15 @@ class Agent(Protocol):
 
     async def release_lease(self) -> None:
         """Give it back; nothing when it is not ours."""
+        ...
+
+    async def take_turn(self, holder: str, *, within_s: float) -> Lease | None:
+        """Wait for our turn to change knobs (primary's agent only): None when it is ours, else who has
+        it still. It ends with `leave_turn` or with the bridge."""
+        ...
+
+    async def leave_turn(self) -> None:
+        """End our turn, or our waiting for it."""
         ...
 
     async def health(self) -> Mapping[str, Any]:

@@ -182,9 +182,8 @@ class Links:
         link.delay_ms = await self._shape(link.address, asked)
         link.asked = asked
         link.generation = max(link.generation + 1, time.time_ns())
-        link.window.restart(time.monotonic(), link.delay_ms)
         self._save()
-        self._wake(link.peer)
+        self.measure_anew(link.peer)
 
     async def _move(self, link: Link, address: str) -> None:
         """The peer has another address now: the rule goes with it, and the path is unknown."""
@@ -241,6 +240,12 @@ class Links:
                 async with asyncio.timeout(link.window.interval_s(now_s)):
                     await woken.wait()
             woken.clear()
+
+    def measure_anew(self, peer: str) -> None:
+        """Forget what was measured: a probe from before both ends changed says nothing."""
+        link = self._link(peer)
+        link.window.restart(time.monotonic(), link.delay_ms)
+        self._wake(peer)
 
     def _wake(self, peer: str) -> None:
         if peer in self._woken:

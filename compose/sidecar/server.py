@@ -20,6 +20,7 @@ from disk import Disk
 from document import DocumentFile
 from links import Asked, Links
 from tool import Refused
+from turns import Turns
 
 PROTOCOL_VERSION = 2
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
@@ -66,6 +67,7 @@ class Server:
         self._document = document
         self._bridges: set[Bridge] = set()
         self._driver: tuple[Bridge, Fields] | None = None
+        self._turns = Turns()
         self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
@@ -74,7 +76,7 @@ class Server:
             "disk": self._read_disk, "set_disk": self._set_disk,
             "document": self._read_document, "write_document": self._write_document,
             "take_lease": self._take_lease, "lease": self._lease, "release_lease": self._release_lease,
-            "health": self._health,
+            "take_turn": self._take_turn, "leave_turn": self._leave_turn, "health": self._health,
         }  # fmt: skip
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,6 +93,7 @@ class Server:
         finally:
             self._bridges.discard(bridge)
             self._drop_lease(bridge)
+            self._turns.leave(bridge)
             bridge.close()
 
     async def _answer(self, bridge: Bridge, line: bytes) -> None:
@@ -131,6 +134,8 @@ class Server:
         return {"version": PROTOCOL_VERSION, "node": self._node}
 
     async def _link(self, _bridge: Bridge, request: Fields) -> Fields:
+        if request["anew"]:
+            self._links.measure_anew(str(request["peer"]))
         return await self._links.state(str(request["peer"]))
 
     async def _set_link(self, _bridge: Bridge, request: Fields) -> Fields:
@@ -196,6 +201,17 @@ class Server:
     async def _release_lease(self, bridge: Bridge, _request: Fields) -> Fields:
         self._drop_lease(bridge)
         return {"lease": None if self._driver is None else self._driver[1], "ours": False}
+
+    async def _take_turn(self, bridge: Bridge, request: Fields) -> Fields:
+        self._keep_document()
+        wish = {"holder": str(request["holder"]), "pid": int(request["pid"]), "host": str(request["host"])}
+        turn = self._turns.ask(bridge, wish)
+        holder = await self._turns.wait(turn, _within(request, "within_s", 3600))
+        return {"lease": holder or wish, "ours": holder is None}
+
+    async def _leave_turn(self, bridge: Bridge, _request: Fields) -> Fields:
+        self._turns.leave(bridge)
+        return {"lease": None, "ours": False}
 
     def _drop_lease(self, bridge: Bridge) -> None:
         if self._driver is not None and self._driver[0] is bridge:

@@ -213,9 +213,9 @@ class BridgedAgent:
                     raise StackUnavailable(f"the bridge to {self.node} was lost, {lost}", REPAIR) from None
         raise AssertionError("unreachable")
 
-    async def link(self, peer: str) -> LinkState:
-        """The state of the link to a peer."""
-        return _link_state(await self._call(protocol.AskLink(peer=peer), protocol.Link))
+    async def link(self, peer: str, *, anew: bool = False) -> LinkState:
+        """The state of the link to a peer; `anew` forgets what was measured until now."""
+        return _link_state(await self._call(protocol.AskLink(peer=peer, anew=anew), protocol.Link))
 
     async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
         """Shape this side of the link; returns when it is in force."""
@@ -263,11 +263,26 @@ class BridgedAgent:
 
     async def release_lease(self) -> None:
         """Give it back; nothing when it is not ours, or went with a lost bridge."""
+        await self._give_back(protocol.ReleaseLease())
+
+    async def take_turn(self, holder: str, *, within_s: float) -> Lease | None:
+        """Wait for our turn to change knobs; the holder when it does not come in time."""
+        request = protocol.TakeTurn(
+            holder=holder, pid=os.getpid(), host=socket.gethostname(), within_s=within_s
+        )
+        told = await self._call(request, protocol.LeaseState, deadline_s=CALL_DEADLINE_S + within_s)
+        return None if told.ours else _lease(told)
+
+    async def leave_turn(self) -> None:
+        """End our turn, or our waiting for it; nothing when it went with a lost bridge."""
+        await self._give_back(protocol.LeaveTurn())
+
+    async def _give_back(self, request: BaseModel) -> None:
         connection = self._connection
         if connection is None or connection.lost is not None:
             return
         with contextlib.suppress(_BridgeLost, TimeoutError):
-            await connection.ask(protocol.ReleaseLease(), CALL_DEADLINE_S)
+            await connection.ask(request, CALL_DEADLINE_S)
 
     async def health(self) -> Mapping[str, Any]:
         """What `agent_protocol.Health` tells."""

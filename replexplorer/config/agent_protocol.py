@@ -33,6 +33,8 @@ class AskLink(_Asked):
     op: Literal["link"] = "link"
     peer: str
     """Node name."""
+    anew: bool = False
+    """Forget what was measured: both ends are as asked only now."""
 
 
 class SetLink(_Asked):
@@ -112,6 +114,23 @@ class ReleaseLease(_Asked):
     op: Literal["release_lease"] = "release_lease"
 
 
+class TakeTurn(_Asked):
+    """Wait for our turn to change knobs; answered by `LeaseState`, with the holder when it did not come
+    in time. The turn ends with the bridge."""
+
+    op: Literal["take_turn"] = "take_turn"
+    holder: str
+    pid: int
+    host: str
+    within_s: NonNegativeFloat
+
+
+class LeaveTurn(_Asked):
+    """End our turn, or our waiting for it; answered by `LeaseState`."""
+
+    op: Literal["leave_turn"] = "leave_turn"
+
+
 class AskHealth(_Asked):
     """What the agent costs and counts; answered by `Health`."""
 
@@ -130,6 +149,8 @@ Request = Annotated[
     | TakeLease
     | AskLease
     | ReleaseLease
+    | TakeTurn
+    | LeaveTurn
     | AskHealth,
     Field(discriminator="op"),
 ]
@@ -214,7 +235,7 @@ class LeaseHolder(_Told):
 
 
 class LeaseState(_Told):
-    """The lease now."""
+    """The lease, or the turn, now."""
 
     lease: LeaseHolder | None
     ours: bool

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final
 
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs import (
     PRIMARY,
     Assignment,
@@ -21,9 +21,13 @@ from replexplorer.core.knobs import (
 from replexplorer.core.plan import Plan, make_plan, statements_of, written
 from replexplorer.engine.apply import Applied, Applier, LoadControl
 from replexplorer.engine.facade import Changed, Preview, SetResult
+from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.requested import Requested, write_requested
 from replexplorer.engine.sight import NO_LOAD, Sight
+
+_TURN_WITHIN_S: Final = 20.0
+"""A change of another app may wait for a replica to register, or for a stream to heal."""
 
 
 class Controls(Sight):
@@ -95,7 +99,7 @@ class Controls(Sight):
         leaves everything as it was, or comes too late: then the answer still is returned, and the
         cancel is delivered at the caller's next await.
         """
-        async with self._turning:
+        async with self._turning, self._turn():
             self._turner = asyncio.current_task()
             try:
                 await self.refresh()
@@ -108,6 +112,21 @@ class Controls(Sight):
                 return self._result(plan, applied, desired)
             finally:
                 self._turner = None
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """This app's turn among all that change this stack: what is in force and what the document
+        says come from the same hand. Raises StackUnavailable naming who does not end."""
+        agent = self.fleet.primary.agent
+        try:
+            holder = await agent.take_turn(self.writer, within_s=_TURN_WITHIN_S)
+            if holder is not None:
+                raise StackUnavailable(
+                    f"{holder.holder} has been changing knobs for {_TURN_WITHIN_S:g} s", "try again"
+                )
+            yield
+        finally:
+            await to_the_end(agent.leave_turn())
 
     async def abandon(self) -> None:
         """Cancel the change that is under way, if there is one, and wait until it is taken back."""

@@ -55,6 +55,7 @@ class LinkChange:
         shapes = _by_side(towards, back, want.to_replica, want.to_primary)
         try:
             states = await _shape(primary, replica, *shapes)
+            await primary.agent.link(replica.name, anew=True)
         except ReplexplorerError:
             # The undo asks both ends first, and cannot when one is gone: the other must not keep its half.
             with contextlib.suppress(ReplexplorerError):

@@ -78,7 +78,12 @@ async def test_the_tour_holds_on_the_model() -> None:
     async with world.attached("lab tour") as session:
         result = await run_lab(session, find_lab("tour"), quick=True, narrate=lambda _: None)
     assert [relation.name for relation in result.relations if not relation.holds] == []
-    assert [phase.protection.state for phase in result.phases] == ["off", *["protected"] * 5, "blocked", "protected"]
+    assert [phase.protection.state for phase in result.phases] == [
+        "off",
+        *["protected"] * 5,
+        "blocked",
+        "protected",
+    ]
     with pytest.raises(UsageError, match="unknown lab 'detour': there is tour"):
         find_lab("detour")
 

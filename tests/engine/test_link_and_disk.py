@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs import KnobName, Value
 from replexplorer.core.link import Shape
 from replexplorer.engine.facade import SetResult
@@ -165,3 +165,28 @@ async def test_status_probes_a_disk_that_was_never_probed() -> None:
     async with world.attached() as session:
         status = await session.status()
     assert [disk.probe_p50_ms for disk in status.disks] == [0.1, 0.1]
+
+
+@virtual
+async def test_two_apps_turn_in_turn_and_the_last_one_wins() -> None:
+    world = World()
+    async with world.attached() as one, world.attached("other") as other:
+        await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"), turn(one, "sync_binlog=0"))
+        assert world.requested == {"rtt@replica": 40.0, "sync_binlog": 0}
+        assert world.rtt_ms() == pytest.approx(40)
+
+
+@virtual
+async def test_an_app_that_does_not_end_its_turn_is_named_and_its_death_ends_it() -> None:
+    world = World()
+    async with world.attached() as one, world.attached("other") as other:
+        agent = other.fleet.primary.agent
+        assert await agent.take_turn("lab tour (pid 7)", within_s=1) is None
+        with pytest.raises(StackUnavailable, match=r"lab tour \(pid 7\) has been changing knobs for 20 s"):
+            await turn(one, "rtt=20")
+        assert world.changes == []
+        waiting = asyncio.create_task(turn(one, "rtt=20"))
+        await asyncio.sleep(1)
+        await agent.close()
+        await waiting
+        assert world.rtt_ms() == pytest.approx(20)

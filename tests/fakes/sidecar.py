@@ -14,6 +14,10 @@ from typing import Any, TypeVar
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
 from replexplorer.core.link import Shape
 from replexplorer.ports import DiskProbe, DiskState, Document, Lease, LinkState
+from tests.sidecar import load
+
+Turns = load("turns").Turns
+"""The agent's own."""
 
 BRIDGE_S = 0.005
 CALL_S = 0.0002
@@ -96,6 +100,7 @@ class FakeSidecar:
         """Since when an fsync shows the delay; None while nothing fsyncs."""
         self.watched: set[str] = set()
         self.driver: tuple[FakeAgent, Lease] | None = None
+        self.turns = Turns()
         self.bridges: set[FakeAgent] = set()
 
     def stop(self) -> None:
@@ -138,6 +143,12 @@ class FakeSidecar:
             lost=0,
             dropped=0,
         )
+
+    def link(self, peer: str, anew: bool) -> LinkState:
+        """This side of the link; `anew` begins to measure now."""
+        if anew:
+            self._link_of(peer).changed_s = asyncio.get_running_loop().time()
+        return self.state(peer)
 
     def set_link(self, peer: str, shape: Shape) -> LinkState:
         """Put a shape in force."""
@@ -208,8 +219,9 @@ class FakeSidecar:
         return None
 
     def drop(self, agent: FakeAgent) -> None:
-        """A bridge ended, and its lease with it."""
+        """A bridge ended, and its lease and turn with it."""
         self.bridges.discard(agent)
+        self.turns.leave(agent)
         if self.driver is not None and self.driver[0] is agent:
             self.driver = None
 
@@ -247,9 +259,9 @@ class FakeAgent:
         loop.call_later(CALL_S / 2, serve)
         return await answer
 
-    async def link(self, peer: str) -> LinkState:
+    async def link(self, peer: str, *, anew: bool = False) -> LinkState:
         """See `ports.Agent`."""
-        return await self._call("link", lambda: self.sidecar.state(peer))
+        return await self._call("link", lambda: self.sidecar.link(peer, anew))
 
     async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
         """See `ports.Agent`."""
@@ -289,6 +301,21 @@ class FakeAgent:
     async def release_lease(self) -> None:
         """See `ports.Agent`."""
         await self._call("release_lease", lambda: self.sidecar.drop(self))
+
+    async def take_turn(self, holder: str, *, within_s: float) -> Lease | None:
+        """See `ports.Agent`."""
+        wish = Lease(holder, self.pid, "here")
+        waiting = await self._call(
+            "take_turn",
+            lambda: self.sidecar.turns.ask(self, {"lease": wish}),
+        )
+        held = await self.sidecar.turns.wait(waiting, within_s)
+        return held["lease"] if held else None
+
+    async def leave_turn(self) -> None:
+        """See `ports.Agent`."""
+        if self in self.sidecar.bridges:
+            await self._call("leave_turn", lambda: self.sidecar.turns.leave(self))
 
     async def health(self) -> Mapping[str, Any]:
         """See `ports.Agent`."""

@@ -149,6 +149,7 @@ class Pair:
         """The first for the primary's side of the link, the last for the replica's."""
         await primary.set_link("replica", self.address("replica"), shapes[0])
         await replica.set_link("primary", self.address("primary"), shapes[-1])
+        await primary.link("replica", anew=True)
 
     async def stream(self, count: int, rate: int, size: int = 64) -> tuple[list[int], float]:
         """Datagrams from the primary to the replica: the numbers that arrived in their order, and the

@@ -3,62 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker_stack import DockerStack
-from replexplorer.cli.wiring import outside_of
 from replexplorer.core.catalogue import Backing
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs import PRIMARY, KnobName
 from replexplorer.core.tick import ProtectionState, Tick
 from replexplorer.engine.measure import measure
-from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.integration.conftest import LiveStack
+from tests.integration.sessions import attached, turn, until
 
 pytestmark = pytest.mark.docker
 
 RTT = KnobName("rtt", "replica")
-
-
-@asynccontextmanager
-async def attached(live: LiveStack, holder: str = "test", **options: Any) -> AsyncIterator[Session]:
-    """A session on the shared stack, whose knobs are given back whatever became of it."""
-    async with connected(live, holder, **options) as session:
-        try:
-            yield session
-        finally:
-            await session.disconnect()
-            async with connected(live, "cleaner") as cleaner:
-                await cleaner.reset()
-
-
-@asynccontextmanager
-async def connected(live: LiveStack, holder: str, **options: Any) -> AsyncIterator[Session]:
-    stack = DockerStack(live.stack.name)
-    session = Session(outside_of(stack), SessionOptions(holder=holder, **options))
-    try:
-        await session.attach()
-        yield session
-    finally:
-        await session.disconnect()
-        await stack.close()
-
-
-async def turn(session: Session, *texts: str) -> Any:
-    return await session.set([session.parse(text) for text in texts])
-
-
-async def until(check: Callable[[], Awaitable[bool]], within_s: float = 20.0) -> None:
-    ends_s = time.monotonic() + within_s
-    while not await check():
-        assert time.monotonic() < ends_s, "the condition did not come true"
-        await asyncio.sleep(0.1)
 
 
 async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: LiveStack) -> None:

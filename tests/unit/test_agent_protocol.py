@@ -19,6 +19,7 @@ SET_LINK = {"op": "set_link", "peer": "replica", "address": "172.18.0.3", "delay
     [
         {"op": "hello", "version": 1},
         SET_LINK,
+        {"op": "link", "peer": "replica", "anew": True},
         {"op": "disk", "probe": True},
         {"op": "set_disk", "delay_ms": 2.5},
         {"op": "watch", "peer": "replica", "address": "172.18.0.3"},

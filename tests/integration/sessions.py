@@ -1,0 +1,53 @@
+"""Sessions on the shared stack, for tests that turn its knobs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.cli.wiring import outside_of
+from replexplorer.engine.facade import SetResult
+from replexplorer.engine.session import Session, SessionOptions
+from tests.integration.conftest import LiveStack
+
+
+@asynccontextmanager
+async def attached(live: LiveStack, holder: str = "test", **options: Any) -> AsyncIterator[Session]:
+    """A session on the shared stack, whose knobs are given back whatever became of it."""
+    async with connected(live, holder, **options) as session:
+        try:
+            yield session
+        finally:
+            await session.disconnect()
+            async with connected(live, "cleaner") as cleaner:
+                await cleaner.reset()
+
+
+@asynccontextmanager
+async def connected(live: LiveStack, holder: str, **options: Any) -> AsyncIterator[Session]:
+    """A session on the shared stack."""
+    stack = DockerStack(live.stack.name)
+    session = Session(outside_of(stack), SessionOptions(holder=holder, **options))
+    try:
+        await session.attach()
+        yield session
+    finally:
+        await session.disconnect()
+        await stack.close()
+
+
+async def turn(session: Session, *texts: str) -> SetResult:
+    """Turn knobs as they are typed."""
+    return await session.set([session.parse(text) for text in texts])
+
+
+async def until(check: Callable[[], Awaitable[bool]], within_s: float = 20.0) -> None:
+    """Wait until the check is true; its deadline fails the test."""
+    ends_s = time.monotonic() + within_s
+    while not await check():
+        assert time.monotonic() < ends_s, "the condition did not come true"
+        await asyncio.sleep(0.1)

@@ -1,0 +1,110 @@
+"""The link between real servers: partitions by direction, healing, and clients that are never slowed."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import pytest
+
+from replexplorer.core.knobs import PRIMARY
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.session import Session
+from tests.integration.conftest import LiveStack
+from tests.integration.sessions import attached, connected, turn, until
+
+pytestmark = pytest.mark.docker
+
+TABLE = "sandbox.partitioned"
+
+
+async def insert(live: LiveStack, number: int) -> None:
+    async with live.session("primary", dsn=True) as cursor:
+        await cursor.execute(f"INSERT INTO {TABLE} VALUES ({number})")
+
+
+async def has_row(live: LiveStack, node: str, number: int) -> bool:
+    return bool(await live.value(node, f"SELECT COUNT(*) FROM {TABLE} WHERE id = {number}", dsn=True))
+
+
+async def prepare(live: LiveStack) -> None:
+    async with live.session("primary", dsn=True) as cursor:
+        await cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
+        await cursor.execute(f"CREATE TABLE {TABLE} (id INT PRIMARY KEY)")
+
+
+async def state_is(session: Session, state: ProtectionState) -> bool:
+    await session.controls.refresh()
+    await session.controls.look_twice_if_waiting()
+    return session.controls.protection().state is state
+
+
+@pytest.mark.parametrize(("partition", "arrives"), [("ack", True), ("dump", False)])
+async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are_cut(
+    live_stack: LiveStack, partition: str, arrives: bool
+) -> None:
+    await prepare(live_stack)
+    async with attached(live_stack) as session:
+        await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
+        await insert(live_stack, 1)
+        await until(lambda: has_row(live_stack, "replica", 1))
+        await turn(session, f"partition={partition}")
+        waiting = asyncio.create_task(insert(live_stack, 2))
+        await until(lambda: state_is(session, ProtectionState.BLOCKED))
+        assert await has_row(live_stack, "replica", 2) == arrives
+        assert not waiting.done()
+        link = session.controls.links["replica"]
+        assert (link.partition, link.rtt_measured_ms) == (partition, None)
+        result = await turn(session, "partition=none")
+        assert result.warnings == ()
+        async with asyncio.timeout(10):
+            await waiting
+        await until(lambda: has_row(live_stack, "replica", 2))
+        await until(lambda: state_is(session, ProtectionState.PROTECTED))
+        assert session.controls.protection().fallbacks == 0
+
+
+async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> None:
+    """Issue 4: within twice the partition's length and 2 s, or 5 s and a new connection."""
+    await prepare(live_stack)
+    async with attached(live_stack) as session:
+        await turn(session, "partition=both")
+        await insert(live_stack, 1)
+        began_s = time.monotonic()
+        await asyncio.sleep(3)
+        assert not await has_row(live_stack, "replica", 1)
+        lasted_s = time.monotonic() - began_s
+        healed_s = time.monotonic()
+        await turn(session, "partition=none")
+        await until(lambda: has_row(live_stack, "replica", 1), 2 * lasted_s + 2)
+        assert time.monotonic() - healed_s < 2 * lasted_s + 2
+        assert not session.controls.links["replica"].healing
+
+
+async def test_two_apps_set_the_link_at_once_and_the_last_one_wins(live_stack: LiveStack) -> None:
+    async with attached(live_stack) as one, connected(live_stack, "other") as other:
+        await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"))
+        for session in (one, other):
+            await session.controls.refresh()
+        asked = {session.controls.links["replica"].rtt_asked_ms for session in (one, other)}
+        assert len(asked) == 1
+        assert asked <= {20.0, 40.0}
+        assert one.controls.links["replica"].as_asked
+
+
+async def test_clients_of_the_primary_are_not_slowed(live_stack: LiveStack) -> None:
+    """The proof is the rule's own counter; the clock only says that nothing is grossly wrong."""
+    async with attached(live_stack) as session:
+        times_ms: dict[float, list[float]] = {0: [], 300: []}
+        async with live_stack.session("primary", dsn=True) as cursor:
+            for asked_ms in (0, 300, 0, 300):
+                await turn(session, f"rtt={asked_ms}")
+                for _ in range(20):
+                    began_s = time.perf_counter()
+                    await cursor.execute("SELECT 1")
+                    times_ms[asked_ms].append((time.perf_counter() - began_s) * 1000)
+        assert statistics.median(times_ms[300]) < statistics.median(times_ms[0]) + 5
+        health = await session.fleet.members[PRIMARY].agent.health()
+        assert health["client_packets"] in (0, None)
+        assert health["dropped"] == 0
