@@ -26,6 +26,9 @@ SNAP_MS = 0.002
 AUTO: Final = "auto"
 """The word of a one-way delay that is not set by itself: half the rtt."""
 
+DELAYS: Final = frozenset({"rtt", "delay_to_replica", "delay_to_primary"})
+"""The knobs whose effect is a round trip."""
+
 NO_PARTITION: Final = "none"
 _CUTS: Final = {
     NO_PARTITION: (False, False),

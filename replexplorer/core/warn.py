@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.knobs import BY_KEY, PRIMARY, KnobName, Value, format_value
-from replexplorer.core.link import LinkSettings
+from replexplorer.core.link import DELAYS, LinkSettings
 
 Values = Mapping[KnobName, Value | None]
 """The values as they will be."""
@@ -80,11 +80,9 @@ def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
     return None
 
 
-_DELAYS: Final = frozenset({"rtt", "delay_to_replica", "delay_to_primary"})
-
 RULES: Final = (
-    Rule(frozenset({"semi_sync_timeout"}) | _DELAYS, _timeout_below_two_round_trips),
-    Rule(_DELAYS, _jitter_beyond_delay),
+    Rule(frozenset({"semi_sync_timeout"}) | DELAYS, _timeout_below_two_round_trips),
+    Rule(DELAYS, _jitter_beyond_delay),
     Rule(frozenset({"semi_sync_replicas"}), _more_required_than_replicas),
     Rule(frozenset({"sync_binlog", "semi_sync"}), _replica_ahead),
 )

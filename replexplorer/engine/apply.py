@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import KnobName, Value, same_value
+from replexplorer.core.link import DELAYS
 from replexplorer.core.plan import (
     Check,
     DiskStep,
@@ -198,7 +199,7 @@ class Applier:
                     step, applied.warnings, wait=not applied.is_rollback
                 )
                 for name in step.names:
-                    if name.knob.unit == "ms":
+                    if name.key in DELAYS:
                         applied.measured[name] = measured_ms
                 return {name: values[name.key] for name in step.names}
             case DiskStep():
