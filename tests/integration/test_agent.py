@@ -20,6 +20,7 @@ import pytest
 from replexplorer.adapters import images
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
+from replexplorer.core.errors import MissingPiece
 from replexplorer.core.link import Shape
 from replexplorer.ports import Bridge, LinkState
 from tests.sidecar import DIRECTORY, load
@@ -396,6 +397,33 @@ async def test_a_crashed_server_is_started_again_and_takes_over_the_delay(pair: 
         assert link.measured_ms == pytest.approx(60, abs=2)
         assert link.base_ms is not None
         assert link.base_ms < 5
+
+
+async def test_a_sidecar_that_may_not_shape_packets_says_why_and_refuses(pair: Pair) -> None:
+    """Without NET_ADMIN neither netem nor iptables work; what is not asked of them still does."""
+    image = pair.containers["primary"].image.id
+    container = pair.client.containers.run(
+        image,
+        detach=True,
+        labels=LABELS,
+        environment={"RX_NODE": "bare"},
+        cap_drop=["ALL"],
+        volumes=[TOOLS],
+    )
+    pair.containers["bare"] = container
+    agent = BridgedAgent("bare", pair.open_bridge)
+    try:
+        link = await agent.link("primary")
+        assert link.backend is None
+        assert "no NET_ADMIN" in link.backend_reason or "no netem" in link.backend_reason
+        assert "no NFQUEUE either" in link.backend_reason
+        with pytest.raises(MissingPiece, match="the sidecar of bare cannot do that"):
+            await agent.set_link("primary", "10.9.8.7", Shape(5))
+        assert (await agent.link("primary")).shape == Shape()
+    finally:
+        await agent.close()
+        del pair.containers["bare"]
+        container.remove(force=True, v=True)
 
 
 async def test_the_document_outlives_the_sidecar(pair: Pair) -> None:
