@@ -1,4 +1,4 @@
-"""Delay by our own process: an iptables rule by the peer's address, a kernel queue, a due time a packet.
+"""Shaping by our own process: an iptables rule by the peer's address, a kernel queue, a due time a packet.
 
 What is delayed is what comes *from* the peer. Packets held on their way out still count against their
 socket, and TCP then sends no more than about two at a time (small queues, tcp_output.c): measured at
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import os
 import re
 import socket
+import struct
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from shape import Shape
 from tool import Refused, must
 
 TABLES = ("iptables-nft", "iptables-legacy", "iptables")
@@ -24,17 +26,85 @@ TABLES = ("iptables-nft", "iptables-legacy", "iptables")
 FIRST_QUEUE = 4700
 QUEUES = 64
 PROBE_ADDRESS = "127.77.0.2"
+PLAIN = Shape()
+PROGRAM = Path(__file__).with_name("delayqueue")
+RESTART_S = 0.03
+"""Between the end of the queue process and the next one."""
+ASKED_AGAIN = 5
+"""How often a question is put to the next process when the one that was asked ended."""
+
+OP_SHAPE, OP_CLOSE, OP_STATS = 1, 2, 3
+_ASK = struct.Struct("=III4sQQdQII")
+"""`struct ask` of delayqueue.c in native byte order: serial, op, queue, address, hold and jitter in ns,
+loss as a share, bandwidth in bit/s, cut, a number without use."""
+_ANSWER = struct.Struct("=Ii11Q")
+"""`struct answer` of delayqueue.c in native byte order."""
+COUNTS = ("packets", "strangers", "lost", "dropped")
+"""Fields of an answer that only grow."""
+
+
+class Answer(NamedTuple):
+    """What the queue process says about the queue that was asked about, and about itself."""
+
+    serial: int
+    error: int
+    packets: int
+    """Of the queue; its figures are 0 when it is not bound."""
+    strangers: int
+    """Packets that are not from the peer's address."""
+    lost: int
+    """Dropped because a loss or a cut was asked for."""
+    dropped: int
+    """Dropped though nobody asked for it."""
+    held: int
+    cpu_ns: int
+    """Of the process, since it started, as all that follows."""
+    wakes: int
+    all_packets: int
+    timer_late_ns: int
+    """How much earlier than due the timer is set, as learned."""
+    error_p99_ns: int
+    """Between due time and release, early or late; of the last 200 packets or 10 s at least."""
+    error_packets: int
+    """How many packets that is of."""
+
+
+def ask_message(
+    serial: int, op: int, queue: int, address: str = PROBE_ADDRESS, shape: Shape = PLAIN
+) -> bytes:
+    """A question to the queue process; address and shape are for OP_SHAPE."""
+    return _ASK.pack(
+        serial,
+        op,
+        queue,
+        socket.inet_aton(address),
+        shape.hold_us * 1000,
+        shape.jitter_us * 1000,
+        shape.loss_percent / 100,
+        shape.bandwidth_bps,
+        shape.cut,
+        0,
+    )
+
+
+class _Ended(Refused):
+    """The queue process ended before it answered."""
 
 
 class QueueProcess:
-    """The process that holds packets; started again when it dies, with what it held before."""
+    """The process that holds packets; started again when it dies, with the shapes it had before."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._sock: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._guard: asyncio.Task[None] | None = None
-        self._holds: dict[int, tuple[str, int]] = {}
+        self._shapes: dict[int, tuple[str, Shape]] = {}
+        self._serial = 0
+        self._counts: dict[int, dict[str, int]] = {}
+        """As last told by the process that runs, by queue."""
+        self._past: dict[int, dict[str, int]] = {}
+        """Of processes that ended."""
         self.restarts = 0
 
     async def start(self) -> None:
@@ -44,14 +114,12 @@ class QueueProcess:
 
     async def _spawn(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                str(Path(__file__).with_name("delayqueue.py")),
-                stdin=theirs.fileno(),
-            )
+        try:
+            with theirs:
+                self._process = await asyncio.create_subprocess_exec(str(PROGRAM), stdin=theirs.fileno())
+        except OSError as error:
+            ours.close()
+            raise Refused(f"the queue process does not start: {error.strerror}") from error
         ours.setblocking(False)
         self._sock = ours
 
@@ -61,47 +129,83 @@ class QueueProcess:
             async with self._lock:
                 if self._sock is not None:
                     self._sock.close()
-                await asyncio.sleep(0.05)
-                await self._spawn()
-                self.restarts += 1
-                for queue, (address, hold_us) in self._holds.items():
-                    await self._ask(
-                        {"op": "hold", "queue": queue, "address": address, "hold_ns": hold_us * 1000}
-                    )
+                    self._sock = None
+                    self.restarts += 1
+                    self._bank()
+                await asyncio.sleep(RESTART_S)
+                try:
+                    await self._spawn()
+                    for queue, (address, shape) in self._shapes.items():
+                        await self._ask(OP_SHAPE, queue, address, shape)
+                except Refused as refusal:  # mostly it has ended again, and is started again
+                    sys.stderr.write(f"agent: {refusal}\n")
 
-    async def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
+    def _bank(self) -> None:
+        """What the process that ended had counted, as far as it had told."""
+        for queue, counts in self._counts.items():
+            past = self._past.setdefault(queue, dict.fromkeys(COUNTS, 0))
+            for name in COUNTS:
+                past[name] += counts[name]
+        self._counts.clear()
+
+    async def _ask(self, op: int, queue: int = 0, *wish: Any) -> Answer:
+        """Ask the process that runs; raise _Ended when there is none, Refused when it refuses."""
         if self._sock is None:
-            raise Refused("the queue process does not run")
+            raise _Ended("the queue process does not run")
+        self._serial += 1
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(2.0):
-                await loop.sock_sendall(self._sock, json.dumps(command).encode())
-                answer = await loop.sock_recv(self._sock, 1 << 16)
-        except (OSError, TimeoutError) as error:
+                await loop.sock_sendall(self._sock, ask_message(self._serial, op, queue, *wish))
+                while text := await loop.sock_recv(self._sock, _ANSWER.size):
+                    answer = Answer._make(_ANSWER.unpack(text))
+                    if answer.serial == self._serial:  # else it is late, and whoever asked has given up
+                        break
+        except TimeoutError as error:
             raise Refused("the queue process does not answer") from error
-        if not answer:
-            raise Refused("the queue process ended")
-        parsed: dict[str, Any] = json.loads(answer)
-        if "error" in parsed:
-            raise Refused(f"NFQUEUE: {parsed['error']}")
-        return parsed
+        except OSError as error:
+            raise _Ended("the queue process ended") from error
+        if not text:
+            raise _Ended("the queue process ended")
+        if answer.error:
+            raise Refused(f"NFQUEUE: queue {queue} cannot be bound: {os.strerror(answer.error)}")
+        if queue in self._shapes:
+            self._counts[queue] = {name: getattr(answer, name) for name in COUNTS}
+        return answer
 
-    async def hold(self, queue: int, address: str, hold_us: int) -> None:
-        """Bind the queue if it is not, and hold its packets for so long."""
+    async def _persist(self, op: int, queue: int = 0, *wish: Any) -> Answer:
+        """Ask; the next process when the one that runs ends meanwhile."""
+        for _ in range(ASKED_AGAIN):
+            async with self._lock:
+                with contextlib.suppress(_Ended):
+                    return await self._ask(op, queue, *wish)
+            await asyncio.sleep(RESTART_S)
         async with self._lock:
-            self._holds[queue] = (address, hold_us)
-            await self._ask({"op": "hold", "queue": queue, "address": address, "hold_ns": hold_us * 1000})
+            return await self._ask(op, queue, *wish)
+
+    async def shape(self, queue: int, address: str, shape: Shape) -> None:
+        """Bind the queue if it is not, and shape its packets so."""
+        before = self._shapes.get(queue)
+        self._shapes[queue] = (address, shape)
+        try:
+            await self._persist(OP_SHAPE, queue, address, shape)
+        except Refused:
+            if before is None:
+                del self._shapes[queue]
+            raise
 
     async def let_go(self, queue: int) -> None:
-        """Let all of a queue go and unbind it."""
-        async with self._lock:
-            self._holds.pop(queue, None)
-            await self._ask({"op": "close", "queue": queue})
+        """Let all of a queue go and unbind it; its counters start again at 0."""
+        self._shapes.pop(queue, None)
+        self._counts.pop(queue, None)
+        self._past.pop(queue, None)
+        await self._persist(OP_CLOSE, queue)
 
-    async def stats(self) -> dict[str, Any]:
-        """Its counters."""
-        async with self._lock:
-            return await self._ask({"op": "stats"})
+    async def stats(self, queue: int = 0) -> tuple[Answer, dict[str, int]]:
+        """What the process says, and the queue's counters since it was bound, over all processes."""
+        answer = await self._persist(OP_STATS, queue)
+        past = self._past.get(queue, {})
+        return answer, {name: past.get(name, 0) + getattr(answer, name) for name in COUNTS}
 
     async def close(self) -> None:
         """End it; it lets everything go first."""
@@ -177,45 +281,61 @@ class Nfqueue:
             self._queues[address] = min(free)
         return self._queues[address]
 
-    async def hold(self, address: str, hold_us: int | None) -> None:
-        """Rule and queue for an address; the queue is bound before the rule and outlives it."""
-        if hold_us is not None:
+    async def shape(self, address: str, shape: Shape | None) -> None:
+        """Rule and queue for an address; the queue is bound before the rule and outlives it.
+
+        None, or a shape that does nothing, takes both away. Raise Refused.
+        """
+        if shape is not None and not shape.is_plain:
             queue = self._queue(address)
-            await self._process.hold(queue, address, hold_us)
+            await self._process.shape(queue, address, shape)
             if address not in self._ruled:
                 await must([*self._table, "-A", *rule(address, queue)])
                 self._ruled.add(address)
         elif address in self._queues:
             queue = self._queues[address]
-            await self._process.hold(queue, address, 0)
-            if address in self._ruled:
-                await must([*self._table, "-D", *rule(address, queue)])
-                self._ruled.discard(address)
-            self._past[address] = await self.stats(address)
+            await self._process.shape(queue, address, PLAIN)
+            await self._unrule(address)
+            stats = await self.stats(address)
+            self._past[address] = {name: stats[name] for name in COUNTS}
             await self._process.let_go(queue)
             del self._queues[address]
 
+    async def _unrule(self, address: str) -> None:
+        if address in self._ruled:
+            await must([*self._table, "-D", *rule(address, self._queues[address])])
+            self._ruled.discard(address)
+
     async def stats(self, address: str) -> dict[str, int]:
-        """Counts since the agent started."""
-        past = self._past.get(address, {})
-        now: dict[str, int] = {}
+        """Counts since the agent started: `packets`, `strangers` (from another address), `lost` (as asked),
+        `dropped` (by us, unasked); and `held`, which wait now. Raise Refused."""
+        total = dict(self._past.get(address) or dict.fromkeys(COUNTS, 0))
+        held = 0
         if address in self._queues:
-            now = (await self._process.stats())["queues"].get(str(self._queues[address]), {})
-        total = {name: past.get(name, 0) + now.get(name, 0) for name in ("packets", "strangers", "dropped")}
-        return {**total, "held": now.get("held", 0)}
+            answer, counts = await self._process.stats(self._queues[address])
+            total = {name: count + counts[name] for name, count in total.items()}
+            held = answer.held
+        return {**total, "held": held}
 
     async def health(self) -> dict[str, Any]:
-        """CPU seconds of the queue process, how late its timer is, how often it had to be restarted."""
-        stats = await self._process.stats()
+        """What the queue process costs and how true it is: CPU seconds and packets since it was started, how
+        late its timer is, p99 of the error of its delays (None before any packet), how often it had to be
+        restarted. Raise Refused."""
+        answer, _ = await self._process.stats()
         return {
-            "queue_cpu_s": stats["cpu_s"],
-            "timer_late_us": stats["timer_late_us"],
+            "queue_cpu_s": answer.cpu_ns / 1e9,
+            "queue_packets": answer.all_packets,
+            "timer_late_us": answer.timer_late_ns / 1000,
+            "delay_error_p99_us": answer.error_p99_ns / 1000 if answer.error_packets else None,
             "queue_restarts": self._process.restarts,
         }
 
     async def close(self) -> None:
         """Let all packets go and take all rules away."""
         for address in list(self._queues):
-            with contextlib.suppress(Refused):
-                await self.hold(address, None)
+            try:
+                await self.shape(address, None)
+            except Refused:  # the process is past saving; without the rule no packet waits for it
+                with contextlib.suppress(Refused):
+                    await self._unrule(address)
         await self._process.close()

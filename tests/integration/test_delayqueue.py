@@ -1,0 +1,256 @@
+"""The packet loop on a real kernel queue, between two containers: gross bounds; the law is unit-tested."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.bench.link_loop import PORT, Pair, pace, pair
+
+pytestmark = pytest.mark.docker
+
+TRIES = 5
+"""Of figures that what else runs on the machine only makes worse, the best counts."""
+
+PRELUDE = """
+import asyncio, json, os, signal, socket, struct, sys, time
+sys.path.insert(0, "/opt/replexplorer")
+import queueing
+from shape import Shape
+peer = sys.argv[1]
+
+def ask(per_s, packets, quiet_s):
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)
+    sock.bind(("0.0.0.0", 0))
+    sock.settimeout(5)
+    wish = {"per_s": per_s, "packets": packets, "bytes": 16, "quiet_s": quiet_s}
+    sock.sendto(json.dumps(wish).encode(), (peer, PORT))
+    return sock
+
+def receive(sock):
+    numbers, delays_ms = [], []
+    while not (text := sock.recv(2000)).startswith(b"end"):
+        number, sent_ns = struct.unpack_from("=Qq", text)
+        numbers.append(number)
+        delays_ms.append((time.monotonic_ns() - sent_ns) / 1e6)
+    return numbers, delays_ms
+
+async def open_backend():
+    return (await queueing.Nfqueue.open("test"))[0]
+"""
+
+KILL = """
+async def main():
+    backend = await open_backend()
+    await backend.shape(peer, Shape(hold_us=40_000))
+    await asyncio.to_thread(receive, ask(1000, 50, 0.2))
+    before = await backend.stats(peer)
+    backend._process._process.kill()
+    started_s = time.monotonic()
+    while (await backend.health())["queue_restarts"] == 0:
+        await asyncio.sleep(0.002)
+    took_s = time.monotonic() - started_s
+    _, delays_ms = await asyncio.to_thread(receive, ask(1000, 50, 0.2))
+    after = await backend.stats(peer)
+    await backend.close()
+    print(json.dumps({"took_s": took_s, "before": before, "after": after, "delays_ms": delays_ms}))
+asyncio.run(main())
+"""
+
+END = """
+async def main():
+    backend = await open_backend()
+    await backend.shape(peer, Shape(hold_us=2_000_000))
+    sock = ask(20_000, 20_000, 0.5)
+    await asyncio.sleep(0.5)
+    held = (await backend.stats(peer))["held"]
+    process = backend._process
+    process._guard.cancel()
+    process._sock.close()
+    numbers, delays_ms = await asyncio.to_thread(receive, sock)
+    status = await process._process.wait()
+    await backend._unrule(peer)
+    print(json.dumps({"held": held, "status": status, "numbers": numbers, "longest_ms": max(delays_ms)}))
+asyncio.run(main())
+"""
+
+REMOVE = """
+async def main():
+    backend = await open_backend()
+    receiving = asyncio.create_task(asyncio.to_thread(receive, ask(20_000, 30_000, 0.5)))
+    changes = 0
+    while not receiving.done():
+        await backend.shape(peer, Shape(hold_us=50_000) if changes % 2 == 0 else None)
+        changes += 1
+        await asyncio.wait({receiving}, timeout=0.1)
+    numbers, _ = await receiving
+    stats = await backend.stats(peer)
+    await backend.close()
+    print(json.dumps({"changes": changes, "received": len(numbers), "different": len(set(numbers)), **stats}))
+asyncio.run(main())
+"""
+
+SERVE_TCP = """
+import socket
+listener = socket.create_server(("0.0.0.0", 5601))
+while True:
+    stream, _ = listener.accept()
+    with stream:
+        stream.sendall(bytes(2_000_000))
+        stream.shutdown(socket.SHUT_WR)
+        stream.recv(1)
+"""
+
+READ_TCP = """
+def read():
+    started_s, total = time.monotonic(), 0
+    with socket.create_connection((peer, 5601)) as stream:
+        while text := stream.recv(1 << 16):
+            total += len(text)
+        return total, time.monotonic() - started_s
+
+async def main():
+    backend, answers = await open_backend(), {}
+    for name, bandwidth_bps in (("held", 0), ("narrow", 20_000_000)):
+        await backend.shape(peer, Shape(hold_us=1000, bandwidth_bps=bandwidth_bps))
+        before = (await backend.stats(peer))["packets"]
+        total, took_s = await asyncio.to_thread(read)
+        stats = await backend.stats(peer)
+        answers[name] = {"total": total, "took_s": took_s, **stats, "packets": stats["packets"] - before}
+    await backend.close()
+    print(json.dumps(answers))
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def both(docker_client: Any) -> Iterator[Pair]:
+    with pair() as made:
+        yield made
+
+
+def drive(both: Pair, script: str) -> dict[str, Any]:
+    """Run a driver in the receiver and read what it prints."""
+    script = (PRELUDE + script).replace("PORT", str(PORT))
+    status, (out, err) = both.receiver.exec_run(["python3", "-c", script, both.address()], demux=True)
+    assert status == 0, err
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def best(both: Pair, run: dict[str, Any], name: str, bound: float) -> dict[str, Any]:
+    """The run with the smallest figure, of as many as it takes to be within the bound."""
+    tries: list[dict[str, Any]] = []
+    for _ in range(TRIES):
+        tries += both.run([run])
+        assert tries[-1]["dropped"] == tries[-1]["strangers"] == tries[-1]["disorder"] == 0
+        if tries[-1][name] <= bound:
+            break
+    return min(tries, key=lambda figures: float(figures[name]))
+
+
+def test_a_flood_passes_in_order_without_a_drop_at_little_cost(both: Pair) -> None:
+    seen = best(both, pace(25_000, 1.5), "cpu_us_per_packet", 16)
+    assert seen["received"] == seen["sender"]["sent"] == 37_500
+    assert seen["arrival_us"]["min"] > -200, "none is early by more than leaving together takes"
+    assert seen["cpu_us_per_packet"] <= 16
+
+
+@pytest.mark.parametrize("per_s", [400, 5000])
+def test_packets_leave_when_they_are_due(both: Pair, per_s: int) -> None:
+    seen = best(both, pace(per_s, 1.0), "delay_error_p99_us", 600)
+    assert seen["delay_error_p99_us"] <= 600
+    assert seen["received"] == seen["sender"]["sent"]
+
+
+def test_changes_under_load_keep_the_order_and_lose_nothing(both: Pair) -> None:
+    changes = [
+        [0.2, {"hold_us": 5_000}],
+        [0.2, {"hold_us": 60_000, "jitter_us": 20_000}],
+        [0.2, {"hold_us": 1_000}],
+        [0.2, {"hold_us": 1_000, "bandwidth_bps": 2_000_000}],
+        [0.2, {"hold_us": 30_000}],
+        [0.2, {"hold_us": 0, "bandwidth_bps": 1_000_000_000}],
+    ]
+    [seen] = both.run([pace(10_000, 1.5, changes=changes)])
+    assert (seen["received"], seen["disorder"], seen["dropped"]) == (15_000, 0, 0)
+
+
+def test_a_queue_is_bounded_and_what_it_drops_is_counted(both: Pair) -> None:
+    [seen] = both.run([pace(60_000, 2.0, hold_us=5_000_000)])
+    assert seen["dropped"] > 10_000
+    assert seen["received"] + seen["dropped"] == 120_000
+    assert (seen["disorder"], seen["lost"]) == (0, 0)
+
+
+def test_loss_is_of_each_packet_and_counted(both: Pair) -> None:
+    [seen] = both.run([pace(10_000, 1.0, hold_us=5000, loss_percent=10.0)])
+    sigma = math.sqrt(10_000 * 0.1 * 0.9)
+    assert abs(seen["received"] - 9000) < 5 * sigma
+    assert 10_000 <= seen["received"] + seen["lost"] <= 10_003, "three more packets say that it is the end"
+    assert (seen["disorder"], seen["dropped"]) == (0, 0)
+
+
+def test_a_cut_loses_everything_until_it_is_healed(both: Pair) -> None:
+    [seen, healed] = both.run(
+        [
+            pace(2000, 0.5, hold_us=1000, cut=True),
+            pace(1000, 1.0, hold_us=1000, cut=True, changes=[[0.5, {"hold_us": 1000}]]),
+        ]
+    )
+    assert (seen["received"], seen["dropped"], seen["sender"]) == (0, 0, None)
+    assert 1000 <= seen["lost"] <= 1003
+    assert 0 < healed["received"] < 1000
+    assert healed["received"] + healed["lost"] == 1000
+
+
+def test_packets_take_their_size_over_the_bandwidth(both: Pair) -> None:
+    payload = 1000 - 14 - 20 - 8
+    [seen] = both.run([pace(10_000, 0.06, size=payload, hold_us=2000, bandwidth_bps=8_000_000)])
+    assert seen["received"] == 600
+    assert 0.55 < seen["took_s"] < 1, "a millisecond each"
+
+
+def test_jitter_is_of_the_size_asked(both: Pair) -> None:
+    seen = best(both, pace(50, 2.0, hold_us=15_000, jitter_us=3000), "arrival_sd_us", 4500)
+    assert 2000 < seen["arrival_sd_us"] < 4500
+    assert abs(seen["arrival_us"]["p50"]) < 2000
+
+
+def test_super_packets_are_cut_up_where_bandwidth_counts_and_only_there(both: Pair) -> None:
+    both.sender.exec_run(["python3", "-c", SERVE_TCP], detach=True)
+    seen = drive(both, READ_TCP)
+    assert seen["held"]["packets"] < 2_000_000 / 3000
+    assert seen["narrow"]["packets"] > 2_000_000 / 1500
+    wire_s = 2_000_000 * 8 / 20_000_000
+    assert wire_s < seen["narrow"]["took_s"] < 2.5 * wire_s
+    for answer in seen.values():
+        assert (answer["total"], answer["dropped"], answer["lost"]) == (2_000_000, 0, 0)
+
+
+def test_a_killed_process_is_started_again_with_its_shapes_and_counters(both: Pair) -> None:
+    seen = drive(both, KILL)
+    assert seen["took_s"] < 0.5
+    assert min(seen["delays_ms"]) > 39.8
+    assert seen["after"]["packets"] > seen["before"]["packets"] + 50
+
+
+def test_when_the_agent_ends_everything_goes_in_order_and_nothing_is_dropped(both: Pair) -> None:
+    seen = drive(both, END)
+    assert seen["held"] > 1000
+    assert seen["status"] == 0
+    assert sorted(seen["numbers"]) == list(range(20_000))
+    early = seen["numbers"][: seen["held"]]
+    assert early == sorted(early), "what was held leaves in order"
+    assert seen["longest_ms"] < 1900, "and at once"
+
+
+def test_rules_come_and_go_under_load_without_a_lost_packet(both: Pair) -> None:
+    seen = drive(both, REMOVE)
+    assert seen["changes"] > 4
+    assert (seen["received"], seen["different"], seen["dropped"], seen["held"]) == (30_000, 30_000, 0, 0)
