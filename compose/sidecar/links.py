@@ -169,7 +169,8 @@ class Links:
         """Install what is asked, the delay less our own overhead; answers the delay in force."""
         backend = self._need_backend()
         shape = Shape(
-            hold_us=max(0, round(asked.delay_ms * 1000 - self._overhead_us)) if asked.delay_ms > 0 else 0,
+            # A delay that the queue's own overhead makes still needs the queue.
+            hold_us=max(1, round(asked.delay_ms * 1000 - self._overhead_us)) if asked.delay_ms > 0 else 0,
             jitter_us=round(asked.jitter_ms * 1000),
             loss_percent=asked.loss_percent,
             bandwidth_bps=asked.bandwidth_bps,
