@@ -1,0 +1,43 @@
+"""One line of the benchmarks' table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Figure:
+    """What was measured against a target of TARGETS.md."""
+
+    number: str
+    """`P9`."""
+    what: str
+    target: str
+    measured: str
+    holds: bool
+    samples: dict[str, Any] = field(default_factory=dict)
+    """Raw figures, by name."""
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """Median and range: `0.6 (0.4 to 1.3)`."""
+    median = statistics.median(values)
+    return f"{median:.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Target, measured, held or not, one line each."""
+    rows = [("", "WHAT", "TARGET", "MEASURED: MEDIAN (RANGE)", "HOLDS")] + [
+        (figure.number, figure.what, figure.target, figure.measured, "yes" if figure.holds else "NO")
+        for figure in figures
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

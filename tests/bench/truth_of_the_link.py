@@ -1,0 +1,76 @@
+"""P10: asked against measured round trips on an idle link, and clients that are not touched."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+from replexplorer.engine.session import Session
+from tests.bench.effect import turn
+from tests.bench.figure import Figure, spread
+
+ASKED_MS = (1, 2, 5, 10, 25, 85, 200)
+PROBES = 5
+"""That one reading is the median of."""
+PINGS = 200
+
+
+async def figures(session: Session, readings: int) -> list[Figure]:
+    """P10 on an attached session: `readings` windows of five probes for each round trip asked."""
+    found = [await asked_and_measured(session, asked_ms, readings) for asked_ms in ASKED_MS]
+    return [*found, *await clients(session)]
+
+
+async def asked_and_measured(session: Session, asked_ms: int, readings: int) -> Figure:
+    """The median of so many windows."""
+    await turn(session, f"rtt={asked_ms}")
+    agent, peer = session.fleet.primary.agent, session.fleet.replica_names[0]
+    measured_ms: list[float] = []
+    for _ in range(readings):
+        state = await agent.link(peer, anew=True)
+        while state.probes < PROBES:
+            await asyncio.sleep(0.05)
+            state = await agent.link(peer)
+        assert state.measured_ms is not None
+        measured_ms.append(state.measured_ms)
+    median_ms, tolerated_ms = statistics.median(measured_ms), max(0.3, 0.02 * asked_ms)
+    return Figure(
+        "P10",
+        f"RTT asked {asked_ms} ms, {readings * PROBES} probes",
+        f"+- {tolerated_ms:.1f} ms",
+        spread(measured_ms, 2),
+        abs(median_ms - asked_ms) <= tolerated_ms,
+        {"measured_ms": measured_ms},
+    )
+
+
+async def clients(session: Session) -> list[Figure]:
+    """Packets of clients under a rule, and their round trip with and without one, five alternations."""
+    sql, moved_ms = session.fleet.primary.poll, []
+    medians_ms: dict[int, list[float]] = {0: [], 200: []}
+    for _ in range(5):
+        for asked_ms, medians in medians_ms.items():
+            await turn(session, f"rtt={asked_ms}")
+            times_ms = []
+            for _ in range(PINGS):
+                began_s = time.perf_counter()
+                await sql.query("SELECT 1")
+                times_ms.append((time.perf_counter() - began_s) * 1000)
+            medians.append(statistics.median(times_ms))
+        moved_ms.append(medians_ms[200][-1] - medians_ms[0][-1])
+    health = await session.fleet.primary.agent.health()
+    await turn(session, "rtt=0")
+    touched = health["client_packets"]
+    return [
+        Figure("P10", "client packets under the rule", "0", str(touched), not touched, {"packets": touched}),
+        Figure("P10", "packets dropped unasked", "0", str(health["dropped"]), health["dropped"] == 0),
+        Figure(
+            "P10",
+            "client RTT moved by a link of 200 ms, ms",
+            "< 0.1",
+            spread(moved_ms, 3),
+            abs(statistics.median(moved_ms)) < 0.1,
+            {"moved_ms": moved_ms, **{f"rtt_{key}_ms": value for key, value in medians_ms.items()}},
+        ),
+    ]
