@@ -1,4 +1,4 @@
-"""The agent's pure parts: the queue of held packets, netem's command lines, probe window, document file."""
+"""The agent's pure parts: netem's command lines, probe window, document file."""
 
 from __future__ import annotations
 
@@ -7,65 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.sidecar import load
 
-delayqueue, netem, probe, queueing = load("delayqueue"), load("netem"), load("probe"), load("queueing")
-document = load("document")
-
-
-@given(
-    steps=st.lists(
-        st.one_of(
-            st.tuples(st.just("packet"), st.integers(0, 50)),
-            st.tuples(st.just("hold"), st.integers(0, 100)),
-            st.tuples(st.just("release"), st.integers(0, 50)),
-        ),
-        max_size=80,
-    )
-)
-def test_packets_leave_in_order_none_is_lost_and_none_is_early_or_late(steps: list[tuple[str, int]]) -> None:
-    held, now, hold, next_id, left = delayqueue.Held(), 0, 0, 1, 0
-    bounds: dict[int, tuple[int, int]] = {}
-    for step, amount in steps:
-        if step == "hold":
-            if amount < hold:
-                bounds = {i: (came, min(due, came + amount)) for i, (came, due) in bounds.items()}
-            hold = amount
-            held.set_hold(hold)
-            continue
-        now += amount
-        if step == "packet":
-            held.came(next_id, now)
-            bounds[next_id] = (now, now + hold)
-            next_id += 1
-        count, last_id = held.release(now)
-        if count:
-            assert last_id == left + count
-            left = last_id
-        assert all(due > now for i, (_, due) in bounds.items() if i > left)
-        assert all(due <= now for i, (_, due) in bounds.items() if i <= left)
-        assert len(held) == next_id - 1 - left
-
-
-def test_a_falling_hold_lets_overdue_packets_go_at_once() -> None:
-    held = delayqueue.Held()
-    held.set_hold(100)
-    for number, now in enumerate((0, 10, 20), start=1):
-        held.came(number, now)
-    assert held.release(25) == (0, 0)
-    held.set_hold(10)
-    assert held.release(25) == (2, 2)
-    assert held.next_due_ns() == 30
-
-
-def test_the_verdict_names_the_last_packet() -> None:
-    message = delayqueue.accept_message(4701, 77)
-    assert int.from_bytes(message[:4], "little") == len(message) == 32
-    assert message[18:20] == (4701).to_bytes(2, "big")
-    assert message[24:32] == (1).to_bytes(4, "big") + (77).to_bytes(4, "big")
+netem, probe, queueing = load("netem"), load("probe"), load("queueing")
+document, Shape = load("document"), load("shape").Shape
 
 
 def test_netem_command_lines() -> None:
@@ -73,7 +19,9 @@ def test_netem_command_lines() -> None:
         " ".join(argv)
         for argv in (
             netem.root_argv("eth0"),
-            netem.delay_argv("eth0", 0, 42_450),
+            netem.shape_argv("eth0", 0, Shape(42_450)),
+            netem.shape_argv("eth0", 1, Shape(42_450, 5_000, 1.5, 20_000_000)),
+            netem.shape_argv("eth0", 1, Shape(cut=True, loss_percent=1.5)),
             netem.filter_argv("eth0", 0, "172.18.0.3"),
             netem.unfilter_argv("eth0", 12),
             netem.remove_argv("eth0", 12),
@@ -82,7 +30,11 @@ def test_netem_command_lines() -> None:
     ]
     assert text == [
         "tc qdisc replace dev eth0 root handle 1: prio bands 16 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
-        "tc qdisc replace dev eth0 parent 1:4 handle 40: netem limit 1698 delay 42450us rate 100gbit",
+        "tc qdisc replace dev eth0 parent 1:4 handle 40: netem limit 1698 delay 42450us rate 100000000000bit",
+        "tc qdisc replace dev eth0 parent 1:5 handle 41: netem limit 10000 delay 42450us 5000us"
+        " distribution normal loss 1.5% rate 20000000bit",
+        "tc qdisc replace dev eth0 parent 1:5 handle 41: netem limit 1000 delay 0us loss 100%"
+        " rate 100000000000bit",
         "tc filter add dev eth0 parent 1: protocol ip prio 10 u32 match ip dst 172.18.0.3/32 flowid 1:4",
         "tc filter del dev eth0 parent 1: protocol ip prio 22",
         "tc qdisc del dev eth0 parent 1:10 handle 4c:",
@@ -93,8 +45,9 @@ def test_netem_command_lines() -> None:
 def test_netem_has_room_for_a_bounded_number_of_peers_and_sizes_its_queue() -> None:
     with pytest.raises(ValueError, match="13 peers"):
         netem.band(13)
-    assert netem.packet_limit(100) == 1000
-    assert netem.packet_limit(5_000_000) == 200_000
+    assert netem.packet_limit(Shape(100)) == 1000
+    assert netem.packet_limit(Shape(5_000_000)) == 200_000
+    assert netem.packet_limit(Shape(bandwidth_bps=1_000_000)) == 10_000
 
 
 @pytest.mark.parametrize(
