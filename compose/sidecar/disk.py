@@ -103,7 +103,7 @@ def write_synchronously(path: Path, stop: threading.Event) -> list[float]:
 
 def _shown(fsyncs: dict[str, int]) -> dict[str, int]:
     """By the kinds that users tell apart; the others together."""
-    shown = {kind: fsyncs[kind] for kind in SHOWN_KINDS}
+    shown = {kind: fsyncs.get(kind, 0) for kind in SHOWN_KINDS}
     return {**shown, "other": sum(fsyncs.values()) - sum(shown.values())}
 
 
@@ -141,10 +141,10 @@ class Disk:
     def state(self) -> dict[str, Any]:
         """What is in force, counted and measured.
 
-        `attached`, or the `reason` why no delay can be set; `delay_ms` in force, `fsyncs` by kind of file
-        since the page was made, both None where there is no page; `measured_ms`, what mysqld pays for an
-        fsync of redo or binlog on the mean, shim included, over its last seconds with fsyncs since the
-        delay last changed, of `measured_n`; `probe` as `probe()` last answered, None before.
+        `attached`, or the `reason` why no delay can be set; `delay_ms` in force, None where there is no
+        page; `fsyncs` by kind of file since it was made; `measured_ms`, what mysqld pays for an fsync of
+        redo or binlog on the mean, shim included, over its last seconds with fsyncs since the delay last
+        changed, of `measured_n`; `probe` as `probe()` last answered, None before.
         """
         figures, reason = self._look()
         measured_n, measured_ms = (0, None) if figures is None else self._window.measured(figures)
@@ -152,7 +152,7 @@ class Disk:
             "attached": reason is None,
             "reason": reason,
             "delay_ms": None if figures is None else figures.delay_us / 1000,
-            "fsyncs": None if figures is None else _shown(figures.fsyncs),
+            "fsyncs": _shown({} if figures is None else figures.fsyncs),
             "measured_ms": measured_ms,
             "measured_n": measured_n,
             "probe": self._probe_figures(),
