@@ -1,0 +1,256 @@
+"""The fsync shim in front of real servers: what a delay does to commits, true counts, who goes without."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from docker.errors import ImageNotFound
+
+from replexplorer.adapters import images
+from replexplorer.adapters.agent import BridgedAgent
+from replexplorer.adapters.docker_inventory import take
+from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.config.paths import shipped
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.ports import UpOptions
+from tests.integration.conftest import PREFIX, LiveStack, bring_up, eventually
+
+pytestmark = pytest.mark.docker
+
+DELAY_MS = 10.0
+COMMITS = 40
+TABLE = "replexplorer.fsynced"
+SHIM = "/var/lib/replexplorer/tools/fsyncshim.so"
+
+
+@asynccontextmanager
+async def agent_of(live: LiveStack, node: str) -> AsyncIterator[BridgedAgent]:
+    """The node's agent; no delay is left behind."""
+    agent = BridgedAgent(node, live.stack.open_bridge)
+    try:
+        yield agent
+    finally:
+        with suppress(ReplexplorerError):
+            await agent.set_disk(0)
+        await agent.close()
+
+
+@pytest.fixture
+async def primary(live_stack: LiveStack) -> AsyncIterator[BridgedAgent]:
+    """The primary's agent, and a table to commit into; durability is left as it was."""
+
+    async def run(*statements: str) -> None:
+        async with live_stack.session("primary") as cursor:
+            for statement in statements:
+                await cursor.execute(statement)
+
+    async with agent_of(live_stack, "primary") as agent:
+        await run(f"CREATE TABLE IF NOT EXISTS {TABLE} (id INT AUTO_INCREMENT PRIMARY KEY)")
+        try:
+            yield agent
+        finally:
+            await agent.set_disk(0)
+            await run("SET GLOBAL sync_binlog = 1, innodb_flush_log_at_trx_commit = 1", f"DROP TABLE {TABLE}")
+
+
+async def commits_ms(live: LiveStack, count: int = COMMITS) -> list[float]:
+    """What each of so many commits of one client took."""
+    took_ms = []
+    async with live.session("primary") as cursor:
+        for _ in range(count):
+            began_s = time.perf_counter()
+            await cursor.execute(f"INSERT INTO {TABLE} () VALUES ()")
+            took_ms.append((time.perf_counter() - began_s) * 1000)
+    return took_ms
+
+
+@pytest.mark.parametrize(
+    ("sync_binlog", "flush", "delays"), [(1, 1, 2), (0, 1, 1), (1, 2, 1), (0, 2, 0)],
+    ids=["both", "redo only", "binlog only", "none"],
+)  # fmt: skip
+async def test_a_commit_takes_a_delay_for_each_fsync_that_it_waits_for(
+    live_stack: LiveStack, primary: BridgedAgent, sync_binlog: int, flush: int, delays: int
+) -> None:
+    async with live_stack.session("primary") as cursor:
+        await cursor.execute(
+            f"SET GLOBAL sync_binlog = {sync_binlog}, innodb_flush_log_at_trx_commit = {flush}"
+        )
+    await primary.set_disk(DELAY_MS)
+    median_ms = statistics.median(await commits_ms(live_stack))
+    assert delays * DELAY_MS <= median_ms < (delays + 1) * DELAY_MS
+    await primary.set_disk(0)
+    assert statistics.median(await commits_ms(live_stack)) < DELAY_MS
+
+
+async def test_clients_that_commit_together_share_the_delays(
+    live_stack: LiveStack, primary: BridgedAgent
+) -> None:
+    clients, each = 32, 10
+    await primary.set_disk(DELAY_MS)
+    alone_ms = statistics.median(await commits_ms(live_stack))
+    before = (await primary.disk()).fsyncs["binlog"]
+    began_s = time.perf_counter()
+    await asyncio.gather(*(commits_ms(live_stack, each) for _ in range(clients)))
+    took_ms = (time.perf_counter() - began_s) * 1000
+    assert (await primary.disk()).fsyncs["binlog"] - before < clients * each / 2
+    assert took_ms < clients * each * alone_ms / 3
+
+
+async def test_a_delay_that_falls_lets_a_waiting_commit_go(
+    live_stack: LiveStack, primary: BridgedAgent
+) -> None:
+    waiting = (
+        "SELECT COUNT(*) FROM performance_schema.processlist"
+        f" WHERE info LIKE 'INSERT INTO {TABLE}%' AND state = 'waiting for handler commit'"
+    )
+    await primary.set_disk(5000)
+    commit = asyncio.create_task(commits_ms(live_stack, 1))
+    try:
+        await eventually(lambda: live_stack.value("primary", waiting))
+        began_s = time.monotonic()
+        await primary.set_disk(0)
+        await commit
+        assert time.monotonic() - began_s < 1
+    finally:
+        await commit
+
+
+async def test_the_counts_are_the_servers_own(live_stack: LiveStack, primary: BridgedAgent) -> None:
+    async def counted() -> dict[str, int]:
+        statement = (
+            "SELECT SUM(count_misc) FROM performance_schema.file_summary_by_event_name"
+            " WHERE event_name = 'wait/io/file/{}'"
+        )
+        files = {"redo": "innodb/innodb_log_file", "binlog": "sql/binlog"}
+        return {
+            kind: int(await live_stack.value("primary", statement.format(file)))
+            for kind, file in files.items()
+        }
+
+    shim_before, server_before = (await primary.disk()).fsyncs, await counted()
+    await commits_ms(live_stack, 300)
+    shim_after, server_after = (await primary.disk()).fsyncs, await counted()
+    for kind in ("redo", "binlog"):
+        shim, server = shim_after[kind] - shim_before[kind], server_after[kind] - server_before[kind]
+        # The two are not read at one time, and redo is synced once a second besides.
+        assert shim == pytest.approx(server, abs=4), kind
+        assert shim >= 300
+
+
+async def test_the_replicas_logs_are_told_apart(live_stack: LiveStack, primary: BridgedAgent) -> None:
+    async with agent_of(live_stack, "replica") as replica, live_stack.session("replica") as cursor:
+        before = (await replica.disk()).fsyncs
+        await cursor.execute("SET GLOBAL sync_relay_log = 1")
+        try:
+            await commits_ms(live_stack, 50)
+
+            async def has_come() -> bool:
+                return (await replica.disk()).fsyncs["relay"] >= before["relay"] + 50
+
+            await eventually(has_come)
+        finally:
+            await cursor.execute("SET GLOBAL sync_relay_log = DEFAULT")
+
+
+async def test_what_mysqld_pays_is_measured_and_the_bare_disk_probed(
+    live_stack: LiveStack, primary: BridgedAgent
+) -> None:
+    bare = await primary.disk(probe=True)
+    assert bare.probe is not None
+    assert 0 < bare.probe.p50_ms <= bare.probe.p95_ms <= bare.probe.p99_ms
+    slowed = await primary.set_disk(DELAY_MS)
+    assert (slowed.delay_ms, slowed.attached, slowed.reason) == (DELAY_MS, True, None)
+    await commits_ms(live_stack, 10)
+    measured = await primary.disk()
+    assert measured.measured_n >= 20
+    assert measured.measured_ms is not None
+    assert DELAY_MS <= measured.measured_ms < 2 * DELAY_MS
+
+
+async def test_a_server_that_was_killed_comes_back_with_the_delay(
+    live_stack: LiveStack, primary: BridgedAgent, docker_client: Any
+) -> None:
+    await primary.set_disk(DELAY_MS)
+    fsyncs = (await primary.disk()).fsyncs
+    [server] = [
+        c.id
+        for c in take(docker_client, live_stack.stack.name).containers
+        if (c.node, c.role) == ("primary", "mysqld")
+    ]
+    docker_client.kill(server, "KILL")
+    docker_client.wait(server)
+    try:
+        down = await primary.disk()
+        assert (down.attached, down.reason, down.delay_ms) == (False, "the server is down", DELAY_MS)
+        with pytest.raises(ReplexplorerError, match="the server is down"):
+            await primary.set_disk(5)
+    finally:
+        docker_client.start(server)
+        await live_stack.ready()
+    again = await primary.disk()
+    assert (again.attached, again.delay_ms) == (True, DELAY_MS)
+    assert again.fsyncs["redo"] > fsyncs["redo"]
+    assert statistics.median(await commits_ms(live_stack)) >= 2 * DELAY_MS
+
+
+@pytest.fixture
+def foreign(docker_client: Any) -> Iterator[Callable[[str], str]]:
+    """Images made of ours without its datadir and configuration, and with what a test adds."""
+    names: list[str] = []
+
+    def build(more: str) -> str:
+        base = images.ensure([images.MYSQL], shipped("compose"), lambda *_: None)["mysqld"]
+        names.append(f"{PREFIX}/foreign:{len(names)}")
+        text = f"FROM {base}\nUSER root\nRUN rm -rf /var/lib/replexplorer /etc/mysql\n{more}"
+        said = list(
+            docker_client.build(fileobj=io.BytesIO(text.encode()), tag=names[-1], rm=True, decode=True)
+        )
+        assert not any("error" in event for event in said), said[-3:]
+        return names[-1]
+
+    yield build
+    for name in names:
+        with suppress(ImageNotFound):
+            docker_client.remove_image(name, force=True)
+
+
+async def test_any_image_gets_the_shim_beside_what_it_preloads_itself(
+    own_stack: DockerStack, docker_client: Any, foreign: Callable[[str], str]
+) -> None:
+    live = await bring_up(own_stack, UpOptions(image=foreign("ENV LD_PRELOAD=libm.so.6\n")))
+    for node in ("primary", "replica"):
+        async with agent_of(live, node) as agent:
+            assert (await agent.set_disk(1)).delay_ms == 1
+            assert (await agent.disk()).fsyncs["redo"] > 0
+    [server] = [
+        c.id for c in take(docker_client, own_stack.name).containers
+        if (c.node, c.role) == ("primary", "mysqld")
+    ]  # fmt: skip
+    made = docker_client.exec_create(server, ["cat", "/proc/1/environ"])
+    environment = docker_client.exec_start(made["Id"]).decode().split("\0")
+    assert f"LD_PRELOAD=libm.so.6:{SHIM}" in environment
+
+
+async def test_an_image_that_goes_without_the_shim_runs_and_says_so(
+    own_stack: DockerStack, foreign: Callable[[str], str]
+) -> None:
+    wrapped = foreign(
+        "RUN mkdir /opt/real && mv /usr/sbin/mysqld /opt/real/mysqld"
+        " && printf '#!/bin/sh\\nunset LD_PRELOAD\\nexec /opt/real/mysqld \"$@\"\\n' > /usr/sbin/mysqld"
+        " && chmod 755 /usr/sbin/mysqld\n"
+    )
+    live = await bring_up(own_stack, UpOptions(image=wrapped))
+    async with agent_of(live, "primary") as agent:
+        state = await agent.disk()
+        assert (state.attached, state.reason) == (False, "the server runs without the fsync shim")
+        assert (state.delay_ms, state.measured_ms) == (None, None)
+        for attempt in (agent.set_disk(5), agent.disk(probe=True)):
+            with pytest.raises(ReplexplorerError, match="runs without the fsync shim"):
+                await attempt
