@@ -1,0 +1,205 @@
+"""P11: what the fsync shim costs at 0 ms: two servers side by side, one of them without it, loaded in turns.
+
+`python -m tests.bench.fsync_shim` prints the figures as JSON; `measure()` answers them. Turns are short and
+alternate within a pair, so that what the machine does meanwhile falls on both; half way the servers
+swap, so that what is particular to one volume does as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from replexplorer.adapters import images
+from replexplorer.config.paths import shipped
+from replexplorer.engine.session import Session
+from tests.bench.figure import Figure
+
+DATA, TOOLS = "/var/lib/replexplorer/data", "/var/lib/replexplorer/tools"
+USER, PASSWORD, DATABASE = "bench", "of-this-bench-only", "sbtest"
+SQL = (
+    f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';\n"
+    f"GRANT ALL ON *.* TO '{USER}'@'%';\nCREATE DATABASE {DATABASE};\n"
+)
+CLIENTS, PAIRS, QUICK_PAIRS, TURN_S = 8, 60, 16, 1
+LEAST_RATIO = 0.97
+READY_S = 30.0
+
+
+@dataclass
+class Server:
+    """A server alone, on volumes of its own; whether with the shim is decided at each start."""
+
+    client: Any
+    image: str
+    labels: dict[str, str]
+    volumes: dict[str, Any]
+    """By the path at which they are mounted."""
+    container: Any = None
+    shim: bool = False
+
+    def start(self, *, shim: bool) -> None:
+        """Start mysqld, anew if it runs, and wait until it answers."""
+        first = self.container is None
+        if not first:
+            self.container.stop(timeout=30)
+            self.container.remove()
+        preload = {"LD_PRELOAD": f"{TOOLS}/fsyncshim.so", "RX_DISK_PAGE": f"{DATA}/disk.page"}
+        self.shim = shim
+        self.container = self.client.containers.create(
+            self.image,
+            command=[
+                "mysqld",
+                f"--datadir={DATA}/mysql",
+                "--server-id=1",
+                *(["--init-file=/etc/mysql/init.sql"] if first else []),
+            ],
+            environment=preload if shim else {},
+            labels=self.labels,
+            volumes=mounts(self.volumes),
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges:true"],
+        )
+        if first:
+            self.container.put_archive("/etc/mysql", archive("init.sql", SQL))
+        self.container.start()
+        until_s = time.monotonic() + READY_S
+        while (answer := self.sysbench("prepare" if first else "run", "--events=1")).returncode != 0:
+            if time.monotonic() > until_s:
+                raise RuntimeError(f"{answer.stdout}\n{self.container.logs(tail=3).decode(errors='replace')}")
+            time.sleep(0.1)
+
+    def tps(self, seconds: int) -> float:
+        """Commits a second of an update load."""
+        answer = self.sysbench("run", f"--threads={CLIENTS}", f"--time={seconds}", "--events=0")
+        said = re.search(r"transactions: +\d+ +\(([\d.]+) per sec", answer.stdout)
+        if said is None:
+            raise RuntimeError(answer.stdout + answer.stderr)
+        return float(said.group(1))
+
+    def sysbench(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """`oltp_update_index` against this server."""
+        self.container.reload()
+        [network] = self.container.attrs["NetworkSettings"]["Networks"].values()
+        return subprocess.run(
+            ["sysbench", "oltp_update_index", f"--mysql-host={network['IPAddress']}",
+             f"--mysql-user={USER}", f"--mysql-password={PASSWORD}", f"--mysql-db={DATABASE}",
+             "--table-size=10000", *more, verb],
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+
+    def remove(self) -> None:
+        """Take it and its volumes away."""
+        if self.container is not None:
+            self.container.remove(force=True, v=True)
+        for volume in self.volumes.values():
+            volume.remove(force=True)
+
+
+def mounts(volumes: dict[str, Any]) -> list[str]:
+    """Volumes as a container takes them."""
+    return [f"{volume.name}:{path}" for path, volume in volumes.items()]
+
+
+def archive(name: str, text: str) -> bytes:
+    """A tar of one file that everybody may read."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        member = tarfile.TarInfo(name)
+        member.size, member.mode = len(text), 0o644
+        tar.addfile(member, io.BytesIO(text.encode()))
+    return stream.getvalue()
+
+
+@contextlib.contextmanager
+def two_servers() -> Iterator[tuple[Server, Server]]:
+    """Two servers that are not started yet; removed afterwards."""
+    import docker
+
+    ours = images.ensure([images.MYSQL, images.SIDECAR], shipped("compose"), lambda *_: None)
+    client = docker.from_env(version="auto")
+    labels = {"dev.replexplorer.stack": f"bench-shim-{os.getpid()}"}
+    servers: list[Server] = []
+    try:
+        for _ in range(2):
+            volumes = {path: client.volumes.create(labels=labels) for path in (DATA, TOOLS)}
+            servers.append(Server(client, ours["mysqld"], labels, volumes))
+            # A volume takes its owner, and the shim, from the image that mounts it first.
+            client.containers.create(ours["sidecar"], labels=labels, volumes=mounts(volumes)).remove()
+        yield servers[0], servers[1]
+    finally:
+        for server in servers:
+            server.remove()
+        client.close()
+
+
+def measure(pairs: int = PAIRS, seconds: int = TURN_S) -> dict[str, Any]:
+    """TPS with and without the shim, turn by turn, and the median of the pairs' ratios.
+
+    `interval` is the 95 % confidence interval of that median, from the order statistics. Raises
+    RuntimeError where a server does not come up.
+    """
+    with two_servers() as servers:
+        turns: list[tuple[float, float]] = []
+        for swapped in (False, True):
+            for number, server in enumerate(servers):
+                server.start(shim=(number == 0) != swapped)
+                server.tps(seconds)
+            for pair in range(pairs // 2):
+                order = servers if pair % 2 else servers[::-1]
+                tps = {server.shim: server.tps(seconds) for server in order}
+                turns.append((tps[True], tps[False]))
+    ratios = sorted(shim / plain for shim, plain in turns)
+    reach = round(0.98 * len(ratios) ** 0.5)
+    middle = len(ratios) // 2
+    return {
+        "clients": CLIENTS,
+        "turn_s": seconds,
+        "pairs": len(ratios),
+        "ratio": statistics.median(ratios),
+        "interval": [ratios[max(0, middle - reach)], ratios[min(len(ratios) - 1, middle + reach)]],
+        "tps_with": statistics.median(shim for shim, _ in turns),
+        "tps_without": statistics.median(plain for _, plain in turns),
+        "turns": turns,
+    }
+
+
+async def figures(_session: Session, *, quick: bool) -> list[Figure]:
+    """P11's line for the shim; none where sysbench is not installed. The session's stack idles meanwhile."""
+    if shutil.which("sysbench") is None:
+        return []
+    found = await asyncio.to_thread(measure, QUICK_PAIRS if quick else PAIRS)
+    low, high = found["interval"]
+    measured = f"{found['ratio']:.3f} ({low:.3f} to {high:.3f})"
+    return [
+        Figure(
+            "P11",
+            f"TPS, fsync shim at 0 ms against none, {CLIENTS} clients",
+            f">= {LEAST_RATIO}",
+            measured,
+            found["ratio"] >= LEAST_RATIO,
+            found,
+        )
+    ]
+
+
+def main() -> None:
+    """Print the figures as JSON; the argument is the number of pairs."""
+    print(json.dumps(measure(int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS), indent=1))
+
+
+if __name__ == "__main__":
+    main()
