@@ -1,0 +1,142 @@
+"""When transactions begin: closed by the reply before, or open by a schedule of intended times.
+
+Law: an open arrival's intended time is the sum of the gaps before it and never "now". A late
+generator, a stalled server or a full backlog changes what is measured, not what was intended
+(the way of wrk2). What finds no room in the backlog is dropped and counted, never lost silently.
+Every arrival is in exactly one place: arrived = taken + waiting + dropped.
+Times are seconds on one monotonic clock; random numbers come from the caller's generator.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from random import Random
+from typing import Final
+
+CLOSED: Final = "closed"
+"""Each client sends its next transaction when the one before is answered."""
+OPEN: Final = "open"
+"""Transactions arrive at a rate, whatever the server does."""
+MODES: Final = (CLOSED, OPEN)
+
+POISSON: Final = "poisson"
+EVEN: Final = "even"
+SPACINGS: Final = (POISSON, EVEN)
+"""How open arrivals are spaced: exponential gaps, or all gaps the same."""
+
+HIDES: Final[Mapping[str, str]] = {
+    CLOSED: "closed loop: a stall is one slow sample a client, however long it lasts; watch TPS",
+    OPEN: "open loop: TPS is what was asked until the backlog grows; watch response and backlog",
+}
+"""What each mode hides, in one line for the screen."""
+
+_LEAST_BACKLOG: Final = 1000
+_BACKLOG_S: Final = 10.0
+
+
+def backlog_bound(rate_tps: float) -> int:
+    """How many arrivals may wait: 10 s of them, at least 1000."""
+    return max(_LEAST_BACKLOG, ceil(_BACKLOG_S * rate_tps))
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What the arrivals shall be."""
+
+    rate_tps: float | None = None
+    """Arrivals per second; None for the closed loop."""
+    spacing: str = POISSON
+
+    @property
+    def mode(self) -> str:
+        """`closed` or `open`."""
+        return CLOSED if self.rate_tps is None else OPEN
+
+    def part(self, share: float) -> Pace:
+        """The pace of one of several generators that has this share of the arrivals."""
+        return self if self.rate_tps is None else Pace(self.rate_tps * share, self.spacing)
+
+
+class Arrivals:
+    """The intended times of one open load, one after the other; it never ends."""
+
+    def __init__(self, rate_tps: float, spacing: str, random: Random, start_s: float) -> None:
+        self._gap_s = 1.0 / rate_tps
+        self._spacing = spacing
+        self._draw = random.expovariate
+        self._base_s = start_s
+        self._count = 0
+        self.next_s = start_s
+        """The next intended time."""
+        self.advance()
+
+    def advance(self) -> None:
+        """Go on to the arrival after the next one."""
+        if self._spacing == EVEN:
+            # A product and not a sum, so that rounding never adds up.
+            self._count += 1
+            self.next_s = self._base_s + self._count * self._gap_s
+        else:
+            self.next_s += self._draw(1.0) * self._gap_s
+
+
+class Schedule:
+    """Arrivals of one generator and those of them that wait for a client."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._arrivals: Arrivals | None = None
+        self.pace = Pace()
+        """As it is now."""
+        self.waiting: deque[float] = deque()
+        """Intended times of arrivals that no client has taken yet, oldest first."""
+        self.bound = 0
+        """Most arrivals that may wait."""
+        self.arrived = 0
+        """Arrivals since the start."""
+        self.dropped = 0
+        """Of these, how many found the backlog full or lost their clients."""
+
+    @property
+    def next_s(self) -> float | None:
+        """When the next arrival is due; None in the closed loop."""
+        return None if self._arrivals is None else self._arrivals.next_s
+
+    def change(self, pace: Pace, now_s: float) -> None:
+        """Take another pace from now on; whoever waits goes on waiting.
+
+        Arrivals until now must have been admitted. What was due next is drawn anew: Poisson
+        arrivals have no memory, even ones begin a new row.
+        """
+        if pace == self.pace:
+            return
+        self.pace = pace
+        self._arrivals = None
+        if pace.rate_tps is not None:
+            self.bound = backlog_bound(pace.rate_tps)
+            self._arrivals = Arrivals(pace.rate_tps, pace.spacing, self._random, now_s)
+
+    def admit(self, now_s: float, note_lateness: Callable[[float], None]) -> None:
+        """Take in every arrival that was intended until now.
+
+        Each is told by how many seconds it was noticed late.
+        """
+        arrivals, waiting = self._arrivals, self.waiting
+        if arrivals is None:
+            return
+        while (intended_s := arrivals.next_s) <= now_s:
+            self.arrived += 1
+            note_lateness(now_s - intended_s)
+            if len(waiting) < self.bound:
+                waiting.append(intended_s)
+            else:
+                self.dropped += 1
+            arrivals.advance()
+
+    def drop_waiting(self) -> None:
+        """Give up whoever waits: there is no client any more."""
+        self.dropped += len(self.waiting)
+        self.waiting.clear()

@@ -1,0 +1,171 @@
+"""The laws of arrivals: intended times, the bounded backlog, no arrival lost silently."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import sqrt
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.pacing import (
+    CLOSED,
+    EVEN,
+    HIDES,
+    MODES,
+    OPEN,
+    POISSON,
+    SPACINGS,
+    Arrivals,
+    Pace,
+    Schedule,
+    backlog_bound,
+)
+
+rates = st.floats(0.5, 20_000)
+seeds = st.integers(0, 2**32)
+spacings = st.sampled_from(SPACINGS)
+
+
+def times(arrivals: Arrivals, until_s: float) -> list[float]:
+    found = []
+    while arrivals.next_s <= until_s:
+        found.append(arrivals.next_s)
+        arrivals.advance()
+    return found
+
+
+@given(rates, spacings, seeds, st.floats(0, 1e6))
+def test_intended_times_only_grow(rate: float, spacing: str, seed: int, start_s: float) -> None:
+    arrivals = Arrivals(rate, spacing, Random(seed), start_s)
+    found = [start_s]
+    for _ in range(200):
+        found.append(arrivals.next_s)
+        arrivals.advance()
+    assert all(before <= after for before, after in pairwise(found))
+
+
+@given(st.floats(0.5, 5000), seeds)
+def test_poisson_arrivals_come_at_the_rate_asked(rate: float, seed: int) -> None:
+    expected = 2000
+    count = len(times(Arrivals(rate, POISSON, Random(seed), 0.0), expected / rate))
+    # Seven standard deviations: one in 10^11.
+    assert abs(count - expected) < 7 * sqrt(expected)
+
+
+def test_poisson_gaps_are_exponential() -> None:
+    found = times(Arrivals(100, POISSON, Random(5), 0.0), 400)
+    gaps = [after - before for before, after in pairwise(found)]
+    mean = sum(gaps) / len(gaps)
+    deviation = sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
+    assert mean == pytest.approx(0.01, rel=0.03)
+    assert deviation == pytest.approx(mean, rel=0.03)
+    assert sum(gap > 0.02 for gap in gaps) / len(gaps) == pytest.approx(2.718281828**-2, rel=0.06)
+
+
+@given(rates, st.floats(0, 1e6), st.integers(1, 100_000))
+def test_even_arrivals_never_drift(rate: float, start_s: float, number: int) -> None:
+    arrivals = Arrivals(rate, EVEN, Random(0), start_s)
+    for _ in range(min(number, 2000) - 1):
+        arrivals.advance()
+    assert arrivals.next_s == pytest.approx(start_s + min(number, 2000) / rate, abs=1e-9, rel=1e-12)
+
+
+class Steps:
+    """A schedule that is looked at only now and then, as a loop that stalls would."""
+
+    def __init__(self, pace: Pace, seed: int) -> None:
+        self.schedule = Schedule(Random(seed))
+        self.schedule.change(pace, 0.0)
+        self.lateness_s: list[float] = []
+        self.taken: list[float] = []
+
+    def look(self, now_s: float, take: int) -> None:
+        self.schedule.admit(now_s, self.lateness_s.append)
+        for _ in range(min(take, len(self.schedule.waiting))):
+            self.taken.append(self.schedule.waiting.popleft())
+
+
+looks = st.lists(st.tuples(st.floats(0.001, 20), st.integers(0, 300)), min_size=1, max_size=6)
+
+
+@given(st.floats(0.5, 150), spacings, seeds, looks)
+def test_every_arrival_is_taken_or_waits_or_was_dropped(
+    rate: float, spacing: str, seed: int, found: list[tuple[float, int]]
+) -> None:
+    steps, now_s = Steps(Pace(rate, spacing), seed), 0.0
+    for gap_s, take in found:
+        now_s += gap_s
+        steps.look(now_s, take)
+        schedule = steps.schedule
+        assert schedule.arrived == len(steps.taken) + len(schedule.waiting) + schedule.dropped
+        assert len(schedule.waiting) <= schedule.bound == backlog_bound(rate)
+        assert schedule.next_s is not None
+        assert schedule.next_s > now_s
+    assert len(steps.lateness_s) == steps.schedule.arrived
+    assert all(lateness_s >= 0 for lateness_s in steps.lateness_s)
+    assert steps.taken == sorted(steps.taken)
+
+
+@given(st.floats(0.5, 100), spacings, seeds, st.lists(st.floats(0.001, 4), min_size=1, max_size=6))
+def test_looking_seldom_changes_no_intended_time(
+    rate: float, spacing: str, seed: int, gaps_s: list[float]
+) -> None:
+    often, seldom = Steps(Pace(rate, spacing), seed), Steps(Pace(rate, spacing), seed)
+    now_s = 0.0
+    for gap_s in gaps_s:
+        now_s += gap_s
+        often.look(now_s, 10**9)
+    seldom.look(now_s, 10**9)
+    kept = len(seldom.taken)
+    assert seldom.taken == often.taken[:kept]
+    assert kept + seldom.schedule.dropped == len(times(Arrivals(rate, spacing, Random(seed), 0.0), now_s))
+
+
+def test_the_backlog_holds_ten_seconds_and_at_least_a_thousand() -> None:
+    assert [backlog_bound(rate) for rate in (1, 100, 100.1, 500, 20_000)] == [1000, 1000, 1001, 5000, 200_000]
+
+
+def test_a_stall_fills_the_backlog_and_drops_the_rest_counted() -> None:
+    steps = Steps(Pace(1000, EVEN), 1)
+    steps.look(25.0005, 0)
+    schedule = steps.schedule
+    assert (schedule.arrived, len(schedule.waiting), schedule.dropped) == (25_000, 10_000, 15_000)
+    assert max(steps.lateness_s) == pytest.approx(24.9995)
+    assert schedule.waiting[0] == pytest.approx(0.001)
+    schedule.drop_waiting()
+    assert (len(schedule.waiting), schedule.dropped) == (0, 25_000)
+
+
+def test_another_rate_holds_from_now_on_and_keeps_who_waits() -> None:
+    steps = Steps(Pace(100, EVEN), 1)
+    steps.look(1.0, 0)
+    waited = len(steps.schedule.waiting)
+    steps.schedule.change(Pace(10, EVEN), 1.0)
+    assert steps.schedule.next_s == pytest.approx(1.1)
+    steps.look(2.0005, 0)
+    assert len(steps.schedule.waiting) == waited + 10
+    steps.schedule.change(Pace(), 2.5)
+    assert (steps.schedule.next_s, steps.schedule.pace.mode) == (None, CLOSED)
+    steps.look(60.0, 0)
+    assert len(steps.schedule.waiting) == waited + 10
+
+
+def test_the_same_pace_again_changes_nothing() -> None:
+    schedule = Schedule(Random(3))
+    schedule.change(Pace(5.0), 0.0)
+    due_s = schedule.next_s
+    schedule.change(Pace(5.0), 0.05)
+    assert schedule.next_s == due_s
+
+
+def test_a_pace_is_shared_out() -> None:
+    assert Pace(400, EVEN).part(0.25) == Pace(100, EVEN)
+    assert Pace().part(0.25) == Pace()
+
+
+def test_each_mode_says_what_it_hides() -> None:
+    assert set(HIDES) == set(MODES) == {CLOSED, OPEN}
+    assert all(sentence.startswith(mode) and len(sentence) < 100 for mode, sentence in HIDES.items())
