@@ -106,6 +106,10 @@ $(STAMP): pyproject.toml
 	"$${pip[@]}" install --quiet --disable-pip-version-check --editable '.[dev,speed]'
 	touch $@
 
+.PHONY: bench
+bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK=1 is shorter
+	@exec $(BIN)/python -m tests.bench
+
 .PHONY: clean
 clean: ## remove stacks, images, the virtual environment and caches of ours
 	@if [ -x $(BIN)/replexplorer ]; then

@@ -7,7 +7,7 @@ import statistics
 import time
 
 from replexplorer.engine.session import Session
-from tests.bench.effect import turn
+from tests.bench.effect import COMMIT, turn
 from tests.bench.figure import Figure, spread
 
 ASKED_MS = (1, 2, 5, 10, 25, 85, 200)
@@ -19,7 +19,7 @@ PINGS = 200
 async def figures(session: Session, readings: int) -> list[Figure]:
     """P10 on an attached session: `readings` windows of five probes for each round trip asked."""
     found = [await asked_and_measured(session, asked_ms, readings) for asked_ms in ASKED_MS]
-    return [*found, *await clients(session)]
+    return [*found, *await clients(session), await at_nothing(session)]
 
 
 async def asked_and_measured(session: Session, asked_ms: int, readings: int) -> Figure:
@@ -43,6 +43,19 @@ async def asked_and_measured(session: Session, asked_ms: int, readings: int) -> 
         abs(median_ms - asked_ms) <= tolerated_ms,
         {"measured_ms": measured_ms},
     )
+
+
+async def at_nothing(session: Session) -> Figure:
+    """P11's first half: at 0 ms there is no rule, so a link that was turned costs what none costs."""
+    await turn(session, "rtt=5", "rtt=0")
+    agents = [member.agent for member in session.fleet.members.values()]
+    before = [(await agent.health())["packets"] for agent in agents]
+    await turn(session, "semi_sync=on")
+    for _ in range(PINGS):
+        await session.fleet.primary.kick.query(COMMIT)
+    await turn(session, "semi_sync=off")
+    took = sum([(await agent.health())["packets"] for agent in agents]) - sum(before)
+    return Figure("P11", f"packets of {PINGS} commits in a rule at 0 ms", "0", str(took), took == 0)
 
 
 async def clients(session: Session) -> list[Figure]:
