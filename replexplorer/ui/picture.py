@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replexplorer.core.series import History, Point, page_of
@@ -17,12 +19,20 @@ from replexplorer.ui.chart_model import (
     zoomed,
 )
 from replexplorer.ui.figures import rate, round_trip
+from replexplorer.ui.words import partition_words
 
+_MARK_WITHIN_S: Final = 2.0
+"""A change's mark comes this close to the tick that first shows the change."""
 _FAULTS: Final = {
     ProtectionState.BLOCKED: "blocked",
     ProtectionState.DEGRADED: "degraded",
     ProtectionState.DOWN: "down",
 }
+_BROUGHT_BY_PARTITION: Final = frozenset(
+    {_FAULTS[ProtectionState.BLOCKED], _FAULTS[ProtectionState.DEGRADED]}
+)
+_AFTER_HEALING_S: Final = 2.0
+"""A state that a partition brought goes this soon after events flow."""
 _LOG_CAPACITY: Final = 5000
 _MARK_CAPACITY: Final = 500
 
@@ -36,6 +46,9 @@ class Picture:
     log: deque[Event] = field(default_factory=lambda: deque(maxlen=_LOG_CAPACITY))
     marks: deque[ChartMark] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     windows: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Spans of a protection state that is a fault."""
+    partitions: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Spans of a partition, each from its mark until events flow again."""
     origin_s: float = 0.0
     """When the first tick came: elapsed time counts from here."""
     page_s: float = DEFAULT_PAGE_S
@@ -55,7 +68,8 @@ class Picture:
         self.marks.extend(
             ChartMark(event.at_s, event.mark) for event in tick.events if event.mark is not None
         )
-        self._watch_faults(tick)
+        _follow(self.windows, _fault_word(tick), tick.at_s)
+        self._watch_partition(tick)
 
     @property
     def elapsed_s(self) -> float:
@@ -87,7 +101,12 @@ class Picture:
         page = page_of(now_s, self.origin_s, self.page_s)
         points = self.history.page(page[0], min(page[1], now_s))
         marks = [mark for mark in self.marks if page[0] <= mark.at_s <= now_s]
-        windows = [one for one in self.windows if one.start_s <= now_s and (one.end_s or now_s) >= page[0]]
+        cuts = [_as_of(now_s, one) for one in self.partitions if _in_page(one, page[0], now_s)]
+        faults = [_as_of(now_s, one) for one in self.windows if _in_page(one, page[0], now_s)]
+        windows = [
+            *(_with_length(one) for one in cuts),
+            *(replace(one, word="") if _is_of(one, cuts) else one for one in faults),
+        ]
         ceiling = self.tick.ceiling if self.tick else None
         return chart_models(
             points,
@@ -99,16 +118,75 @@ class Picture:
             log=self.log_scale,
         )
 
-    def _watch_faults(self, tick: Tick) -> None:
-        """A fault is a window: it opens with the state and closes with it."""
-        word = _FAULTS.get(tick.protection.state) if tick.state != "starting" else None
-        last = self.windows[-1] if self.windows else None
-        if last is not None and last.end_s is None:
-            if last.word == word:
-                return
-            self.windows[-1] = FaultWindow(last.start_s, tick.at_s, last.word)
-        if word is not None:
-            self.windows.append(FaultWindow(tick.at_s, None, word))
+    def _watch_partition(self, tick: Tick) -> None:
+        """A partition's window begins at its mark and lasts until events flow again."""
+        words = partition_words(tick.links)
+        if words:
+            _follow(self.partitions, f"partition {', '.join(words)}", tick.at_s)
+        elif not any(link.partition is None or link.healing for link in tick.links):
+            _follow(self.partitions, None, tick.at_s)
+        if self.partitions and self.partitions[-1].end_s is None:
+            self._begin_at_mark(self.partitions[-1])
+
+    def _begin_at_mark(self, newest: FaultWindow) -> None:
+        """Move the newest window's begin to its mark: that comes when the change is done, a moment
+        before or after the tick that first shows the link cut."""
+        near = [
+            event.at_s
+            for event in reversed(self.log)
+            if event.mark is not None
+            and "partition" in event.text
+            and abs(event.at_s - newest.start_s) <= _MARK_WITHIN_S
+        ]
+        if near and newest.start_s not in near:
+            at_s = min(near, key=lambda mark_s: abs(mark_s - newest.start_s))
+            self.partitions[-1] = replace(newest, start_s=at_s)
+
+
+def _fault_word(tick: Tick) -> str | None:
+    """The word of a protection state that is a fault."""
+    return _FAULTS.get(tick.protection.state) if tick.state != "starting" else None
+
+
+def _follow(windows: deque[FaultWindow], word: str | None, at_s: float) -> None:
+    """A fault is a window: it opens with its word and closes with it."""
+    last = windows[-1] if windows else None
+    if last is not None and last.end_s is None:
+        if last.word == word:
+            return
+        windows[-1] = replace(last, end_s=at_s)
+    if word is not None:
+        windows.append(FaultWindow(at_s, None, word))
+
+
+def _in_page(window: FaultWindow, start_s: float, now_s: float) -> bool:
+    """Whether any of the window is between these moments."""
+    return window.start_s <= now_s and (window.end_s or now_s) >= start_s
+
+
+def _as_of(now_s: float, window: FaultWindow) -> FaultWindow:
+    """The window as a picture of that moment shows it."""
+    lasts = window.end_s is None or window.end_s > now_s
+    return replace(window, end_s=None) if lasts else window
+
+
+def _with_length(window: FaultWindow) -> FaultWindow:
+    """The window with how long it was, once it is over."""
+    if window.end_s is None:
+        return window
+    return replace(window, word=f"{window.word} {window.end_s - window.start_s:.1f} s")
+
+
+def _is_of(fault: FaultWindow, cuts: Sequence[FaultWindow]) -> bool:
+    """Whether a fault came with a partition and went with it: then the partition's word says why."""
+    return fault.word in _BROUGHT_BY_PARTITION and any(
+        cut.start_s <= fault.start_s
+        and (
+            cut.end_s is None
+            or (fault.start_s <= cut.end_s and (fault.end_s or math.inf) <= cut.end_s + _AFTER_HEALING_S)
+        )
+        for cut in cuts
+    )
 
 
 def formula(ceiling: Ceiling, *, wide: bool) -> str:

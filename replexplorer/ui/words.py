@@ -1,11 +1,12 @@
-"""The protection states and severities in words, symbols and theme tokens."""
+"""The protection states, partitions and severities: words, symbols, tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from replexplorer.core.tick import ProtectionState, Severity
+from replexplorer.core.link import NO_PARTITION
+from replexplorer.core.tick import LinkView, ProtectionState, Severity
 
 
 class StateWord(NamedTuple):
@@ -38,6 +39,18 @@ STATES: Final[Mapping[ProtectionState, StateWord]] = {
 }
 """Every protection state."""
 
+CHIPS: Final = (
+    (" PARTITION both ", "onstate on partitioned b", "all packets between primary and replica are lost"),
+    (
+        " PARTITION ack ",
+        "onstate on partitioned b",
+        "those to the primary: a waiting commit is on the replica, its acknowledgement is not here",
+    ),
+    (" PARTITION dump ", "onstate on partitioned b", "those to the replica: no event arrives there"),
+    ("healed, TCP retries", "warn b", "packets pass again; events flow when TCP tries next"),
+)
+"""What the header says of a link: text, style words, and one line for the help."""
+
 SEVERITIES: Final[Mapping[Severity, tuple[str, str]]] = {
     Severity.INFO: (" ", "muted"),
     Severity.MARK: ("·", "mark"),
@@ -46,3 +59,11 @@ SEVERITIES: Final[Mapping[Severity, tuple[str, str]]] = {
     Severity.BAD: ("✖", "bad"),
 }
 """Symbol and token of each severity; a mark's number replaces its symbol."""
+
+
+def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:
+    """The partitions in force: `ack`, or `replica2 ack` where not all links of several have the same."""
+    cut = {link.replica: link.partition for link in links if link.partition not in (None, NO_PARTITION)}
+    if len(cut) == len(links) and len(set(cut.values())) == 1:
+        return (str(next(iter(cut.values()))),)
+    return tuple(f"{replica} {partition}" for replica, partition in cut.items())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from replexplorer.core.knobs import CATALOGUE, describe_range
+from replexplorer.core.knobs import CATALOGUE, describe_range, format_value
 from replexplorer.ui.actions import ACTIONS, key_label, keys_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.widgets.lines import Line, wrapped
-from replexplorer.ui.words import STATES
+from replexplorer.ui.words import CHIPS, STATES
 
 _COLUMN = 34
 
@@ -23,9 +23,8 @@ class HelpScreen(ListingScreen):
         self.listing.show([("Help ", "title b"), (f"stack {self.settings.stack}", "muted")], [], body)
 
     def _keys(self, width: int) -> list[Line]:
-        rows: list[Line] = [
-            [(" KEYS", "accent b"), ("   digits type a value, with a unit where it has one", "muted")]
-        ]
+        how = "   digits type a value with its unit: 2.5ms, 20mbit, 1%; i types a word: auto, none"
+        rows: list[Line] = [[(" KEYS", "accent b"), (how, "muted")]]
         for area, actions in groupby(ACTIONS, key=lambda action: action.area):
             for at, action in enumerate(actions):
                 keys = " ".join(key_label(key) for key in keys_of(action.id, self.settings.keymap))
@@ -44,13 +43,17 @@ def _states() -> list[Line]:
     for symbol, word, token, meaning in STATES.values():
         block = (f" {symbol} {word} ", f"onstate on {token} b")
         rows.append([("  ", "text"), block, (" " * max(1, 16 - len(block[0])), "text"), (meaning, "text")])
+    rows += [[], [(" LINK", "accent b"), ("   beside the state, while it lasts", "muted")]]
+    for chip, words, meaning in CHIPS:
+        gap = " " * max(1, 21 - len(chip))
+        rows.append([("  ", "text"), (chip, words), (gap, "text"), (meaning, "text")])
     return rows
 
 
 def _knobs(width: int) -> list[Line]:
     rows: list[Line] = [[(" KNOBS", "accent b"), ("   ←→ stages, a rest of 0.6 s or ⏎ applies", "muted")]]
     for knob in CATALOGUE:
-        text = f"{knob.help} {describe_range(knob)}; default {knob.default}."
+        text = f"{knob.help} {describe_range(knob)}; default {format_value(knob, knob.default)}."
         if knob.risk:
             text += f" ▲ {knob.risk}."
         for at, part in enumerate(wrapped(text, max(20, width - _COLUMN - 2))):

@@ -219,7 +219,10 @@ def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Gl
 
 
 def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
-    """The word of each window, inside when it fits, else beside it, in the first row that is free."""
+    """The word of each window, inside when it fits, else beside it, in the first row that is free.
+
+    A window that lasts grows into the room after it: its word stands there from the start.
+    """
     taken: set[tuple[int, int]] = set()
     for window in model.windows:
         start, end = _columns(window, model, plot.width)
@@ -227,14 +230,14 @@ def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Gl
         if not word or start == end or plot.height < 2:
             continue
         beside = f"{glyphs.before}{word}"
-        if len(word) + 2 <= end - start:
+        if len(word) + 2 <= (plot.width if window.end_s is None else end) - start:
             x, text = start + 1, word
         elif end + len(beside) <= plot.width:
             x, text = end, beside
         else:
             text = f"{word}{glyphs.after}"
             x = max(0, start - len(text))
-        columns = range(x, x + len(text))
+        columns = range(x - 1, x + len(text) + 1)  # with a blank between two words of a row
         rows = range(1, plot.height)
         apart = [y for y in rows if taken.isdisjoint((y, at) for at in columns)]
         free = [y for y in apart if not _inked(raster, y, x, x + len(text))]
