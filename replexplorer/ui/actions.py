@@ -41,6 +41,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("knob.more", "right,l", "Stage one step more", listed=False),
     Action("knob.coarse_less", "shift+left,H", "Stage a coarse step less", listed=False),
     Action("knob.coarse_more", "shift+right,shift+l", "Stage a coarse step more", listed=False),
+    Action("knob.type", "i", "Type a value: a figure with its unit, or a word (auto, none)"),
     Action("knob.apply", "enter", "Apply the staged value now; open all knobs on a small screen"),
     Action("knob.revert", "escape", "Drop the staged value, the filter or the drawer"),
     Action("knob.filter", "slash", "Filter the knobs by name or help"),

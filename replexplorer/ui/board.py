@@ -1,13 +1,15 @@
-"""The knobs as the operator handles them: which is selected, what is staged, what is being applied.
+"""The knobs as the operator handles them: which is selected, what is staged, what is folded away.
 
 Law: a value is staged first and applied after a rest, else walking from 85 to 20 makes four
-changes; nothing here talks to a server or reads a clock.
+changes. Only what stands at its default is ever folded away, and a filter finds it there as well.
+Nothing here talks to a server or reads a clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Final
 
 from replexplorer.core.knobs import PRIMARY, Assignment, Group, KnobName, Place, Value
@@ -15,9 +17,26 @@ from replexplorer.core.knobs import step as next_step
 from replexplorer.core.tick import KnobView, Tick
 
 PANEL_ORDER: Final = (
-    Group.LINK, Group.SEMI_SYNC, Group.DURABILITY, Group.LOAD, Group.BINLOG, Group.REPLICA,
+    Group.LINK, Group.SEMI_SYNC, Group.DURABILITY, Group.DISK, Group.LOAD, Group.BINLOG, Group.REPLICA,
 )  # fmt: skip
 """Headings as the panel shows them: what a demonstration turns stands above the fold."""
+
+
+SELDOM: Final = frozenset({"jitter", "loss", "bandwidth", "delay_to_replica", "delay_to_primary"})
+"""Link knobs that stand behind the others, and behind one line while at their defaults."""
+
+LABEL_CELLS: Final = 13
+"""What a label may take in the panel."""
+
+
+class Fold(Enum):
+    """A line of the panel that stands for knobs at their defaults."""
+
+    LINK = "more link settings"
+
+
+Row = KnobName | Fold
+"""What can be selected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +45,18 @@ class Section:
 
     title: str
     names: tuple[KnobName, ...]
+    """Those that are shown, the seldom ones last."""
+    folded: tuple[KnobName, ...] = ()
+    """Those that are not."""
+    fold_at: int | None = None
+    """How many knobs stand above the line of the fold; None: there is no such line."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Knobs and the line of the fold, from top to bottom."""
+        if self.fold_at is None:
+            return self.names
+        return (*self.names[: self.fold_at], Fold.LINK, *self.names[self.fold_at :])
 
 
 def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
@@ -35,13 +66,14 @@ def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
     for group in PANEL_ORDER:
         if group is Group.REPLICA:
             continue
-        here = tuple(name for name in names if name.knob.group is group and not _replica_side(name))
+        here = [name for name in names if name.knob.group is group and not _replica_side(name)]
         if here:
-            found.append(Section(group.upper(), here))
+            here.sort(key=lambda name: name.key in SELDOM)
+            found.append(Section(group.upper(), tuple(here)))
     for replica in replicas:
-        here = tuple(name for name in names if _replica_side(name) and name.node == replica)
+        here = [name for name in names if _replica_side(name) and name.node == replica]
         if here:
-            found.append(Section(replica.upper(), here))
+            found.append(Section(replica.upper(), tuple(here)))
     return tuple(found)
 
 
@@ -56,6 +88,11 @@ class Board:
 
     views: Mapping[KnobName, KnobView] = field(default_factory=dict)
     selected: KnobName | None = None
+    """The knob under the cursor; None on the line of a fold, and when the filter leaves none."""
+    at_fold: bool = False
+    """The cursor is on the line of the fold."""
+    unfolded: bool = False
+    """The fold's knobs are shown, at their defaults or not."""
     filter: str = ""
     staged: dict[KnobName, Value] = field(default_factory=dict)
     """What the arrow keys or the digits asked for and nobody has sent yet."""
@@ -75,25 +112,63 @@ class Board:
 
     @property
     def sections(self) -> tuple[Section, ...]:
+        """Headings and knobs that the filter leaves, without what is folded away."""
+        found = self._found()
+        return found if self.filter.split() else tuple(self._folded(section) for section in found)
+
+    def _found(self) -> tuple[Section, ...]:
         """Headings and knobs that the filter leaves."""
         words = self.filter.lower().split()
         return sections([name for name in self.views if all(word in _searched(name) for word in words)])
 
+    def _folded(self, section: Section) -> Section:
+        seldom = [name for name in section.names if name.key in SELDOM]
+        folded = [] if self.unfolded else [name for name in seldom if self._is_quiet(name)]
+        if not folded and not (self.unfolded and seldom):
+            return section
+        return replace(
+            section,
+            names=tuple(name for name in section.names if name not in folded),
+            folded=tuple(folded),
+            fold_at=len(section.names) - len(seldom),
+        )
+
+    def _is_quiet(self, name: KnobName) -> bool:
+        """Nothing is to be seen of this knob: at its default, and nobody is about to change that."""
+        view, default = self.views[name], name.knob.default
+        at_rest = view.requested == default and view.effective in (None, default)
+        return at_rest and name != self.selected and name not in self.staged and name not in self.pending
+
+    @property
+    def folded(self) -> tuple[KnobName, ...]:
+        """Knobs behind the line of the fold."""
+        return tuple(name for section in self.sections for name in section.folded)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What the cursor walks through."""
+        return tuple(row for section in self.sections for row in section.rows)
+
     @property
     def names(self) -> tuple[KnobName, ...]:
-        """Knobs in the order of the panel."""
+        """Knobs that are shown, in the order of the panel."""
         return tuple(name for section in self.sections for name in section.names)
 
     @property
     def place(self) -> tuple[int, int]:
-        """The selected knob's position from 1, and how many there are; (0, n) when none is."""
-        names = self.names
+        """The selected knob's position from 1, and how many there are, folded ones as well; (0, n)
+        when none is selected."""
+        names = [name for section in self._found() for name in section.names]
         return (names.index(self.selected) + 1 if self.selected in names else 0), len(names)
 
     def label(self, name: KnobName) -> str:
-        """The knob's label, with its replica where several have the knob."""
+        """The knob's label, with its replica where several have the knob; `r2` where that is too long."""
         twins = [other for other in self.views if other.key == name.key and not _replica_side(other)]
-        return f"{name.knob.label} {name.node}" if len(twins) > 1 and name in twins else name.knob.label
+        label = name.knob.label
+        if len(twins) < 2 or name not in twins:
+            return label
+        full = f"{label} {name.node}"
+        return full if len(full) <= LABEL_CELLS else f"{label} r{twins.index(name) + 1}"
 
     def asked(self, name: KnobName) -> Value:
         """Staged, else pending, else requested."""
@@ -101,18 +176,21 @@ class Board:
         return self.staged.get(name, self.pending.get(name, view.requested))
 
     def move(self, rows: int) -> None:
-        """Select another knob; the ends hold."""
-        names = self.names
-        if names:
-            at = names.index(self.selected) if self.selected in names else 0
-            self.selected = names[max(0, min(len(names) - 1, at + rows))]
+        """Move the cursor; the ends hold."""
+        all_rows = self.rows
+        if all_rows:
+            cursor = Fold.LINK if self.at_fold else self.selected
+            at = all_rows.index(cursor) if cursor in all_rows else 0
+            self.select(all_rows[max(0, min(len(all_rows) - 1, at + rows))])
 
-    def select(self, name: KnobName) -> None:
-        """Select this knob, dropping a filter that hides it."""
-        if name in self.views:
-            if name not in self.names:
+    def select(self, row: Row) -> None:
+        """Put the cursor here, dropping a filter that hides it; a folded knob comes forth alone."""
+        if isinstance(row, Fold):
+            self.at_fold, self.selected = True, None
+        elif row in self.views:
+            if self.filter and row not in self.names:
                 self.filter = ""
-            self.selected = name
+            self.at_fold, self.selected = False, row
 
     def narrow(self, text: str) -> None:
         """Show only knobs whose key, label, group, node or help has every word of the text."""
@@ -120,7 +198,9 @@ class Board:
         self._settle()
 
     def step(self, direction: int, now_s: float, *, coarse: bool = False) -> None:
-        """Stage the next value of the selected knob."""
+        """Stage the next value of the selected knob; on the line of the fold, open or close it."""
+        if self.at_fold:
+            self.unfolded = direction > 0
         name = self.selected
         if name is not None and name in self.views:
             self.stage(name, next_step(name.knob, self.asked(name), direction > 0, coarse), now_s)
@@ -159,6 +239,9 @@ class Board:
             self.pending.clear()
 
     def _settle(self) -> None:
+        if self.at_fold and Fold.LINK in self.rows:
+            return
+        self.at_fold = False
         names = self.names
         if self.selected not in names:
             self.selected = names[0] if names else None

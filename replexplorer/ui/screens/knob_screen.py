@@ -8,6 +8,7 @@ from textual.widgets import Input
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import PRIMARY, KnobName
 from replexplorer.engine.facade import Facade
+from replexplorer.ui.board import Fold
 from replexplorer.ui.commander import CommandDone, Commander, CommandFailed
 from replexplorer.ui.layout import Layout
 from replexplorer.ui.screens.picture_screen import PictureScreen
@@ -58,9 +59,12 @@ class KnobScreen(PictureScreen):
         self._step(1, coarse=True)
 
     def action_knob_apply(self) -> None:
-        """Apply what is staged now; with nothing staged, open or close the drawer of a small screen."""
+        """Apply what is staged now; with nothing staged, turn the fold under the cursor, else open or
+        close the drawer of a small screen."""
         if self.board.staged:
             self._send()
+        elif self.board.at_fold and (self.layout_name is not Layout.COMPACT or self.drawer_open):
+            self._turn_fold()
         elif self.layout_name is Layout.COMPACT:
             self.toggle_class("-drawer")
             self.call_after_refresh(self._draw)
@@ -109,9 +113,18 @@ class KnobScreen(PictureScreen):
         self.board.step(direction, self._settings.monotonic(), coarse=coarse)
         self._draw_now()
 
+    def _turn_fold(self) -> None:
+        self.board.unfolded = not self.board.unfolded
+        self._draw_now()
+
     def _draw_now(self) -> None:
         with self.app.batch_update():
             self._draw_knobs()
+
+    def action_knob_type(self) -> None:
+        """Open the field for a value that begins with a letter: a word of the knob."""
+        if self.board.selected is not None and self.layout_name is not Layout.TINY:
+            self._open_value("")
 
     def _flip(self, name: KnobName, first: str, second: str) -> None:
         if name not in self.board.views:
@@ -247,7 +260,10 @@ class KnobScreen(PictureScreen):
 
     @on(KnobPanel.Picked)
     def _pick(self, message: KnobPanel.Picked) -> None:
-        self.select_knob(message.name)
+        self.board.select(message.row)
+        if isinstance(message.row, Fold):
+            self._turn_fold()
+        self._move(0)
 
     @on(KnobPanel.Stepped)
     def _click_step(self, message: KnobPanel.Stepped) -> None:

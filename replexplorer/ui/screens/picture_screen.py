@@ -13,8 +13,9 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import Assignment, KnobName, Value
 from replexplorer.core.tick import Tick
 from replexplorer.engine.facade import Facade, Preview
-from replexplorer.ui.board import Board
+from replexplorer.ui.board import Board, Fold
 from replexplorer.ui.commander import CommandFailed
+from replexplorer.ui.effects import Effect, effect_of, measured_of
 from replexplorer.ui.layout import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.messages import Ticked
 from replexplorer.ui.picture import Picture
@@ -27,7 +28,7 @@ from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lines import Lines
-from replexplorer.ui.widgets.statement import Intent, KnobLine, Statement
+from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, Statement
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
 
@@ -154,14 +155,23 @@ class PictureScreen(Screen[None]):
         drawer = self.query_one(KnobDrawer)
         panel = drawer if self.drawer_open else self.query_one("#knobs", KnobPanel)
         panel.show(self.picture.tick)
-        intent = self.intent(panel.hidden_below)
-        self.query_one(Statement).intent = intent
-        line = self.query_one(KnobLine)
-        line.intent = intent
+        intent, fold = self.intent(panel.hidden_below), self._fold_intent()
+        statement, line = self.query_one(Statement), self.query_one(KnobLine)
+        statement.fold = line.fold = fold
+        statement.intent = line.intent = intent
         if intent is not None:
-            effect = panel.effect(intent.name)
+            effect = effect_of(self.board.views[intent.name], self.picture.tick)
             applying = intent.name in self.board.pending
-            line.effect = ("applying…", False) if applying else (effect.text, effect.as_asked)
+            line.effect = Effect("applying…", False) if applying else effect
+            line.measured = measured_of(intent.name, self.picture.tick)
+
+    def _fold_intent(self) -> FoldIntent | None:
+        """The line of the fold, while the cursor is on it."""
+        if not self.board.at_fold:
+            return None
+        return FoldIntent(
+            Fold.LINK.value, tuple(dict.fromkeys(name.knob.label for name in self.board.folded))
+        )
 
     def intent(self, hidden_below: int = 0) -> Intent | None:
         """The selected knob with what its value runs and risks."""

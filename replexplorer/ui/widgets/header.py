@@ -1,4 +1,4 @@
-"""The first row: state, acknowledgements, link, throughput, latency, load, time."""
+"""The first row: state, acknowledgements, link, disk, throughput, latency, load, time."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.link import contradiction
 from replexplorer.core.series import Point
-from replexplorer.core.tick import LinkView, LoadView, ProtectionState, Tick
+from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick
 from replexplorer.ui import figures
+from replexplorer.ui.effects import fsync_too_short, rtt_is_apart
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
-from replexplorer.ui.words import STATES
+from replexplorer.ui.words import STATES, partition_words
 
 Segment = tuple[Line, ...]
 """A part of the header in all its variants, longest first; an empty last one means it can go."""
 
 SHRINK: Final = (
-    "help", "title", "ack", "latency", "title", "separator", "latency", "load", "ack", "chips", "rtt",
-    "latency", "errors", "elapsed", "title", "rtt",
+    "fsync", "help", "title", "ack", "latency", "title", "separator", "fsync", "latency", "load", "ack",
+    "chips", "rtt", "link", "latency", "errors", "elapsed", "title", "rtt",
 )  # fmt: skip
 """Which segment takes its next shorter variant, in this order, until the row fits."""
 
@@ -55,7 +55,11 @@ class Header(Lines):
         if self.tick is None:
             return []
         segments = self._segments(self.tick)
-        situation = (width, *(bool(segments[name][0]) for name in ("chips", "errors", "load", "rtt")))
+        situation = (
+            width,
+            *(bool(segments[name][0]) for name in ("link", "chips", "errors", "load", "rtt", "fsync")),
+            len(segments["fsync"]),
+        )
         if situation != self._situation:
             self._situation, self._steps = situation, 0
         while width_of(row := _joined(segments, self._chosen(segments), width)) > width and self._steps < len(
@@ -80,9 +84,11 @@ class Header(Lines):
                 [],
             ),
             "state": (self._state(tick),),
+            "link": _link(tick),
             "chips": _chips(tick, frozen=self.frozen),
             "ack": _acks(tick),
             "rtt": _rtt(tick.rtt),
+            "fsync": _fsync(tick.source_disk),
             "tps": ([("TPS ", "muted"), (f"{tps:>5}", "tps b")],),
             "latency": _latency(tick.load, self.point),
             "errors": _errors(tick.load),
@@ -113,7 +119,7 @@ def _joined(segments: dict[str, Segment], chosen: dict[str, int], width: int) ->
 
     left = [
         (" ", "text"),
-        *join(("title", "state", "chips", "ack", "rtt", "tps", "latency", "errors", "load")),
+        *join(("title", "state", "link", "chips", "ack", "rtt", "fsync", "tps", "latency", "errors", "load")),
     ]
     right = [*join(("elapsed", "help")), (" ", "text")]
     gap = width - width_of(left) - width_of(right)
@@ -121,8 +127,22 @@ def _joined(segments: dict[str, Segment], chosen: dict[str, int], width: int) ->
     return [*left, *between, *right]
 
 
+def _link(tick: Tick) -> Segment:
+    """The partition in force, beside the state and never instead of it; healed, until events flow."""
+    runs: list[Run] = []
+    short: list[Run] = []
+    if words := partition_words(tick.links):
+        runs.append((f" PARTITION {', '.join(words)} ", "onstate on partitioned b"))
+        first, *more = words
+        short.append((f" PARTITION {first}{f' +{len(more)}' if more else ''} ", "onstate on partitioned b"))
+    if any(link.healing for link in tick.links):
+        runs += [*([(" ", "text")] if runs else []), ("healed, TCP retries", "warn b")]
+        short += [*([(" ", "text")] if short else []), ("healed", "warn b")]
+    return (runs, short)
+
+
 def _chips(tick: Tick, *, frozen: bool) -> Segment:
-    """What must not be overlooked: a held picture, a foreign driver, a faulty link."""
+    """What must not be overlooked: a held picture, a foreign driver, a link or disk that cannot."""
     chips: list[Run] = []
     short: list[Run] = []
     if frozen:
@@ -135,6 +155,9 @@ def _chips(tick: Tick, *, frozen: bool) -> Segment:
     if fault := next((link.fault for link in tick.links if link.fault), None):
         chips += [(f"link: {fault}", "warn b"), (" ", "text")]
         short += [("link ▲", "warn b"), (" ", "text")]
+    if fault := next((disk.fault for disk in tick.disks if disk.fault and disk.delay_asked_ms), None):
+        chips += [(f"disk: {fault}", "warn b"), (" ", "text")]
+        short += [("disk ▲", "warn b"), (" ", "text")]
     return (chips[:-1], short[:-1])
 
 
@@ -154,13 +177,29 @@ def _rtt(link: LinkView | None) -> Segment:
     """`RTT 85 → 85.4`: asked and measured; amber when they are not the same."""
     if link is None:
         return ([],)
-    asked = figures.UNKNOWN if link.rtt_asked_ms is None else f"{link.rtt_asked_ms:g}"
+    asked = f"{link.rtt_asked_ms:g}"
     measured = "none" if link.rtt_measured_ms is None else figures.round_trip(link.rtt_measured_ms)
-    amber = link.rtt_measured_ms is None or bool(
-        contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
-    )
-    pair: Line = [(f"{asked} → ", "text b"), (measured, "warn b" if amber else "text b")]
+    pair: Line = [(f"{asked} → ", "text b"), (measured, "warn b" if rtt_is_apart(link) else "text b")]
     return ([("RTT ", "muted"), *pair], pair, [])
+
+
+def _fsync(disk: DiskView | None) -> Segment:
+    """`fsync +2 → 2.2`: the delay asked and what an fsync takes; amber when it takes less.
+
+    The measured figure alone, where nothing is asked, is the first to go.
+    """
+    if disk is None or (disk.measured_ms is None and not disk.delay_asked_ms):
+        return ([],)
+    word: Run = ("fsync ", "muted")
+    measured = figures.millis(disk.measured_ms)
+    if not disk.delay_asked_ms:
+        return ([word, (measured, "text b")], [])
+    pair: Line = [
+        word,
+        (f"+{disk.delay_asked_ms:g} → ", "text b"),
+        (measured, "warn b" if fsync_too_short(disk) else "text b"),
+    ]
+    return (pair, pair, [])
 
 
 def _latency(load: LoadView | None, point: Point | None) -> Segment:

@@ -7,11 +7,11 @@ from typing import ClassVar, NamedTuple
 from textual import events
 from textual.message import Message
 
-from replexplorer.core.knobs import KnobName, format_value
-from replexplorer.core.link import contradiction
-from replexplorer.core.tick import Protection, ProtectionState, Tick
+from replexplorer.core.knobs import Group, KnobName, format_value
+from replexplorer.core.tick import Tick
 from replexplorer.ui import figures
-from replexplorer.ui.board import Board
+from replexplorer.ui.board import Board, Fold, Row
+from replexplorer.ui.effects import effect_of, measured_of
 from replexplorer.ui.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, width_of
 
@@ -24,13 +24,6 @@ class Columns(NamedTuple):
     effective: int
 
 
-class Effect(NamedTuple):
-    """What is in force, in words, and whether it is what was asked for."""
-
-    text: str
-    as_asked: bool
-
-
 class KnobPanel(Lines):
     """The knobs; arrow keys work on the screen, clicks and the wheel here."""
 
@@ -41,11 +34,11 @@ class KnobPanel(Lines):
     DEFAULT_CSS = "KnobPanel { height: 1fr; }"
 
     class Picked(Message):
-        """A knob was clicked."""
+        """A knob or the line of the fold was clicked."""
 
-        def __init__(self, name: KnobName) -> None:
+        def __init__(self, row: Row) -> None:
             super().__init__()
-            self.name = name
+            self.row = row
 
     class Stepped(Message):
         """An arrow beside the selected value was clicked, or the wheel turned over it."""
@@ -66,7 +59,7 @@ class KnobPanel(Lines):
         self._board = board
         self._tick: Tick | None = None
         self._top = 0
-        self._shown: list[KnobName | None] = []
+        self._shown: list[Row | None] = []
         self._arrows = (-1, -1)
 
     def show(self, tick: Tick | None = None) -> None:
@@ -98,31 +91,34 @@ class KnobPanel(Lines):
             height -= 1
         self._scroll(rows, height)
         visible = rows[self._top : self._top + height]
-        for at, (title, name) in enumerate(visible):
+        for at, (title, row) in enumerate(visible):
             if at == 0 and not self.HEADINGS_BESIDE:
                 painted.append(self._heading(title, width, columns=True))
                 self._shown.append(None)
-            elif name is None:
+                continue
+            if row is None:
                 painted.append(self._heading(title, width, columns=False))
-                self._shown.append(None)
+            elif isinstance(row, Fold):
+                painted.append(self._fold(row, width))
             else:
                 first = at == 0 or rows[self._top + at - 1][0] != title
-                painted.append(self._knob(name, title if first and self.HEADINGS_BESIDE else "", width))
-                self._shown.append(name)
+                painted.append(self._knob(row, title if first and self.HEADINGS_BESIDE else "", width))
+            self._shown.append(row)
         return painted
 
-    def _all_rows(self) -> list[tuple[str, KnobName | None]]:
-        """Headings (no knob) and knobs, all of them, each with its heading's title."""
-        rows: list[tuple[str, KnobName | None]] = []
+    def _all_rows(self) -> list[tuple[str, Row | None]]:
+        """Headings (None), knobs and the line of the fold, all of them, each with its heading's title."""
+        rows: list[tuple[str, Row | None]] = []
         for section in self._board.sections:
             if not self.HEADINGS_BESIDE:
                 rows.append((section.title, None))
-            rows += [(section.title, name) for name in section.names]
+            rows += [(section.title, row) for row in section.rows]
         return rows
 
-    def _scroll(self, rows: list[tuple[str, KnobName | None]], height: int) -> None:
-        """Move the window so that the selected knob is in it, below the row of the heading."""
-        at = next((i for i, (_, name) in enumerate(rows) if name == self._board.selected), 0)
+    def _scroll(self, rows: list[tuple[str, Row | None]], height: int) -> None:
+        """Move the window so that the cursor is in it, below the row of the heading."""
+        cursor = Fold.LINK if self._board.at_fold else self._board.selected
+        at = next((i for i, (_, row) in enumerate(rows) if row is not None and row == cursor), 0)
         sticky = 0 if self.HEADINGS_BESIDE else 1
         if at < self._top + sticky:
             self._top = at - sticky
@@ -132,13 +128,34 @@ class KnobPanel(Lines):
 
     def _heading(self, title: str, width: int, *, columns: bool) -> Line:
         row: list[Run] = [(" ", "text"), (title, "accent b")]
-        if not columns:
+        at, has_bare, bare = self.COLUMNS, title == Group.DISK.upper(), self._bare_disk()
+        if columns:
+            row = [*_to(row, at.asked), ("asked", "faint")]
+            row = [*_to(row, at.effective), ("in effect", "faint")]
+            measured = "measured" if width >= 48 else "meas"
+            has_measured = has_bare or title == Group.LINK.upper()
+            return [*_to(row, width - len(measured)), (measured, "faint")] if has_measured else row
+        if not (has_bare and bare):
             return row
-        at = self.COLUMNS
-        row = [*_to(row, at.asked), ("asked", "faint")]
-        row = [*_to(row, at.effective), ("in effect", "faint")]
-        measured = "measured" if width >= 48 else "meas"
-        return [*_to(row, width - len(measured)), (measured, "faint")] if title == "LINK" else row
+        told = f"{bare}   measured"
+        return [*_to(row, width - 1 - len(told)), (told, "faint")]
+
+    def _bare_disk(self) -> str:
+        """What the primary's disk takes without the server and the delay, in words."""
+        disk = self._tick.source_disk if self._tick is not None else None
+        known = disk is not None and disk.probe_p50_ms is not None
+        return f"bare disk {figures.millis(disk.probe_p50_ms)}" if known and disk is not None else ""
+
+    def _fold(self, fold: Fold, width: int) -> Line:
+        """`5 more link settings ▸`: how many are folded away, or that they are shown."""
+        ground = " on select" if self._board.at_fold else ""
+        row = _to([], self.COLUMNS.label - 2, ground)
+        row.append(("▸ " if self._board.at_fold else "  ", f"accent b{ground}"))
+        count = len(self._board.folded)
+        text = f"{count} {fold.value}" if count else fold.value
+        row.append((text, f"text b{ground}" if self._board.at_fold else "muted"))
+        row.append((" ▸" if count else " ▾", f"accent b{ground}"))
+        return _to(row, width, ground)
 
     def _knob(self, name: KnobName, heading: str, width: int) -> Line:
         board, at = self._board, self.COLUMNS
@@ -167,8 +184,8 @@ class KnobPanel(Lines):
         at = self.COLUMNS
         if name in self._board.pending:
             return [*_to(row, at.effective, ground), ("applying…", f"accent{ground}")]
-        effect = self.effect(name)
-        measured, apart = self._measured(name)
+        effect = effect_of(self._board.views[name], self._tick)
+        measured, apart = measured_of(name, self._tick)
         room = width - at.effective - (len(measured) + 2 if measured else 0)
         if width_of(row) >= at.effective or len(effect.text) > room:
             row = cut([*row, (" " if effect.as_asked else " → ", f"warn{ground}")], width)
@@ -182,39 +199,17 @@ class KnobPanel(Lines):
             row.append((measured, f"warn b{ground}" if apart else f"muted{ground}"))
         return cut(row, width)
 
-    def effect(self, name: KnobName) -> Effect:
-        """What is in force for a knob."""
-        view = self._board.views[name]
-        if self._tick is not None and (told := _semi_sync_effect(name, self._tick.protection)):
-            return told
-        if view.effective is None:
-            return Effect(view.note or "unknown", view.note is not None)
-        return Effect(format_value(name.knob, view.effective), view.effective == view.requested)
-
-    def _measured(self, name: KnobName) -> tuple[str, bool]:
-        """The measured round trip, and whether it is not the one asked; empty for other knobs."""
-        if name.key != "rtt" or self._tick is None:
-            return "", False
-        link = next((one for one in self._tick.links if one.replica == name.node), None)
-        if link is None:
-            return "", False
-        if link.rtt_measured_ms is None:
-            return "none", True
-        return figures.round_trip(link.rtt_measured_ms), bool(
-            contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
-        )
-
     def on_click(self, event: events.Click) -> None:
         """Select the knob, or step it when an arrow beside the value was hit."""
-        name = self._shown[event.y] if 0 <= event.y < len(self._shown) else None
-        if name is None:
+        row = self._shown[event.y] if 0 <= event.y < len(self._shown) else None
+        if row is None:
             return
-        if name == self._board.selected and event.x in (self._arrows[0], self._arrows[0] + 1):
+        if row == self._board.selected and event.x in (self._arrows[0], self._arrows[0] + 1):
             self.post_message(self.Stepped(-1))
-        elif name == self._board.selected and event.x in (self._arrows[1] - 1, self._arrows[1]):
+        elif row == self._board.selected and event.x in (self._arrows[1] - 1, self._arrows[1]):
             self.post_message(self.Stepped(1))
         else:
-            self.post_message(self.Picked(name))
+            self.post_message(self.Picked(row))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Select further down."""
@@ -236,19 +231,3 @@ class KnobDrawer(KnobPanel):
 def _to(row: list[Run], column: int, ground: str = "") -> list[Run]:
     """The row, filled with blanks up to a column."""
     return [*row, (" " * max(0, column - width_of(row)), f"text{ground}")]
-
-
-def _semi_sync_effect(name: KnobName, protection: Protection) -> Effect | None:
-    """Semi-sync's effect is the protection state, not the variable; acks are counted."""
-    state = protection.state
-    if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != "primary":
-        return None
-    if name.key == "semi_sync_replicas" and protection.replicas_acking is not None:
-        required = protection.replicas_required or 0
-        return Effect(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
-    told = {
-        ProtectionState.ARMED: "armed",
-        ProtectionState.BLOCKED: "waiting",
-        ProtectionState.DEGRADED: "fell back",
-    }
-    return Effect(told[state], False) if name.key == "semi_sync" and state in told else None

@@ -7,8 +7,9 @@ from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.knobs import KnobName, Value, format_value
+from replexplorer.core.knobs import Knob, KnobName, Value, format_value
 from replexplorer.engine.facade import Preview
+from replexplorer.ui.effects import Effect, Measured
 from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
 
 TYPED_WIDTH: Final = 12
@@ -47,7 +48,29 @@ class Intent:
     def runs_on(self) -> str:
         """Where the statements run, in words."""
         where = {"link": "the sidecars", "load": "the load"}.get(self.name.knob.backing.value)
-        return where or ("the primary" if self.name.node == "primary" else self.name.node)
+        node = "the primary" if self.name.node == "primary" else self.name.node
+        return where or (f"{node}'s disk" if self.name.knob.backing.value == "disk" else node)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldIntent:
+    """The line of a fold, with the knobs that it stands for."""
+
+    title: str
+    labels: tuple[str, ...]
+    """The folded knobs; none when all are shown."""
+
+    @property
+    def what(self) -> str:
+        """What is folded away."""
+        return f"{', '.join(self.labels)}: at their defaults" if self.labels else "all of them are shown"
+
+    @property
+    def help(self) -> str:
+        """How it is turned, and what it never hides."""
+        if self.labels:
+            return "→ shows them; what is not at its default is always shown"
+        return "← folds away what is at its default; what is not stays"
 
 
 def risky(name: KnobName, value: Value) -> bool:
@@ -62,13 +85,17 @@ def ladder(intent: Intent, width: int) -> list[Run]:
     """The knob's values with the present one underlined; the part around it when they do not fit."""
     knob = intent.name.knob
     steps = list(knob.steps)
-    if intent.value not in steps and not any(isinstance(step, str) for step in steps):
-        steps = sorted([*steps, intent.value], key=lambda step: float(step))
-    words = [format_value(knob, step, unit=False) for step in steps]
+    if intent.value not in steps and not isinstance(intent.value, str):
+        steps.insert(_place_of(intent.value, knob), intent.value)
+    # A rate is read by its size: 20mbit, not 20000000.
+    words = [format_value(knob, step, unit=knob.unit == "bit/s").replace(" ", "") for step in steps]
     here = steps.index(intent.value) if intent.value in steps else 0
     first, last = here, here + 1
     while True:
-        wider = [(a, b) for a, b in ((first, last + 1), (first - 1, last)) if a >= 0 and b <= len(words)]
+        sides = [(first, last + 1), (first - 1, last)]
+        if last - here > here - first + 1:
+            sides.reverse()  # the value stays in the middle
+        wider = [(a, b) for a, b in sides if a >= 0 and b <= len(words)]
         fitting = [(a, b) for a, b in wider if sum(len(word) + 2 for word in words[a:b]) <= width]
         if not fitting:
             break
@@ -79,6 +106,15 @@ def ladder(intent: Intent, width: int) -> list[Run]:
     return runs[:-1]
 
 
+def _place_of(value: float, knob: Knob) -> int:
+    """Where a figure stands among the steps of its knob; steps that are words keep their places."""
+    spelled = [word for _, word in knob.words]
+    figures = [
+        (at, step) for at, step in enumerate(knob.steps) if not isinstance(step, str) and step not in spelled
+    ]
+    return next((at for at, step in figures if step > value), figures[-1][0] + 1 if figures else 0)
+
+
 class Statement(Lines):
     """The panel under the knobs."""
 
@@ -87,14 +123,24 @@ class Statement(Lines):
 
     intent: reactive[Intent | None] = reactive(None)
     """What is selected."""
+    fold: reactive[FoldIntent | None] = reactive(None)
+    """What the line of a fold stands for, while the cursor is on it."""
 
     def watch_intent(self) -> None:
+        """Draw it."""
+        self.repaint()
+
+    def watch_fold(self) -> None:
         """Draw it."""
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Rule, statements, help, risks; the ladder in the last row."""
         intent = self.intent
+        if intent is None and self.fold is not None:
+            texts = ((self.fold.what, "text"), (self.fold.help, "muted"))
+            told = [[("  ", ink), (row, ink)] for text, ink in texts for row in wrapped(text, width - 4)]
+            return [rule([(self.fold.title.capitalize(), "title b")], [], width), *told]
         if intent is None:
             return [rule([("Knobs", "title b")], [], width)]
         at, total = intent.place
@@ -132,8 +178,20 @@ class KnobLine(Lines):
 
     intent: reactive[Intent | None] = reactive(None)
     """What is selected."""
-    effect: reactive[tuple[str, bool]] = reactive(("", True))
+    fold: reactive[FoldIntent | None] = reactive(None)
+    """What the line of a fold stands for, while the cursor is on it."""
+    effect: reactive[Effect] = reactive(Effect("", True))
     """What is in effect, and whether it is what was asked for."""
+    measured: reactive[Measured] = reactive(Measured())
+    """What is measured of it."""
+
+    def watch_measured(self) -> None:
+        """Draw it."""
+        self.repaint()
+
+    def watch_fold(self) -> None:
+        """Draw it."""
+        self.repaint()
 
     def watch_intent(self) -> None:
         """Draw it."""
@@ -158,6 +216,12 @@ class KnobLine(Lines):
     def paint(self, width: int, height: int) -> list[Line]:
         """Rule with the knob's place, its value with the ladder, what it runs and risks."""
         intent = self.intent
+        if intent is None and self.fold is not None:
+            return [
+                rule([(self.fold.title.capitalize(), "title b")], [("⏎ all knobs", "muted")], width),
+                [(" ▸ ", "accent b"), (self.fold.what, "text")],
+                [(f" {self.fold.help}", "muted")],
+            ]
         if intent is None:
             return [rule([("Knobs", "title b")], [], width)]
         at, total = intent.place
@@ -170,6 +234,9 @@ class KnobLine(Lines):
             (value, "warn on select b" if intent.staged else "title on select b"), (" ▸", "accent b"),
             ("  in effect ", "muted"), (text, "muted" if as_asked else "warn b"),
         ]  # fmt: skip
+        if self.measured.text:
+            ink = "warn b" if self.measured.apart else "muted"
+            left = [*left, ("  measured ", "muted"), (self.measured.text, ink)]
         steps = ladder(intent, width - width_of(left) - 3)
         gap = width - width_of(left) - width_of(steps) - 1
         statement = "; ".join(intent.preview.statements) or intent.name.knob.help

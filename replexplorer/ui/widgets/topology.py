@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from textual.reactive import reactive
 
+from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.tick import LinkView, NodeView, Tick
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 
@@ -59,7 +60,9 @@ def _arrow(replica: NodeView, link: LinkView | None) -> list[Run]:
     """The stream: whole, connecting, or broken, by symbol and not by colour alone."""
     if not replica.reachable or replica.io_thread == "error" or replica.sql_thread == "error":
         return [(" ╌✖╌ ", "bad b")]
-    if replica.io_thread == "connecting" or (link is not None and link.fault):
+    if link is not None and link.partition not in (None, NO_PARTITION):
+        return [(" ╌✖╌ ", "fault b")]
+    if replica.io_thread == "connecting" or (link is not None and (link.fault or link.healing)):
         return [(" ╌╌▸ ", "warn b")]
     if replica.io_thread == "off" or replica.sql_thread == "off":
         return [(" ╌‖╌ ", "warn b")]

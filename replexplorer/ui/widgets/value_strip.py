@@ -8,8 +8,9 @@ from textual.reactive import reactive
 
 from replexplorer.core.tick import Tick
 from replexplorer.ui import figures
+from replexplorer.ui.effects import fsync_too_short
 from replexplorer.ui.widgets.big_digits import big_rows
-from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, spread
+from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, spread, width_of
 from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import STATES
 
@@ -48,10 +49,22 @@ class ValueStrip(Lines):
             for name, view in tick.knobs.items()
             if name.node == "primary" and name.knob.group == "durability" and risky(name, view.requested)
         ]
+        told = [*_fsync(tick), *([risk] for risk in risks[:2])]
+        if sum(width_of(one) + 2 for one in told) + width_of(left[:-1]) > width:
+            told = [[risk] for risk in risks[:2]]
         right: list[Run] = []
-        for risk in risks[:2]:
-            right += [risk, ("  ", "text")]
-        return [cut(spread(left, right[:-1] + ([(" ", "text")] if right else []), width), width)]
+        for one in told:
+            right += [*one, ("  ", "text")]
+        return [cut(spread(left[:-1], right[:-1] + ([(" ", "text")] if right else []), width), width)]
+
+
+def _fsync(tick: Tick) -> list[list[Run]]:
+    """`fsync +2→2.2`, where a delay is asked of the primary's disk: there is no room in the header."""
+    disk = tick.source_disk
+    if disk is None or not disk.delay_asked_ms:
+        return []
+    measured: Run = (figures.millis(disk.measured_ms), "warn b" if fsync_too_short(disk) else "text b")
+    return [[("fsync ", "muted"), (f"+{disk.delay_asked_ms:g}→", "text b"), measured]]
 
 
 class BigStrip(Lines):
@@ -83,19 +96,20 @@ class BigStrip(Lines):
         room = (width - self.STATE_WIDTH - 3) // len(parts)
         rows: list[Line] = [[]]
         for at in range(3):
-            row: list[Run] = [state[at], ("   ", "text")]
-            for labels, digits, ink in parts:
-                label = f"{labels[at]:<10}"
-                shape = big_rows(digits, self.glyphs)[at]
-                row += [(label, "title b" if at == 0 else "muted"), (shape, ink)]
-                row.append((" " * max(1, room - len(label) - len(shape)), "text"))
+            row: list[Run] = [state[at], ("  ", "text")]
+            for place, (labels, digits, ink) in enumerate(parts):
+                # A long figure takes of the room before the next one; those after it stay in place.
+                start = self.STATE_WIDTH + 3 + place * room
+                row.append((" " * max(1, start - width_of(row)), "text"))
+                row.append((f"{labels[at]:<10}", "title b" if at == 0 else "muted"))
+                row.append((big_rows(digits, self.glyphs)[at], ink))
             rows.append(row)
         return rows
 
     def _figures(self, tick: Tick) -> list[tuple[tuple[str, str, str], str, str]]:
         """Labels of three rows, the figure and its token, from left to right."""
         load, link = tick.load, tick.rtt
-        asked = f"{link.rtt_asked_ms:g} ms" if link is not None and link.rtt_asked_ms is not None else ""
+        asked = f"{link.rtt_asked_ms:g} ms" if link is not None else ""
         return [
             (("TPS", "commits/s", ""), figures.rate(load.tps if load else None), "tps"),
             (("ceiling", "at most", ""), figures.rate(tick.ceiling.tps if tick.ceiling else None), "ceiling"),
