@@ -18,8 +18,10 @@ from replexplorer.core.knobs import (
     format_value,
     parse_assignment,
 )
+from replexplorer.core.link import LinkSettings
 from replexplorer.core.tick import (
     Ceiling,
+    DiskView,
     Epoch,
     Event,
     KnobView,
@@ -60,8 +62,13 @@ def make_tick(
     events: tuple[Event, ...] = (),
     epochs: tuple[Epoch, ...] = (),
     viewer: bool = False,
+    healing: bool = False,
+    fsync_ms: float | None = 0.2,
 ) -> Tick:
-    """A plausible tick of a running stack."""
+    """A plausible tick of a running stack: links and disks do what their knobs in `values` ask.
+
+    `fsync_ms` is what an fsync of the primary is measured to take; `healing` is every link's.
+    """
     nodes = replica_names(replicas)
     views = knob_views({**{KnobName("rtt", node): rtt[0] for node in nodes}, **(values or {})}, replicas)
     clients = views[KnobName("clients", "load")].requested
@@ -91,7 +98,8 @@ def make_tick(
             timeout_ms=10000,
             fallbacks=0,
         ),
-        links=tuple(LinkView(node, "nfqueue", rtt[0], rtt[0], rtt[1], 0.1) for node in nodes),
+        links=tuple(_link(node, views, rtt[1], healing=healing) for node in nodes),
+        disks=tuple(_disk(node, views, fsync_ms) for node in ("primary", *nodes)),
         load=LoadView(
             clients=clients,
             connected=clients,
@@ -113,6 +121,33 @@ def make_tick(
         events=events,
         viewer=viewer,
     )
+
+
+def _link(
+    node: str, views: Mapping[KnobName, KnobView], measured_ms: float | None, *, healing: bool
+) -> LinkView:
+    asked = LinkSettings.of({name.key: view.requested for name, view in views.items() if name.node == node})
+    force = LinkSettings.of({name.key: view.effective for name, view in views.items() if name.node == node})
+    return LinkView(
+        node,
+        "nfqueue",
+        asked,
+        force.values(),
+        as_asked=asked == force,
+        rtt_measured_ms=None if force.is_silent else measured_ms,
+        rtt_base_ms=0.1,
+        probes_lost_percent=100.0 if force.is_silent else force.loss_percent,
+        dropped=0,
+        healing=healing,
+    )
+
+
+def _disk(node: str, views: Mapping[KnobName, KnobView], fsync_ms: float | None) -> DiskView:
+    view = views[KnobName("fsync_delay", node)]
+    asked, delay = view.requested, view.effective
+    assert isinstance(asked, float | int)
+    assert not isinstance(delay, str)
+    return DiskView(node, asked, delay, fsync_ms, 100, 0.08, 0.1, 0.3)
 
 
 def down(tick: Tick, node: str) -> Tick:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from replexplorer.core.knobs import CATALOGUE, KnobName, expand
-from replexplorer.ui.board import Board, sections
+from replexplorer.core.knobs import CATALOGUE, KnobName, Value, expand
+from replexplorer.ui.board import LABEL_CELLS, SELDOM, Board, Fold, sections
 from tests.fakes.facade import make_tick
 
 SYNC = KnobName("sync_binlog", "primary")
 RTT = KnobName("rtt", "replica")
+PARTITION = KnobName("partition", "replica")
+JITTER = KnobName("jitter", "replica")
+LOSS = KnobName("loss", "replica")
 
 
 @pytest.fixture
@@ -24,15 +29,21 @@ def test_every_knob_stands_once_under_a_heading() -> None:
     found = sections(names)
     assert sorted(name for section in found for name in section.names) == sorted(names)
     assert [section.title for section in found] == [
-        "LINK", "SEMI-SYNC", "DURABILITY", "LOAD", "BINLOG", "REPLICA", "REPLICA2",
+        "LINK", "SEMI-SYNC", "DURABILITY", "DISK", "LOAD", "BINLOG", "REPLICA", "REPLICA2",
     ]  # fmt: skip
     assert {name.node for name in found[0].names} == {"replica", "replica2"}
+    assert [str(name) for name in found[0].names[:4]] == [
+        "rtt@replica", "rtt@replica2", "partition@replica", "partition@replica2",
+    ]  # fmt: skip
 
 
 def test_a_link_says_its_replica_only_where_there_are_several(board: Board) -> None:
     assert board.label(RTT) == "rtt"
     board.fold(make_tick(replicas=2))
     assert board.label(KnobName("rtt", "replica2")) == "rtt replica2"
+    assert board.label(KnobName("partition", "replica2")) == "partition r2"
+    assert len({board.label(name) for name in board.names if name.knob.group == "link"}) == 4
+    assert all(len(board.label(name)) <= LABEL_CELLS for name in board.views if name.knob.group == "link")
     assert board.label(SYNC) == "sync_binlog"
 
 
@@ -103,3 +114,83 @@ def test_a_knob_that_is_gone_is_no_longer_staged_or_selected(board: Board) -> No
     board.fold(make_tick(replicas=1))
     assert board.staged == {}
     assert board.selected in board.names
+
+
+def link_rows(board: Board) -> list[object]:
+    return list(board.sections[0].rows)
+
+
+def test_seldom_link_knobs_stand_behind_one_line_while_at_their_defaults(board: Board) -> None:
+    assert link_rows(board) == [RTT, PARTITION, Fold.LINK]
+    assert {name.key for name in board.folded} == SELDOM
+    assert board.place == (1, len(board.views))
+
+
+@pytest.mark.parametrize("asked", ["requested", "effective", "staged", "pending", "selected"])
+def test_a_knob_of_which_there_is_something_to_see_is_never_folded_away(board: Board, asked: str) -> None:
+    tick = make_tick()
+    if asked == "requested":
+        tick = make_tick(values={JITTER: 1.0})
+    elif asked == "effective":
+        views = {**tick.knobs, JITTER: replace(tick.knobs[JITTER], effective=1.0)}
+        tick = replace(tick, knobs=views)
+    elif asked == "selected":
+        board.select(JITTER)
+    else:
+        board.stage(JITTER, 1.0, 0.0)
+        if asked == "pending":
+            board.send()
+    board.fold(tick)
+    assert link_rows(board) == [RTT, PARTITION, Fold.LINK, JITTER]
+    assert JITTER not in board.folded
+
+
+def test_no_line_stands_for_nothing() -> None:
+    board = Board()
+    values: dict[KnobName, Value] = {
+        JITTER: 1.0,
+        LOSS: 1.0,
+        KnobName("bandwidth", "replica"): 20_000_000,
+        KnobName("delay_to_replica", "replica"): 10.0,
+        KnobName("delay_to_primary", "replica"): 0.0,
+    }
+    board.fold(make_tick(values=values))
+    assert Fold.LINK not in board.rows
+    assert set(values) <= set(board.names)
+
+
+def test_the_cursor_walks_over_the_line_and_opens_and_closes_it(board: Board) -> None:
+    board.move(2)
+    assert (board.at_fold, board.selected) == (True, None)
+    board.step(1, 0.0)
+    assert link_rows(board)[:4] == [RTT, PARTITION, Fold.LINK, JITTER]
+    assert (board.at_fold, board.folded, board.staged) == (True, (), {})
+    board.move(1)
+    assert board.selected == JITTER
+    board.move(-1)
+    board.step(-1, 0.0)
+    assert link_rows(board) == [RTT, PARTITION, Fold.LINK]
+    board.move(1)
+    assert board.selected == KnobName("semi_sync", "primary")
+    board.move(-1)
+    assert board.at_fold
+
+
+def test_a_knob_that_is_back_at_its_default_stays_until_the_cursor_leaves(board: Board) -> None:
+    board.fold(make_tick(values={LOSS: 1.0}))
+    board.select(LOSS)
+    board.fold(make_tick())
+    assert board.selected == LOSS
+    assert LOSS in board.names
+    board.move(-1)
+    assert board.at_fold
+    assert LOSS not in board.names
+
+
+def test_a_filter_finds_what_is_folded_away(board: Board) -> None:
+    board.move(2)
+    board.narrow("bandwidth")
+    assert [name.key for name in board.names] == ["bandwidth"]
+    assert (board.at_fold, board.selected) == (False, KnobName("bandwidth", "replica"))
+    board.narrow("")
+    assert KnobName("bandwidth", "replica") in board.names

@@ -134,7 +134,7 @@ async def test_a_measured_round_trip_that_is_not_the_asked_one_stands_out() -> N
 async def test_arrows_select_and_stage_and_the_rest_applies() -> None:
     async with bench() as app:
         await app.press("down", "j", "up")
-        assert app.dashboard.board.selected == KnobName("semi_sync", "primary")
+        assert app.dashboard.board.selected == KnobName("partition", "replica")
         await app.press("k", "left", "left", "right")
         assert app.dashboard.board.staged == {RTT: 50}
         assert "◂ 50 ms ▸" in app.text("#knobs")
@@ -223,8 +223,8 @@ async def test_the_panel_scrolls_to_the_last_knob_under_its_heading() -> None:
         await app.press(*["down"] * 40)
         assert app.dashboard.board.place[0] == app.dashboard.board.place[1]
         rows = app.rows("#knobs")
-        assert rows[0].split()[1:] == ["asked", "in", "effect"]
-        assert "▸ commit order" in rows[-1]
+        assert rows[0].split()[1:4] == ["asked", "in", "effect"]
+        assert "▸ fsync delay" in rows[-1]
         assert "▾" not in app.rows("#statement")[0]
 
 
@@ -335,14 +335,12 @@ async def test_the_small_screen_switches_its_chart_and_opens_the_drawer() -> Non
         await app.press("v")
         assert app.dashboard.query_one("#latency-chart").display
         assert not app.dashboard.query_one("#tps-chart").display
-        await app.press("down", "enter")
-        await app.until(
-            lambda: "applier workers" in app.text("#drawer") or "SEMI-SYNC" in app.text("#drawer")
-        )
+        await app.press("down", "down", "down", "enter")
+        await app.until(lambda: "SEMI-SYNC" in app.text("#drawer"))
         drawer = app.dashboard.query_one("#drawer")
         assert (drawer.region.width, drawer.region.bottom) == (55, 19)
         assert "▸ semi-sync" in app.text("#drawer")
-        assert "Knob 2 of 25, SEMI-SYNC" in app.text("#knob-line")
+        assert "Knob 8 of 33, SEMI-SYNC" in app.text("#knob-line")
         await app.press("escape")
         assert not drawer.display
 

@@ -30,7 +30,7 @@ def _one_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def session() -> list[Tick]:
-    """Two minutes with two changes, then a fall back to async."""
+    """A slower link, a partition that heals, more clients, and one that lasts: back to async."""
     ticks: list[Tick] = []
     epochs: tuple[Epoch, ...] = (
         Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500),
@@ -39,27 +39,51 @@ def session() -> list[Tick]:
     values: dict[KnobName, Value] = {
         KnobName("semi_sync", "primary"): "on",
         KnobName("sync_binlog", "primary"): 0,
+        KnobName("fsync_delay", "primary"): 2.0,
+        KnobName("jitter", "replica"): 1.0,
+    }
+    titles = {
+        40: "rtt 20 → 85 ms",
+        60: "partition@replica none → ack",
+        70: "partition@replica ack → none",
+        80: "clients 8 → 48",
+        88: "partition@replica none → both",
     }
     for number in range(200):
         at_s = 0.5 * number
         slow = at_s >= 40
         rtt = (85.0, 85.4) if slow else (20.0, 20.2)
         events: tuple[Event, ...] = ()
+        if at_s in titles:
+            mark = list(titles).index(int(at_s)) + 1
+            events = (change_event(at_s, mark, titles[int(at_s)]),)
         if at_s == 40:
             epochs = (*epochs, changed)
-            events = (change_event(at_s, 1, "rtt 20 → 85 ms"),)
         if at_s == 80:
-            epochs = (*epochs, Epoch(2, at_s, "clients 8 → 48", 88.4, None))
-            events = (change_event(at_s, 2, "clients 8 → 48"),)
+            epochs = (*epochs, Epoch(4, at_s, titles[80], 88.4, None))
         if at_s == 95:
             warned = Event(
                 at_s, WALL_S + at_s, Severity.WARN, "semi-sync timed out: commits are asynchronous"
             )
             events = (warned,)
-        state = ProtectionState.DEGRADED if at_s >= 95 else ProtectionState.PROTECTED
-        tps = 88.4 + number % 5 if slow else 380.0 + number % 7
+        partition = "ack" if 60 <= at_s < 69 else "both" if at_s >= 88 else "none"
+        state, tps = ProtectionState.PROTECTED, 88.4 + number % 5 if slow else 380.0 + number % 7
+        if 61 <= at_s < 70 or 89 <= at_s < 95:
+            state, tps = ProtectionState.BLOCKED, 0.0
+        elif at_s >= 95:
+            state, tps = ProtectionState.DEGRADED, 1500.0 + number % 9
         ticks.append(
-            make_tick(at_s, state=state, tps=tps, rtt=rtt, values=values, events=events, epochs=epochs)
+            make_tick(
+                at_s,
+                state=state,
+                tps=tps,
+                rtt=rtt,
+                values={**values, KnobName("partition", "replica"): partition},
+                events=events,
+                epochs=epochs,
+                healing=69 <= at_s < 70,
+                fsync_ms=2.2,
+            )
         )
     return ticks
 
