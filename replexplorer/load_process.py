@@ -19,7 +19,8 @@ from replexplorer.generator.generator import Generator
 from replexplorer.generator.outbox import Outbox
 
 _PR_SET_PDEATHSIG: Final = 1
-_LINE_BYTES: Final = 1 << 16
+_LINE_BYTES: Final = 1 << 23
+"""A command may carry a user's file."""
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from replexplorer.core.interval import Interval
 from replexplorer.core.link import Shape
+from replexplorer.core.pacing import CLOSED, POISSON
 
 Row = Mapping[str, Any]
 """A result row by column name; text is str, numbers are int, float or Decimal."""
@@ -316,11 +317,26 @@ class LoadSettings:
 
     clients: int
     workload: str
+    """One of ours, or with a `script` the name of the user's file."""
     table_size: int = 10_000
     fresh_sessions: int = 0
     """Raise it by one to make every client reconnect (a session-scoped variable changed)."""
     rows_bound: int = 2_000_000
     """Insert workloads truncate their table at so many rows (counted once an interval)."""
+    mode: str = CLOSED
+    """`closed` or `open`."""
+    rate_tps: float = 500.0
+    """Arrivals per second in the open loop."""
+    spacing: str = POISSON
+    """`poisson` or `even`: how they are spaced."""
+    key_spread: int = 0
+    """Rows that keys are drawn from, all equally likely; 0: the whole table, as sysbench draws."""
+    payload_bytes: int = 0
+    """Written beside sysbench's own columns by each INSERT and UPDATE."""
+    script: str | None = None
+    """The text of a user's file instead of a workload of ours."""
+    by_statement: bool = False
+    """Time each statement, by class, as well."""
 
 
 class LoadProcess(Protocol):
@@ -342,6 +358,11 @@ class LoadProcess(Protocol):
         under way) or waits for the primary; raises ReplexplorerError when a table cannot be
         prepared, and the load goes on as before.
         """
+        ...
+
+    async def drain(self) -> None:
+        """Let no more arrivals come, serve those that wait, report what that made; then nothing runs
+        until the next change. A closed loop ends after the transactions under way."""
         ...
 
     def intervals(self) -> AsyncIterator[Interval]:

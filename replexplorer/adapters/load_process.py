@@ -13,7 +13,7 @@ import json
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
@@ -28,6 +28,24 @@ _KILL_S: Final = 1.0
 _KEPT_INTERVALS: Final = 240
 """Beyond it the newest are merged: a consumer that sleeps loses nothing and memory is bounded."""
 _KEPT_COMPLAINT_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one of several processes has of a load."""
+
+    clients: int
+    share: float
+    """Of the arrivals of the open loop."""
+    leads: bool
+    """It prepares and truncates the tables."""
+    origin_s: float | None
+    """Where intervals are counted from; None: where this process's first transaction began."""
+
+
+def _of(part: Part | None) -> dict[str, object]:
+    """A part as a command carries it; without one the process has the whole load."""
+    return {} if part is None else {"part": asdict(part)}
 
 
 class LoadEnded(ReplexplorerError):
@@ -45,26 +63,31 @@ class LoadChild:
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._ids = itertools.count(1)
-        self._answers: dict[int, asyncio.Future[None]] = {}
+        self._answers: dict[int, asyncio.Future[float]] = {}
         self._intervals: deque[Interval] = deque()
         self._news = asyncio.Event()
         self._is_started = False
         self._is_stopping = False
         self._end: ReplexplorerError | None = None
+        self.origin_s = 0.0
+        """Its intervals end at whole intervals after this time."""
 
     @property
     def pid(self) -> int | None:
         """The process's id; None when none runs."""
         return None if self._process is None else self._process.pid
 
-    async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
+    async def start(
+        self, target: LoadTarget, settings: LoadSettings, *, interval_s: float, part: Part | None = None
+    ) -> None:
         """See `ports.LoadProcess`; `intervals` may be read meanwhile. On failure nothing is left."""
         if self._is_started:
             raise UsageError("the load runs already")
         self._is_started = True
         try:
             await self.spawn()
-            await self._ask("start", target=asdict(target), settings=asdict(settings), interval_s=interval_s)
+            content = {"settings": asdict(settings), "interval_s": interval_s, **_of(part)}
+            self.origin_s = await self._ask("start", target=asdict(target), **content)
         except BaseException:
             await asyncio.shield(self.stop())
             raise
@@ -85,24 +108,29 @@ class LoadChild:
         )
         self._reader = asyncio.create_task(self._read(self._process), name="load process")
 
-    async def change(self, settings: LoadSettings) -> None:
+    async def change(self, settings: LoadSettings, part: Part | None = None) -> None:
         """See `ports.LoadProcess`."""
-        await self._ask("change", settings=asdict(settings))
+        await self._ask("change", settings=asdict(settings), **_of(part))
 
-    async def _ask(self, do: str, **content: object) -> None:
-        """Send a command and wait for its answer; raises what the child answers."""
+    async def drain(self) -> None:
+        """See `ports.LoadProcess`."""
+        await self._ask("drain")
+
+    async def _ask(self, do: str, **content: object) -> float:
+        """Send a command and wait for its answer, which tells where its intervals are counted from;
+        raises what the child answers."""
         process = self._process
         if process is None or process.stdin is None or self._end is not None:
             raise self._end or UsageError("no load runs")
         number = next(self._ids)
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         try:
             line = json.dumps({"id": number, "do": do, **content}).encode() + b"\n"
             with contextlib.suppress(OSError):  # then the reader finds the end, too
                 process.stdin.write(line)
                 await process.stdin.drain()
-            await answer
+            return await answer
         finally:
             del self._answers[number]
 
@@ -152,7 +180,7 @@ class LoadChild:
                 if answer is None or answer.done():
                     return
                 if event["event"] == "done":
-                    answer.set_result(None)
+                    answer.set_result(event.get("origin_s", 0.0))
                 else:
                     answer.set_exception(_error(event))
 

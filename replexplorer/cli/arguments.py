@@ -18,6 +18,8 @@ MOST_REPLICAS: Final = 8
 """Each is a server of half a gigabyte."""
 MOST_CLIENTS: Final = 1024
 """As of the knob."""
+MOST_TPS: Final = 100_000.0
+"""As of the knob."""
 
 _EPILOG: Final = """\
 examples:
@@ -179,6 +181,21 @@ def whole_number(minimum: int, maximum: int | None = None) -> Callable[[str], in
     return read
 
 
+def positive(maximum: float) -> Callable[[str], float]:
+    """A parser of numbers above 0."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+        if not 0 < value <= maximum:
+            raise argparse.ArgumentTypeError(f"{text!r} must be above 0 and at most {maximum:g}")
+        return value
+
+    return read
+
+
 def seconds(*, positive: bool) -> Callable[[str], float]:
     """A parser of durations in seconds: `10`, `1.5`, `10s`, `500ms`, `2min`."""
 
@@ -253,9 +270,25 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--clients", type=whole_number(1, MOST_CLIENTS), metavar="N", help="connections; default: the knob"
     )
     parser.add_argument(
+        "--rate",
+        type=positive(MOST_TPS),
+        metavar="R",
+        help="open loop: so many transactions arrive per second, whatever the server does",
+    )
+    parser.add_argument(
+        "--arrivals",
+        choices=("poisson", "even"),
+        metavar="HOW",
+        help="poisson (default) or even gaps; with --rate",
+    )
+    parser.add_argument(
         "--workload",
         metavar="W",
-        help="update_index, insert or foo; default: the knob",
+        help="sysbench's update_index, update_non_index, insert, write_only, read_write or point_select; "
+        "foo, ledger; or a file of SQL, a transaction a block; default: the knob",
+    )
+    parser.add_argument(
+        "--statements", action="store_true", help="latency of each class of statements as well"
     )
     parser.add_argument(
         "--duration", type=seconds(positive=True), default=10.0, metavar="S", help="seconds (default 10)"

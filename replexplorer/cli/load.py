@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from dataclasses import replace
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.load_report import IntervalLines, load_report, render
@@ -11,23 +14,63 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
 from replexplorer.core.interval import Interval
 from replexplorer.core.knobs import BY_KEY, parse_value
+from replexplorer.core.pacing import OPEN, POISSON
+from replexplorer.core.script import read_script
 from replexplorer.engine.measure import measure
 from replexplorer.ports import LoadSettings
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
+_SUFFIX = ".sql"
+
 
 def run(call: Call) -> int:
     """Run the load; flags that were left out take the knobs, and no knob is changed."""
-    for key in ("clients", "workload"):
-        value = getattr(call.args, key)
-        if value is not None:
-            parse_value(BY_KEY[key], str(value))
-    return run_async(_load(call))
+    args = call.args
+    if args.clients is not None:
+        parse_value(BY_KEY["clients"], str(args.clients))
+    if args.arrivals is not None and args.rate is None:
+        raise UsageError("--arrivals is for the open loop", "give --rate R with it")
+    script = None
+    if args.workload is not None and is_file(args.workload):
+        script = read_file(Path(args.workload))
+    elif args.workload is not None:
+        parse_value(BY_KEY["workload"], args.workload)
+    return run_async(_load(call, script))
 
 
-async def _load(call: Call) -> int:
+def is_file(workload: str) -> bool:
+    """Whether a user's file is meant: a path, or something that ends with `.sql`."""
+    return "/" in workload or workload.endswith(_SUFFIX)
+
+
+def read_file(path: Path) -> str:
+    """The text of a user's workload, checked; raises UsageError naming file and line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"no workload {path}: {error.strerror}", "give a file of SQL statements") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not a text file in UTF-8", "give a file of SQL statements") from None
+    read_script(text, str(path))
+    return text
+
+
+def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> LoadSettings:
+    """The knobs' load with the flags' values; raises UsageError."""
+    clients = args.clients if args.clients is not None else wanted.clients
+    if clients < 1:
+        raise UsageError("a load in the foreground needs a client", "give --clients N, or set clients=N")
+    settings = replace(wanted, clients=clients, by_statement=args.statements)
+    if args.rate is not None:
+        settings = replace(settings, mode=OPEN, rate_tps=args.rate, spacing=args.arrivals or POISSON)
+    if script is not None:
+        return replace(settings, workload=args.workload, script=script)
+    return replace(settings, workload=str(parse_value(BY_KEY["workload"], args.workload or wanted.workload)))
+
+
+async def _load(call: Call, script: str | None) -> int:
     args, console = call.args, call.console
     interval_s = args.duration / ceil(args.duration)
     lines = IntervalLines(args.warmup)
@@ -41,13 +84,9 @@ async def _load(call: Call) -> int:
     async with attached(
         call, "load", beside=args.beside, table_size=args.table_size, tick_s=interval_s
     ) as session:
-        wanted = session.load_settings()
-        clients = args.clients if args.clients is not None else wanted.clients
-        if clients < 1:
-            raise UsageError("a load in the foreground needs a client", "give --clients N, or set clients=N")
-        workload = str(parse_value(BY_KEY["workload"], args.workload or wanted.workload))
+        settings = settings_of(args, session.load_settings(), script)
         console.progress("preparing the table")
-        await session.drive(LoadSettings(clients, workload, wanted.table_size))
+        await session.drive(settings)
         target = await session.driving.target()
         measured = await measure(
             session.load,
@@ -56,12 +95,7 @@ async def _load(call: Call) -> int:
             warmup_s=args.warmup,
             on_interval=show,
         )
-    report = load_report(
-        measured,
-        workload=workload,
-        clients=clients,
-        path="direct" if target.path == "direct" else "published",
-    )
+    report = load_report(measured, settings, path="direct" if target.path == "direct" else "published")
     if console.json:
         console.document(report)
     else:

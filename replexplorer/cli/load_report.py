@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Literal
 
 from replexplorer.cli.console import number, table
-from replexplorer.config.shapes import Generator, Latency, LoadInterval, LoadReport
+from replexplorer.config.shapes import Generator, Latency, LoadInterval, LoadReport, StatementLatency
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.core.pacing import HIDES, OPEN
 from replexplorer.engine.measure import Measurement
+from replexplorer.ports import LoadSettings
 
 
 def load_report(
-    measured: Measurement, *, workload: str, clients: int, path: Literal["direct", "published"] | None
+    measured: Measurement, settings: LoadSettings, *, path: Literal["direct", "published"] | None
 ) -> LoadReport:
     """The whole run: percentiles from the merged histogram, counts summed."""
     elapsed_s = 0.0
@@ -20,11 +22,13 @@ def load_report(
     for interval in measured.intervals:
         elapsed_s += interval.duration_s
         rows.append(_interval_shape(interval, elapsed_s))
+    total = measured.total
+    is_open = settings.mode == OPEN
     return LoadReport(
-        workload=workload,
-        mode="closed",
-        clients=clients,
-        rate_asked_tps=None,
+        workload=settings.workload,
+        mode="open" if is_open else "closed",
+        clients=settings.clients,
+        rate_asked_tps=settings.rate_tps if is_open else None,
         duration_s=round(measured.duration_s, 3),
         commits=measured.commits,
         errors=measured.errors,
@@ -32,15 +36,38 @@ def load_report(
         reconnects=measured.reconnects,
         tps=round(measured.tps, 2),
         latency_ms=latency(measured.service),
-        response_ms=None,
+        response_ms=latency(total.response) if is_open and total is not None else None,
         generator=Generator(
-            processes=1,
+            processes=max((each.processes for each in measured.intervals), default=1),
             cpu_percent=None if measured.cpu_percent is None else round(measured.cpu_percent, 1),
             lateness_p99_ms=_rounded(measured.lateness_p99_ms),
+            backlog_max=total.backlog_max if is_open and total is not None else None,
+            dropped=total.dropped if is_open and total is not None else None,
+            arrivals=total.arrivals if is_open and total is not None else None,
+            limited=total.limited if total is not None else None,
             path=path,
         ),
         intervals=rows,
+        qps=round(_rate(total.queries, measured.duration_s), 2) if total is not None else 0.0,
+        queries={
+            "read": total.reads if total is not None else 0,
+            "write": total.writes if total is not None else 0,
+            "other": total.others if total is not None else 0,
+        },
+        deadlocks=total.deadlocks if total is not None else 0,
+        lock_timeouts=total.lock_timeouts if total is not None else 0,
+        errors_by_number=dict(total.errors_by_number) if total is not None else {},
+        statements=_statements(total) if settings.by_statement and total is not None else None,
+        hides=HIDES[settings.mode],
     )
+
+
+def _statements(total: Interval) -> list[StatementLatency]:
+    """Each class of statements with its own distribution."""
+    return [
+        StatementLatency(name=name, n=found.count, latency_ms=latency(found))
+        for name, found in total.statements.items()
+    ]
 
 
 class IntervalLines:
@@ -53,7 +80,7 @@ class IntervalLines:
 
     def line(self, interval: Interval) -> str | None:
         """The interval's line; None while the table is prepared and while the load warms up."""
-        if interval.state == "preparing":
+        if interval.state in ("preparing", "drained"):
             return None
         if self._counts_from_s is None:
             self._counts_from_s = interval.start_s + self._warmup_s
@@ -78,39 +105,68 @@ def latency(histogram: Histogram) -> Latency:
 def interval_line(interval: Interval, elapsed_s: float) -> str:
     """One interval as sysbench 1.0 prints it, so that existing parsers read it.
 
-    Every workload of ours is one writing statement a commit: qps is tps, and all of it writes.
+    In the open loop the latency is the response time, and a line with the queue follows, as with
+    sysbench's `--rate`.
     """
     seconds = interval.duration_s
-    tps = interval.tps
-    p95_ms = interval.service.percentile_ms(95) or 0.0
-    errors = interval.errors + interval.unknown
-    return (
-        f"[ {elapsed_s:.0f}s ] thds: {interval.clients} tps: {tps:.2f} qps: {tps:.2f} "
-        f"(r/w/o: 0.00/{tps:.2f}/0.00) lat (ms,95%): {p95_ms:.2f} "
+    p95_ms = interval.latency.percentile_ms(95) or 0.0
+    errors = interval.errors + interval.unknown + interval.retries
+    kinds = "/".join(
+        f"{_rate(count, seconds):.2f}" for count in (interval.reads, interval.writes, interval.others)
+    )
+    line = (
+        f"[ {elapsed_s:.0f}s ] thds: {interval.clients} tps: {interval.tps:.2f} "
+        f"qps: {_rate(interval.queries, seconds):.2f} (r/w/o: {kinds}) lat (ms,95%): {p95_ms:.2f} "
         f"err/s: {_rate(errors, seconds):.2f} reconn/s: {_rate(interval.reconnects, seconds):.2f}"
     )
+    if interval.mode == OPEN:
+        line += f"\n[ {elapsed_s:.0f}s ] queue length: {interval.backlog}, concurrency: {interval.under_way}"
+        if interval.dropped:
+            line += f", dropped: {interval.dropped}"
+    return line
 
 
 def render(report: LoadReport) -> str:
     """The final report for people."""
-    lat = report.latency_ms
+    loop = "closed loop"
+    if report.rate_asked_tps is not None:
+        loop = f"open loop at {number(report.rate_asked_tps, 1)} TPS"
     rows = [
-        ("workload", f"{report.workload}, {report.clients} clients, {report.mode} loop"),
+        ("workload", f"{report.workload}, {report.clients} clients, {loop}"),
         ("commits", f"{report.commits:,} in {report.duration_s:.1f} s"),
-        ("TPS", number(report.tps, 2)),
-        ("latency ms", "  ".join(f"{name} {number(value, 2)}" for name, value in lat.model_dump().items())),
-        (
-            "trouble",
-            f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}",
-        ),
-        (
-            "generator",
-            f"CPU {number(report.generator.cpu_percent, 0)} %, "
-            f"lateness p99 {number(report.generator.lateness_p99_ms, 2)} ms, "
-            f"path {report.generator.path or 'unknown'}",
-        ),
+        ("TPS", f"{number(report.tps, 2)} ({number(report.qps, 2)} statements per second)"),
+        ("latency ms", _spread(report.latency_ms)),
     ]
+    if report.response_ms is not None:
+        rows.append(("response ms", f"{_spread(report.response_ms)}  (from the intended start)"))
+    rows += [
+        (f"  {each.name} ms", f"{_spread(each.latency_ms)}  n {each.n:,}") for each in report.statements or []
+    ]
+    trouble = f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}"
+    if report.deadlocks or report.lock_timeouts:
+        trouble += f"; begun anew: deadlocks {report.deadlocks}, lock timeouts {report.lock_timeouts}"
+    if report.errors_by_number:
+        counts = ", ".join(f"{name}: {times}" for name, times in report.errors_by_number.items())
+        trouble += f"; by number {counts}"
+    rows.append(("trouble", trouble))
+    generator = report.generator
+    health = (
+        f"{generator.processes} process{'es' * (generator.processes > 1)}, "
+        f"CPU {number(generator.cpu_percent, 0)} %, "
+        f"lateness p99 {number(generator.lateness_p99_ms, 2)} ms, path {generator.path or 'unknown'}"
+    )
+    if report.mode == "open":
+        health += f"; backlog at most {generator.backlog_max}, dropped {generator.dropped}"
+    rows.append(("generator", health))
+    if generator.limited is not None:
+        rows.append(("limit", f"not the server: {generator.limited}"))
+    rows.append(("mode", report.hides))
     return table(rows)
+
+
+def _spread(lat: Latency) -> str:
+    """A distribution in one line."""
+    return "  ".join(f"{name} {number(value, 2)}" for name, value in lat.model_dump().items())
 
 
 def _interval_shape(interval: Interval, elapsed_s: float) -> LoadInterval:
@@ -121,6 +177,14 @@ def _interval_shape(interval: Interval, elapsed_s: float) -> LoadInterval:
         p95_ms=_rounded(interval.service.percentile_ms(95)),
         p99_ms=_rounded(interval.service.percentile_ms(99)),
         errors=interval.errors,
+        qps=round(_rate(interval.queries, interval.duration_s), 2),
+        response_p50_ms=_rounded(interval.response.percentile_ms(50)),
+        response_p95_ms=_rounded(interval.response.percentile_ms(95)),
+        response_p99_ms=_rounded(interval.response.percentile_ms(99)),
+        backlog=interval.backlog if interval.mode == OPEN else None,
+        dropped=interval.dropped if interval.mode == OPEN else None,
+        unknown=interval.unknown,
+        reconnects=interval.reconnects,
     )
 
 

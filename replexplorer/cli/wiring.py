@@ -68,13 +68,13 @@ async def stack_names() -> list[str]:
 def outside_of(stack: DockerStack) -> Outside:
     """The adapters around one stack."""
     from replexplorer.adapters.agent import BridgedAgent
-    from replexplorer.adapters.load_process import LoadChild
+    from replexplorer.adapters.load_group import LoadGroup
 
     return Outside(
         stack=stack,
         sql=_connection,
         agent=lambda node: BridgedAgent(node, stack.open_bridge),
-        load=LoadChild,
+        load=LoadGroup,
         clock=HostClock(),
     )
 

@@ -209,6 +209,8 @@ class Generator(Shape):
     lateness_p99_ms: float | None
     backlog_max: int | None = None
     dropped: int | None = None
+    arrivals: int | None = None
+    limited: str | None = None
     path: Literal["direct", "published"] | None
 
 
@@ -221,6 +223,22 @@ class LoadInterval(Shape):
     p95_ms: float | None
     p99_ms: float | None
     errors: int
+    qps: float
+    response_p50_ms: float | None
+    response_p95_ms: float | None
+    response_p99_ms: float | None
+    backlog: int | None
+    dropped: int | None
+    unknown: int
+    reconnects: int
+
+
+class StatementLatency(Shape):
+    """One class of statements of the workload."""
+
+    name: str
+    n: int
+    latency_ms: Latency
 
 
 class LoadReport(Shape):
@@ -240,6 +258,13 @@ class LoadReport(Shape):
     response_ms: Latency | None
     generator: Generator
     intervals: list[LoadInterval]
+    qps: float
+    queries: dict[Literal["read", "write", "other"], int]
+    deadlocks: int
+    lock_timeouts: int
+    errors_by_number: dict[str, int]
+    statements: list[StatementLatency] | None
+    hides: str
 
 
 class LabSource(Shape):

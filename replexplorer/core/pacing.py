@@ -10,7 +10,7 @@ Times are seconds on one monotonic clock; random numbers come from the caller's 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from random import Random
@@ -49,15 +49,18 @@ class Pace:
     rate_tps: float | None = None
     """Arrivals per second; None for the closed loop."""
     spacing: str = POISSON
+    bound: int = 0
+    """Most arrivals that may wait."""
+
+    @classmethod
+    def open(cls, rate_tps: float, spacing: str = POISSON, share: float = 1.0) -> Pace:
+        """An open loop's; of several generators, that of the one with this share of the arrivals."""
+        return cls(rate_tps * share, spacing, ceil(backlog_bound(rate_tps) * share))
 
     @property
     def mode(self) -> str:
         """`closed` or `open`."""
         return CLOSED if self.rate_tps is None else OPEN
-
-    def part(self, share: float) -> Pace:
-        """The pace of one of several generators that has this share of the arrivals."""
-        return self if self.rate_tps is None else Pace(self.rate_tps * share, self.spacing)
 
 
 class Arrivals:
@@ -93,8 +96,6 @@ class Schedule:
         """As it is now."""
         self.waiting: deque[float] = deque()
         """Intended times of arrivals that no client has taken yet, oldest first."""
-        self.bound = 0
-        """Most arrivals that may wait."""
         self.arrived = 0
         """Arrivals since the start."""
         self.dropped = 0
@@ -116,7 +117,6 @@ class Schedule:
         self.pace = pace
         self._arrivals = None
         if pace.rate_tps is not None:
-            self.bound = backlog_bound(pace.rate_tps)
             self._arrivals = Arrivals(pace.rate_tps, pace.spacing, self._random, now_s)
 
     def admit(self, now_s: float, note_lateness: Callable[[float], None]) -> None:
@@ -124,13 +124,13 @@ class Schedule:
 
         Each is told by how many seconds it was noticed late.
         """
-        arrivals, waiting = self._arrivals, self.waiting
+        arrivals, waiting, bound = self._arrivals, self.waiting, self.pace.bound
         if arrivals is None:
             return
         while (intended_s := arrivals.next_s) <= now_s:
             self.arrived += 1
             note_lateness(now_s - intended_s)
-            if len(waiting) < self.bound:
+            if len(waiting) < bound:
                 waiting.append(intended_s)
             else:
                 self.dropped += 1
@@ -140,3 +140,29 @@ class Schedule:
         """Give up whoever waits: there is no client any more."""
         self.dropped += len(self.waiting)
         self.waiting.clear()
+
+
+CLIENTS_A_PROCESS: Final = 64
+"""More of them than one generator process serves without making them wait for each other."""
+STATEMENTS_A_PROCESS: Final = 8_000
+"""Statements per second at which a process has half a core's headroom left: about 60 us each."""
+
+
+def processes_for(clients: int, statements_per_s: float, cores: int) -> int:
+    """How many generator processes a load is worth; at most half the cores, the servers need some."""
+    wanted = max(ceil(clients / CLIENTS_A_PROCESS), ceil(statements_per_s / STATEMENTS_A_PROCESS), 1)
+    return max(1, min(wanted, cores // 2, clients))
+
+
+def share_out(clients: int, before: Sequence[int], processes: int) -> list[int]:
+    """How many clients each process shall have, when they had `before`.
+
+    Nobody moves from one process to another: what comes goes where there are fewest, what goes
+    leaves where there are most. Processes are never fewer than before: one may have no clients.
+    """
+    shares = [*before, *[0] * (processes - len(before))]
+    while sum(shares) < clients:
+        shares[shares.index(min(shares))] += 1
+    while sum(shares) > clients:
+        shares[shares.index(max(shares))] -= 1
+    return shares

@@ -13,6 +13,7 @@ from enum import StrEnum
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import PRIMARY, KnobName, Value
 from replexplorer.core.link import LinkSettings
+from replexplorer.core.pacing import CLOSED
 
 
 class ProtectionState(StrEnum):
@@ -166,6 +167,31 @@ class LoadView:
     """The last error in one line, while it lasts."""
     service: Histogram | None = None
     """Durations of the interval's commits, so that the charts can merge ticks; None in a viewer."""
+    mode: str = CLOSED
+    """`closed` or `open` (core/pacing.py); `HIDES` says what each hides."""
+    rate_asked_tps: float | None = None
+    """Arrivals per second asked for; None in the closed loop."""
+    qps: float | None = None
+    """Statements answered per second, BEGIN and COMMIT included."""
+    response: Histogram | None = None
+    """Intended start to reply (open loop), so that the charts can merge ticks; None in the closed loop."""
+    response_p50_ms: float | None = None
+    response_p95_ms: float | None = None
+    response_p99_ms: float | None = None
+    response_max_ms: float | None = None
+    arrivals: int = 0
+    """Transactions that were intended to start within the interval (open loop)."""
+    dropped: int = 0
+    """Arrivals that were given up within the interval: the backlog was full."""
+    backlog: int = 0
+    """Arrivals that wait for a client now."""
+    deadlocks: int = 0
+    lock_timeouts: int = 0
+    """Transactions begun anew within the interval, in none of the other counts."""
+    lateness_p99_ms: float | None = None
+    """How late the generator was itself."""
+    processes: int = 0
+    """Generator processes; 0 when none runs or it is another app's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +228,30 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % confidence interval at this moment."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """None: no bound on this side, for want of data."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSide:
+    """An epoch's figures; latencies are responses in the open loop."""
+
+    tps: Estimate = field(default_factory=Estimate)
+    p50_ms: Estimate = field(default_factory=Estimate)
+    p95_ms: Estimate = field(default_factory=Estimate)
+    p99_ms: Estimate = field(default_factory=Estimate)
+    n: int = 0
+    """Commits."""
+    length_s: float = 0.0
+    """What was measured, the transition left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class Epoch:
     """What one change did: the figures before it and since."""
 
@@ -212,15 +262,27 @@ class Epoch:
     before_tps: float | None
     after_tps: float | None
     delta_percent: float | None = None
+    """Of the tested figure: TPS in the closed loop, response p95 in the open one."""
     ci_percent: float | None = None
-    """Half width of the 95 % confidence interval of the difference; None: still measuring."""
+    """Half the width of the difference's interval; None: still measuring, or without an end."""
     verdict: str = "measuring"
-    """baseline, measuring, faster, slower, no difference shown, too short (it or the epoch before
-    ended before there was enough to compare)."""
+    """baseline, measuring, faster, slower, no difference shown, not comparable (the load's mode was
+    another one before), too short (it or the epoch before ended before there was enough to compare)."""
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
     n: int = 0
+    mode: str = "closed"
+    """The load's mode: closed or open."""
+    low_percent: float | None = None
+    high_percent: float | None = None
+    """The difference's 95 % interval, which holds at every moment of the epoch at once; None: no
+    bound on this side."""
+    effect: float | None = None
+    """Cohen's d: the difference in standard deviations of single seconds."""
+    before: EpochSide | None = None
+    after: EpochSide | None = None
+    """Figures with intervals of their own, without a verdict."""
 
 
 @dataclass(frozen=True, slots=True)

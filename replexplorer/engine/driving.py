@@ -11,7 +11,7 @@ from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.tick import Severity
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
-from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.load import LoadDriver, with_knobs
 from replexplorer.engine.upkeep import low_disk, trim_binlogs
 from replexplorer.ports import Lease, LoadSettings, LoadTarget
 
@@ -46,8 +46,8 @@ class Driving:
 
     def settings(self) -> LoadSettings:
         """The load as requested."""
-        wanted = self._controls.wanted_load()
-        return LoadSettings(int(wanted["clients"]), str(wanted["workload"]), self._driver.table_size)
+        bare = LoadSettings(0, "", self._driver.table_size)
+        return with_knobs(bare, self._controls.wanted_load())
 
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""

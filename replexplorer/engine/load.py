@@ -16,6 +16,33 @@ from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget, Report
 _KEPT_INTERVALS = 240
 
 
+def load_knobs(settings: LoadSettings) -> dict[str, Value]:
+    """The load's knobs as these settings have them."""
+    return {
+        "clients": settings.clients,
+        "load_mode": settings.mode,
+        "rate": settings.rate_tps,
+        "workload": settings.workload,
+        "key_spread": settings.key_spread,
+        "payload": settings.payload_bytes,
+    }
+
+
+def with_knobs(settings: LoadSettings, knobs: Mapping[str, Value]) -> LoadSettings:
+    """The settings with these knobs as given; another workload takes the place of a user's file."""
+    now = {**load_knobs(settings), **knobs}
+    return replace(
+        settings,
+        clients=int(now["clients"]),
+        mode=str(now["load_mode"]),
+        rate_tps=float(now["rate"]),
+        workload=str(now["workload"]),
+        script=None if "workload" in knobs else settings.script,
+        key_spread=int(now["key_spread"]),
+        payload_bytes=int(now["payload"]),
+    )
+
+
 def _silent(text: str, done: float | None) -> None:
     """Nobody listens to the progress of a start."""
 
@@ -106,19 +133,17 @@ class LoadDriver:
         """Load knobs as they are now; empty when no load runs."""
         if not self.is_running or self.settings is None:
             return {}
-        return {"clients": self.settings.clients, "workload": self.settings.workload}
+        return load_knobs(self.settings)
 
     async def change(self, changes: Mapping[str, Value]) -> None:
         """Apply these load knobs to the running load; nothing when none runs."""
         if self.settings is not None:
-            clients, workload = changes.get("clients"), changes.get("workload")
-            await self._adopt(
-                replace(
-                    self.settings,
-                    clients=self.settings.clients if clients is None else int(clients),
-                    workload=self.settings.workload if workload is None else str(workload),
-                )
-            )
+            await self._adopt(with_knobs(self.settings, changes))
+
+    async def drain(self) -> None:
+        """Serve what arrived and let nothing more come; nothing when none runs."""
+        if self._running is not None and self.is_running:
+            await self._running.process.drain()
 
     async def fresh_sessions(self) -> None:
         """Let every client reconnect, because a variable is copied when a session begins."""

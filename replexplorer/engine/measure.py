@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.core.pacing import OPEN
 from replexplorer.engine.load import LoadDriver
 from replexplorer.ports import Clock
 
@@ -18,43 +19,62 @@ IntervalCallback = Callable[[Interval], None]
 class Measurement:
     """Merged figures of a stretch of load."""
 
-    service: Histogram = field(default_factory=Histogram)
     intervals: list[Interval] = field(default_factory=list)
+    total: Interval | None = None
+    """All of them as one; None before the first."""
     duration_s: float = 0.0
-    errors: int = 0
-    unknown: int = 0
-    reconnects: int = 0
 
     def add(self, interval: Interval) -> None:
         """Take one interval."""
         self.intervals.append(interval)
-        self.service.add(interval.service)
         self.duration_s += interval.duration_s
-        self.errors += interval.errors
-        self.unknown += interval.unknown
-        self.reconnects += interval.reconnects
+        self.total = interval if self.total is None else self.total.followed_by(interval)
+
+    def extend_last(self, interval: Interval) -> None:
+        """Take what a drain made into the last interval: its transactions were intended within it."""
+        self.intervals[-1] = self.intervals[-1].followed_by(interval)
+        self.duration_s += interval.duration_s
+        self.total = interval if self.total is None else self.total.followed_by(interval)
+
+    @property
+    def service(self) -> Histogram:
+        """Begin to reply of every acknowledged transaction."""
+        return Histogram() if self.total is None else self.total.service
+
+    @property
+    def errors(self) -> int:
+        """Transactions that came to nothing."""
+        return 0 if self.total is None else self.total.errors
+
+    @property
+    def unknown(self) -> int:
+        """Commits whose outcome is unknown."""
+        return 0 if self.total is None else self.total.unknown
+
+    @property
+    def reconnects(self) -> int:
+        """Connections made anew."""
+        return 0 if self.total is None else self.total.reconnects
 
     @property
     def commits(self) -> int:
-        """Acknowledged commits."""
+        """Acknowledged transactions."""
         return self.service.count
 
     @property
     def tps(self) -> float:
-        """Acknowledged commits per second."""
+        """Acknowledged transactions per second."""
         return self.commits / self.duration_s if self.duration_s > 0 else 0.0
 
     @property
     def cpu_percent(self) -> float | None:
         """Mean CPU of the generator, in percent of one core."""
-        if not self.duration_s:
-            return None
-        return sum(each.cpu_percent * each.duration_s for each in self.intervals) / self.duration_s
+        return None if self.total is None else self.total.cpu_percent
 
     @property
     def lateness_p99_ms(self) -> float | None:
-        """The worst interval's lateness of the generator's timers."""
-        return max((each.lateness_p99_ms for each in self.intervals), default=None)
+        """The generator's lateness over the whole stretch."""
+        return None if self.total is None else self.total.lateness_p99_ms
 
 
 async def measure(
@@ -67,8 +87,8 @@ async def measure(
 ) -> Measurement:
     """Let the running load run and merge its intervals that begin after the warm-up.
 
-    Ends with the interval that completes the duration. Raises StackUnavailable when the load
-    ends by itself.
+    Ends with the interval that completes the duration; an open loop's backlog is drained then, so
+    that no slow arrival is left out. Raises StackUnavailable when the load ends by itself.
     """
     load.take()
     load.arrived.clear()
@@ -80,7 +100,26 @@ async def measure(
             if interval.state != "preparing" and (not warmup_s or interval.start_s >= from_s):
                 measured.add(interval)
         if measured.duration_s >= duration_s - 0.05:
-            return measured
+            break
+        if not load.is_running:
+            raise StackUnavailable(load.fault or "the load ended", "`replexplorer status` shows the stack")
+        await load.arrived.wait()
+        load.arrived.clear()
+    if measured.intervals[-1].mode == OPEN:
+        await _drain(load, measured, on_interval)
+    return measured
+
+
+async def _drain(load: LoadDriver, measured: Measurement, on_interval: IntervalCallback) -> None:
+    """Serve who waits and take what that made."""
+    load.arrived.clear()
+    await load.drain()
+    while True:
+        for interval in load.take():
+            measured.extend_last(interval)
+            if interval.state == "drained":
+                return
+            on_interval(interval)
         if not load.is_running:
             raise StackUnavailable(load.fault or "the load ended", "`replexplorer status` shows the stack")
         await load.arrived.wait()

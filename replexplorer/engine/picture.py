@@ -9,16 +9,13 @@ from functools import reduce
 from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.interval import Interval
 from replexplorer.core.knobs import PRIMARY, Group, KnobName, Value
+from replexplorer.core.pacing import OPEN
 from replexplorer.core.tick import Ceiling, LoadView, NodeView, Protection, ProtectionState, Tick
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.driving import Driving
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.watch import Watcher
-
-_CPU_LIMIT_PERCENT = 80.0
-"""A generator busier than this, not the server, may be the limit (TOOLING.md section 1.4)."""
-_LATE_SHARE = 0.1
 
 
 def state_word(nodes: Sequence[NodeView]) -> str:
@@ -99,18 +96,18 @@ class Picture:
     def _load_view(self) -> LoadView:
         """The load from its last intervals, or from the server's counters for a viewer."""
         wanted = self.controls.wanted_load()
-        clients, workload = int(wanted["clients"]), str(wanted["workload"])
+        clients, workload, mode = int(wanted["clients"]), str(wanted["workload"]), str(wanted["load_mode"])
         if self.driving.viewer_of is not None:
             rates = self.watcher.server_rates()
             driver = f"{self.driving.viewer_of.holder} (pid {self.driving.viewer_of.pid})"
             tps = rates.tps if rates else None
-            return LoadView(clients, 0, workload, tps, state="viewer", driver=driver)
+            return LoadView(clients, 0, workload, tps, state="viewer", driver=driver, mode=mode)
         last = self._last
         if not self.load.is_running or last is None:
             self._last = None
             state = "stopped" if not self.load.is_running else "preparing"
-            return LoadView(clients, 0, workload, None, state=state, fault=self.load.fault)
-        service = last.service
+            return LoadView(clients, 0, workload, None, state=state, fault=self.load.fault, mode=mode)
+        service, response = last.service, last.response
         return LoadView(
             clients=last.clients,
             connected=last.connected,
@@ -127,10 +124,25 @@ class Picture:
             unknown=last.unknown,
             reconnects=last.reconnects,
             cpu_percent=last.cpu_percent,
-            limited=_limit_of(last),
+            limited=last.limited,
             state=last.state,
             fault=last.fault,
             service=service,
+            mode=last.mode,
+            rate_asked_tps=last.rate_asked_tps,
+            qps=last.queries / last.duration_s if last.duration_s > 0 else None,
+            response=response if last.mode == OPEN else None,
+            response_p50_ms=response.percentile_ms(50),
+            response_p95_ms=response.percentile_ms(95),
+            response_p99_ms=response.percentile_ms(99),
+            response_max_ms=response.max_ms,
+            arrivals=last.arrivals,
+            dropped=last.dropped,
+            backlog=last.backlog,
+            deadlocks=last.deadlocks,
+            lock_timeouts=last.lock_timeouts,
+            lateness_p99_ms=last.lateness_p99_ms,
+            processes=last.processes,
         )
 
     def _learn_local(self, protection: Protection, load: LoadView) -> None:
@@ -156,13 +168,3 @@ class Picture:
         rtts = [link.rtt_measured_ms for link in self.controls.links.values()]
         rtt_ms = acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
         return bound(load.clients, rtt_ms, self._local.local_ms)
-
-
-def _limit_of(interval: Interval) -> str | None:
-    """In words, when the generator rather than the server may be the limit."""
-    if interval.cpu_percent > _CPU_LIMIT_PERCENT:
-        return f"generator at {interval.cpu_percent:.0f} % of a core"
-    p50_ms = interval.service.percentile_ms(50)
-    if p50_ms is not None and interval.lateness_p99_ms > max(1.0, _LATE_SHARE * p50_ms):
-        return f"generator {interval.lateness_p99_ms:.1f} ms late"
-    return None

@@ -1,7 +1,8 @@
 """The load as its process runs it: commands in, intervals out, clients between.
 
-Commands are JSON lines `{"id", "do", ...}` (start, change, stop); each is answered by `done` or
-`failed` with its id. Events: `interval`, `progress`.
+Commands are JSON lines `{"id", "do", ...}` (start, change, drain, stop); each is answered by `done`
+or `failed` with its id. Events: `interval`, `progress`. Of several generators of one load each has
+a part: so many clients, a share of the arrivals; the one that leads looks after the tables.
 """
 
 from __future__ import annotations
@@ -10,15 +11,22 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import floor as whole
 from random import Random
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageError
-from replexplorer.core.workload import WORKLOADS, Workload
-from replexplorer.generator.clients import ClosedLoop, Course, Floor
+from replexplorer.core.interval import Interval
+from replexplorer.core.pacing import CLOSED, Pace, Schedule
+from replexplorer.core.workload import Workload
+from replexplorer.generator.alarm import Alarm
+from replexplorer.generator.clients import Clients
+from replexplorer.generator.course import Course, Floor
 from replexplorer.generator.outbox import Outbox
+from replexplorer.generator.plan import check_script, course_of, workload_of
 from replexplorer.generator.tables import Tables
-from replexplorer.generator.tally import Tally
+from replexplorer.generator.tally import Gauges, Tally
 from replexplorer.ports import LoadSettings, LoadTarget
 
 STOP_COMMITS_S: Final = 0.8
@@ -27,27 +35,50 @@ SETTLE_S: Final = 5.0
 """How long a change waits for clients whose commit is blocked."""
 _TICK_S: Final = 0.02
 _TELL_LAST_S: Final = 0.1
+_GROWN_BYTES: Final = 1 << 30
+"""A table that grows is truncated at so much payload, however few rows that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one of several generators has of a load."""
+
+    clients: int
+    share: float = 1.0
+    """Of the arrivals of the open loop."""
+    leads: bool = True
+    """It prepares and truncates the tables."""
+    origin_s: float | None = None
+    """Intervals end at whole intervals after this time; None: after the first commit's begin."""
 
 
 class Generator:
-    """One load: its settings, its clients and its reports."""
+    """One load, or a part of it: its settings, its clients and its reports."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._random = Random()
         self._tally = Tally()
+        self._schedule = Schedule(self._random)
         self._settings: LoadSettings | None = None
+        self._part = Part(0)
         self._tables: Tables | None = None
         self._floor: Floor | None = None
-        self._loop: ClosedLoop | None = None
+        self._clients: Clients | None = None
+        self._alarm: Alarm | None = None
         self._begun: asyncio.Future[None] | None = None
-        self._rows = 0
+        self._rows = 0.0
         self._preparing = 0
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._truncation: asyncio.Task[None] | None = None
         self._reporter: asyncio.Task[None] | None = None
         self._interval_s = 1.0
+        self._origin_s = 0.0
+        self._is_drained = False
+        """No arrival comes until the next change."""
+        self._has_ended = False
+        """And nothing is left to be served."""
 
     async def obey(self, command: Mapping[str, Any]) -> None:
         """Carry a command out and answer it; never raises for what a server does."""
@@ -55,11 +86,17 @@ class Generator:
         try:
             match command.get("do"):
                 case "start":
-                    target = LoadTarget(**command["target"])
-                    await self._start(target, LoadSettings(**command["settings"]), command["interval_s"])
+                    settings = LoadSettings(**command["settings"])
+                    part = Part(**command.get("part", {"clients": settings.clients}))
+                    await self._start(LoadTarget(**command["target"]), settings, part, command["interval_s"])
                 case "change":
+                    settings = LoadSettings(**command["settings"])
+                    part = Part(**command.get("part", {"clients": settings.clients}))
                     async with self._changing:
-                        await self._change(LoadSettings(**command["settings"]))
+                        await self._change(settings, part)
+                case "drain":
+                    async with self._changing:
+                        await self._drain()
                 case other:
                     raise UsageError(f"unknown command {other!r}")
         except ReplexplorerError as error:
@@ -67,7 +104,7 @@ class Generator:
         except (KeyError, TypeError) as error:
             self._fail(number, UsageError(f"malformed command ({error})"))
         else:
-            self._outbox.tell("done", id=number)
+            self._outbox.tell("done", id=number, origin_s=self._origin_s)
 
     def _fail(self, number: object, error: ReplexplorerError) -> None:
         """Answer a command with an error."""
@@ -76,71 +113,132 @@ class Generator:
             "failed", id=number, code=error.code, number=refusal, message=error.message, hint=error.hint
         )
 
-    async def _start(self, target: LoadTarget, settings: LoadSettings, interval_s: float) -> None:
+    async def _start(self, target: LoadTarget, settings: LoadSettings, part: Part, interval_s: float) -> None:
         """Prepare, begin, and wait for the first commit."""
         if self._tables is not None:
             raise UsageError("the load runs already")
-        _workload(settings)
-        self._settings = settings
+        workload = workload_of(settings)
+        self._settings, self._part = settings, part
         self._tables = Tables(target, self._random, self._progress)
         self._keep(self._tick())
         self._interval_s = interval_s
-        self._report_anew()
+        if part.origin_s is None:
+            self._report_anew(self._tally.start_s)
         async with self._changing:  # a change that comes meanwhile waits for the table
-            await self._prepare(self._tables, settings)
+            await self._prepare(self._tables, settings, workload, target)
         self._begun = asyncio.get_running_loop().create_future()
-        self._floor = Floor(
+        floor = self._floor = Floor(
             target,
-            self._plan(settings),
+            course_of(settings, self._random),
             self._tally,
+            self._schedule,
             self._random,
             on_first_commit=self._note_commit,
             on_refused=self._note_refusal,
         )
-        self._loop = ClosedLoop(self._floor)
-        self._loop.change(settings.clients, None)
-        if settings.clients:
+        self._alarm = Alarm(self._arrive)
+        self._clients = Clients(floor)
+        self._clients.change(part.clients, None)
+        if part.clients:
+            # Arrivals wait for the logins, not for the clients: nobody intended them before.
+            await self._settle(self._clients)
+        self._set_pace(floor)
+        if part.clients and self._has_arrivals():
             await self._begun
+        else:
+            self._begin(time.monotonic())
+
+    def _has_arrivals(self) -> bool:
+        """Whether a commit can be waited for: at a low rate the first arrival may be far away."""
+        due_s = self._schedule.next_s
+        return due_s is None or due_s < time.monotonic() + self._interval_s
 
     def _note_commit(self) -> None:
         """The load has begun: its first interval starts where its first commit did."""
         if self._begun is not None and not self._begun.done():
-            self._tally.begin(time.monotonic() - max(self._tally.latencies_s, default=0.0))
             self._begun.set_result(None)
-            self._report_anew()
+            self._begin(time.monotonic() - max(self._tally.latencies_s, default=0.0))
+
+    def _begin(self, at_s: float) -> None:
+        """Count from here on."""
+        self._tally.begin(at_s)
+        self._report_anew(self._tally.start_s if self._part.origin_s is None else self._part.origin_s)
 
     def _note_refusal(self, refused: ServerRefused) -> None:
         """A load whose very first statement is refused has not begun."""
         if self._begun is not None and not self._begun.done():
             self._begun.set_exception(refused)
 
-    async def _change(self, settings: LoadSettings) -> None:
-        """Take other settings; the old ones stay when a table cannot be prepared."""
-        if self._loop is None or self._tables is None or self._settings is None:
-            raise UsageError("the load does not run yet")
-        old = self._settings
-        if (settings.workload, settings.table_size) != (old.workload, old.table_size):
-            await self._prepare(self._tables, settings)
-        self._settings = settings
-        same = (settings.workload, settings.table_size, settings.fresh_sessions) == (
-            old.workload,
-            old.table_size,
-            old.fresh_sessions,
-        )
-        self._loop.change(settings.clients, None if same else self._plan(settings))
+    async def _settle(self, clients: Clients) -> None:
+        """Wait for the clients, but not for one whose commit is blocked."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_S):
-                await self._loop.settle()
+                await clients.settle()
 
-    def _plan(self, settings: LoadSettings) -> Course:
-        """What these settings make the clients do."""
-        return Course.plan(_workload(settings), settings.table_size, settings.fresh_sessions, self._random)
+    async def _change(self, settings: LoadSettings, part: Part) -> None:
+        """Take other settings; the old ones stay when a table cannot be prepared."""
+        floor, clients = self._floor, self._clients
+        if clients is None or floor is None or self._tables is None or self._settings is None:
+            raise UsageError("the load does not run yet")
+        same = _course_part(settings) == _course_part(self._settings)
+        if not same:
+            workload = workload_of(settings)
+            await self._prepare(self._tables, settings, workload, floor.target)
+        self._settings, self._part = settings, part
+        self._is_drained = self._has_ended = False
+        clients.change(part.clients, None if same else course_of(settings, self._random))
+        self._set_pace(floor)
+        await self._settle(clients)
 
-    async def _prepare(self, tables: Tables, settings: LoadSettings) -> None:
-        """Make the table fit."""
+    def _pace(self) -> Pace:
+        """As asked for."""
+        settings = self._settings
+        if settings is None or settings.mode == CLOSED:
+            return Pace()
+        return Pace.open(settings.rate_tps, settings.spacing, self._part.share)
+
+    def _set_pace(self, floor: Floor) -> None:
+        """Let arrivals come as asked; without clients nobody can be meant to be served."""
+        pace = self._pace()
+        is_held = self._is_drained or not self._part.clients
+        floor.change_pace(Pace() if is_held else pace, is_closed=not is_held and pace.rate_tps is None)
+        if not self._part.clients:
+            self._schedule.drop_waiting()
+        self._wind_alarm()
+
+    def _arrive(self) -> None:
+        """Arrivals are due."""
+        if self._floor is not None:
+            self._floor.admit()
+            self._wind_alarm()
+
+    def _wind_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.set(self._schedule.next_s)
+
+    async def _drain(self) -> None:
+        """End the arrivals, serve who waits, report."""
+        if self._floor is None:
+            raise UsageError("the load does not run yet")
+        self._is_drained = True
+        self._set_pace(self._floor)
+        await self._floor.drain()
+        self._has_ended = True
+        self._tell_interval()
+
+    async def _prepare(
+        self, tables: Tables, settings: LoadSettings, workload: Workload, target: LoadTarget
+    ) -> None:
+        """Make the table fit, or see whether the server takes a user's statements."""
+        if not self._part.leads:
+            return
+        if settings.script is not None:
+            await check_script(workload, target, settings, self._random)
+        if workload.table is None:
+            return
         self._preparing += 1
         try:
-            self._rows = await tables.prepare(_workload(settings), settings.table_size)
+            self._rows = await tables.prepare(workload.table, settings.table_size)
         finally:
             self._preparing -= 1
 
@@ -156,23 +254,26 @@ class Generator:
         return task
 
     async def _tick(self) -> None:
-        """Measure how late the event loop's own timers are."""
+        """Measure how late the event loop's own timers are, where no arrival tells it."""
         while True:
             due_s = time.monotonic() + _TICK_S
             await asyncio.sleep(_TICK_S)
-            self._tally.lateness_s.append(max(0.0, time.monotonic() - due_s))
+            if self._schedule.next_s is None:
+                self._tally.lateness_s.append(max(0.0, time.monotonic() - due_s))
 
-    def _report_anew(self) -> None:
-        """Count the seconds to the next report from the interval under way."""
+    def _report_anew(self, origin_s: float) -> None:
+        """Let intervals end at whole intervals after this time."""
         if self._reporter is not None:
             self._reporter.cancel()
-        self._reporter = self._keep(self._report(self._tally.start_s))
+        self._origin_s = origin_s
+        self._reporter = self._keep(self._report(origin_s))
 
-    async def _report(self, due_s: float) -> None:
-        """Send an interval each `interval_s` after `due_s`."""
+    async def _report(self, origin_s: float) -> None:
+        """Send an interval at each of its ends."""
+        count = whole((time.monotonic() - origin_s) / self._interval_s)
         while True:
-            due_s = max(due_s + self._interval_s, time.monotonic())
-            await asyncio.sleep(due_s - time.monotonic())
+            count = max(count + 1, whole((time.monotonic() - origin_s) / self._interval_s))
+            await asyncio.sleep(origin_s + count * self._interval_s - time.monotonic())
             self._tell_interval()
 
     def _tell_interval(self) -> None:
@@ -180,27 +281,47 @@ class Generator:
         settings, floor = self._settings, self._floor
         if settings is None:
             return
-        workload = WORKLOADS[settings.workload] if floor is None else floor.course.workload
-        clients = self._loop.clients if self._loop is not None else settings.clients
+        if floor is not None and not self._is_drained:
+            floor.admit()
+            self._wind_alarm()
+        interval = self._tally.fold(self._gauges(settings, floor), self._schedule)
+        self._outbox.tell_interval(interval)
+        if floor is not None and self._part.leads:
+            self._watch_growth(interval, floor.course, settings)
+
+    def _gauges(self, settings: LoadSettings, floor: Floor | None) -> Gauges:
+        """What there is to say of this moment."""
+        clients = self._part.clients if self._clients is None else len(self._clients)
         connected = floor.connected if floor is not None else 0
         state = "waiting" if clients and not connected and floor is not None else "running"
-        interval = self._tally.fold(
+        return Gauges(
             clients=clients,
             connected=connected,
-            workload=workload.name,
-            state="preparing" if self._preparing else state,
+            under_way=floor.under_way() if floor is not None else 0,
+            workload=settings.workload if floor is None else floor.course.workload.name,
+            state="preparing" if self._preparing else "drained" if self._has_ended else state,
+            pace=self._pace(),
         )
-        self._outbox.tell_interval(interval)
-        if workload.grows:
-            self._rows += interval.commits
-            if self._rows >= settings.rows_bound and self._truncation is None and self._tables is not None:
-                self._truncation = asyncio.create_task(self._truncate(self._tables, workload))
 
-    async def _truncate(self, tables: Tables, workload: Workload) -> None:
+    def _watch_growth(self, interval: Interval, course: Course, settings: LoadSettings) -> None:
+        """Truncate a table that grew to its bound; other generators' rows are as many as their clients."""
+        table = course.workload.table
+        if table is None or not table.grows or self._tables is None:
+            return
+        others = settings.clients / self._part.clients if self._part.clients else 1.0
+        self._rows += interval.commits * others
+        bound = settings.rows_bound
+        if settings.payload_bytes:
+            bound = min(bound, _GROWN_BYTES // settings.payload_bytes)
+        if self._rows >= bound and self._truncation is None:
+            self._truncation = asyncio.create_task(self._truncate(self._tables, course))
+
+    async def _truncate(self, tables: Tables, course: Course) -> None:
         """Empty the table that reached its bound."""
         try:
-            await tables.truncate(workload)
-            if self._floor is not None and self._floor.course.workload is workload:
+            if course.workload.table is not None:
+                await tables.truncate(course.workload.table)
+            if self._floor is not None and self._floor.course is course:
                 self._rows = 0
             self._tally.rows_reset += 1
         except ReplexplorerError as error:
@@ -214,14 +335,18 @@ class Generator:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._loop is not None:
-            await self._loop.stop(STOP_COMMITS_S)
+        if self._alarm is not None:
+            self._alarm.close()
+        if self._floor is not None:
+            self._floor.change_pace(Pace(), is_closed=False)
+            self._schedule.drop_waiting()
+        if self._clients is not None:
+            await self._clients.stop(STOP_COMMITS_S)
+        self._is_drained = True
         self._tell_interval()
         await self._outbox.drain(_TELL_LAST_S)
 
 
-def _workload(settings: LoadSettings) -> Workload:
-    """The workload by its name; raises UsageError."""
-    if settings.workload not in WORKLOADS:
-        raise UsageError(f"no workload {settings.workload!r}", f"one of {', '.join(WORKLOADS)}")
-    return WORKLOADS[settings.workload]
+def _course_part(settings: LoadSettings) -> LoadSettings:
+    """The settings that make a course; the rest at some fixed value."""
+    return replace(settings, clients=0, rows_bound=0, mode=CLOSED, rate_tps=0.0, spacing="")

@@ -2,7 +2,7 @@
 
 Law: one command is under way at most. asyncmy logs in; then the socket is read by the event loop
 directly, since the driver's own result objects cost twice the CPU of a commit and 256 KiB of
-buffer a connection. Replies to commits are OK or ERR packets: nothing else is asked here.
+buffer a connection. Rows are received and never looked at.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from replexplorer.adapters.mysql import LOST_NUMBERS, log_in
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
+from replexplorer.core.workload import Statement, Values
+from replexplorer.generator.reply import ERR, Refusal, Reply, refusal
 from replexplorer.ports import LoadTarget
 
 _PING: Final = 0x0E
 _STMT_PREPARE: Final = 0x16
 _STMT_EXECUTE: Final = 0x17
-_TYPE_LONG: Final = b"\x01\x03\x00"
-"""New parameters are bound; the first is a signed 4-byte integer."""
-_ERR: Final = 0xFF
-_RECEIVE_BYTES: Final = 4096
+_STMT_CLOSE: Final = 0x19
+_INIT_DB: Final = 0x02
+_TYPES: Final = {"i": b"\x03\x80", "s": b"\xfd\x00"}
+"""An unsigned 4-byte integer; a text behind its length."""
+_LENGTH_IN_ONE: Final = 251
+_RECEIVE_BYTES: Final = 16_384
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3))
 """Seconds, seconds, probes: a host that vanished is noticed in 11 s; a paused server still answers."""
 
@@ -36,7 +40,7 @@ class Session:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._loop = asyncio.get_running_loop()
-        self._partial = b""
+        self._unsent = b""
         self._reading = False
 
     @classmethod
@@ -72,13 +76,31 @@ class Session:
             raise
         return cls(twin)
 
-    async def prepare(self, statement: str, *, timeout_s: float) -> Callable[[int], bytes]:
-        """Prepare a statement with one `?` for an integer; answers what builds its executions.
+    async def prepare(self, statement: Statement, *, timeout_s: float) -> Prepared:
+        """Prepare a statement; answers what builds its executions.
 
         Raises ServerRefused or ServerUnreachable. A ping sent along marks the end of the reply,
         whose number of packets depends on what the login negotiated.
         """
-        command = bytes((_STMT_PREPARE,)) + statement.encode()
+        reply = await self._ask(bytes((_STMT_PREPARE,)) + statement.text.encode(), timeout_s)
+        (number,) = struct.unpack_from("<I", reply, 1)
+        return Prepared(number, execution(number, statement.parameters))
+
+    async def use(self, database: str, *, timeout_s: float) -> None:
+        """Go on in another database; raises ServerRefused or ServerUnreachable."""
+        await self._ask(bytes((_INIT_DB,)) + database.encode(), timeout_s)
+
+    async def roll_back(self, *, timeout_s: float) -> None:
+        """End a transaction that was refused; raises ServerRefused or ServerUnreachable."""
+        await self._ask(b"\x03ROLLBACK", timeout_s)
+
+    def forget(self, prepared: Iterable[Prepared]) -> None:
+        """Let the server free prepared statements; it does not answer that."""
+        for each in prepared:
+            self.send(packet(struct.pack("<BI", _STMT_CLOSE, each.number)))
+
+    async def _ask(self, command: bytes, timeout_s: float) -> bytes:
+        """The first packet of the reply to a command outside a transaction."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._loop.sock_sendall(self._sock, packet(command) + packet(bytes((_PING,))))
@@ -87,13 +109,9 @@ class Session:
             raise ServerUnreachable(f"no answer to a statement within {timeout_s:g} s") from None
         except OSError as error:
             raise ServerUnreachable(f"the connection was lost ({error})") from None
-        if reply[0] == _ERR:
-            raise ServerRefused(*_refusal(reply))
-        (statement_id,) = struct.unpack_from("<I", reply, 1)
-        body = struct.pack("<BIBIB", _STMT_EXECUTE, statement_id, 0, 1, 0) + _TYPE_LONG
-        head = (len(body) + 4).to_bytes(4, "little") + body
-        pack = struct.Struct("<I").pack
-        return lambda key: head + pack(key)
+        if reply[0] == ERR:
+            raise ServerRefused(*refusal(reply))
+        return reply
 
     async def _read_until_ping(self) -> bytes:
         """The first packet's payload; reads on until the second reply has begun and ended."""
@@ -109,13 +127,15 @@ class Session:
                 return packets[0][1]
 
     def watch(
-        self, on_ok: Callable[[], None], on_refused: Callable[[int, str], None], on_lost: Callable[[], None]
+        self, on_end: Callable[[], None], on_refused: Callable[[Refusal], None], on_lost: Callable[[], None]
     ) -> None:
-        """From now on call one of these for each reply, until `unwatch`."""
+        """From now on call one of these at the end of each reply, until `unwatch`."""
+        reply = Reply()
+        feed, receive = reply.feed, self._sock.recv
 
         def readable() -> None:
             try:
-                received = self._sock.recv(_RECEIVE_BYTES)
+                received = receive(_RECEIVE_BYTES)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -123,21 +143,14 @@ class Session:
             if not received:
                 on_lost()
                 return
-            if self._partial:
-                received = self._partial + received
-            length = len(received)
-            if length < 5 or length < 4 + int.from_bytes(received[:3], "little"):
-                self._partial = received
-                return
-            self._partial = b""
-            if received[4] != _ERR:
-                on_ok()
-                return
-            number, text = _refusal(received[4:])
-            if number in LOST_NUMBERS:
-                on_lost()
-            else:
-                on_refused(number, text)
+            ended = feed(received)
+            if ended is True:
+                on_end()
+            elif ended is not False:
+                if ended.number in LOST_NUMBERS:
+                    on_lost()
+                else:
+                    on_refused(ended)
 
         self._loop.add_reader(self._sock.fileno(), readable)
         self._reading = True
@@ -151,12 +164,32 @@ class Session:
     def send(self, packets: bytes) -> bool:
         """Send a command; False when the connection is gone.
 
-        A command is far smaller than the send buffer, which is empty between commands.
+        What does not fit the send buffer follows by itself.
         """
+        if self._unsent:
+            self._unsent += packets
+            return True
         try:
-            return self._sock.send(packets) == len(packets)
+            sent = self._sock.send(packets)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
         except OSError:
             return False
+        if sent != len(packets):
+            self._unsent = packets[sent:]
+            self._loop.add_writer(self._sock.fileno(), self._send_on)
+        return True
+
+    def _send_on(self) -> None:
+        """Send what is left of a large command; a lost connection is found by the reader."""
+        try:
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._unsent = b""
+        if not self._unsent:
+            self._loop.remove_writer(self._sock.fileno())
 
     def is_alive(self) -> bool:
         """Whether the server has not closed the connection while it was idle."""
@@ -172,6 +205,9 @@ class Session:
     def close(self) -> None:
         """Close without waiting; a commit under way has an unknown outcome."""
         self.unwatch()
+        if self._unsent:
+            self._loop.remove_writer(self._sock.fileno())
+            self._unsent = b""
         self._sock.close()
 
 
@@ -183,6 +219,56 @@ def packet(command: bytes) -> bytes:
 def query_packet(statement: bytes) -> bytes:
     """A text statement as it goes over the wire."""
     return (len(statement) + 1).to_bytes(4, "little") + b"\x03" + statement
+
+
+Build = Callable[[Values], bytes]
+"""Makes the packet of one execution from the parameters' values."""
+
+
+class Prepared(NamedTuple):
+    """A statement that the server has prepared."""
+
+    number: int
+    build: Build
+
+
+def execution(number: int, parameters: str) -> Build:
+    """What executes the prepared statement of this number with parameters of these types."""
+    body = struct.pack("<BIBI", _STMT_EXECUTE, number, 0, 1)
+    if not parameters:
+        whole = packet(body)
+        return lambda _: whole
+    body += bytes((len(parameters) + 7) // 8) + b"\x01" + b"".join(_TYPES[each] for each in parameters)
+    if "s" not in parameters:
+        pack = struct.Struct(f"<{len(parameters)}I").pack
+        head = (len(body) + 4 * len(parameters)).to_bytes(4, "little") + body
+        return lambda values: head + pack(*values)
+
+    def build(values: Values) -> bytes:
+        return packet(body + b"".join(map(_value, values)))
+
+    return build
+
+
+def _value(value: int | bytes) -> bytes:
+    """One parameter's value: four bytes, or a text behind its length."""
+    if isinstance(value, int):
+        return value.to_bytes(4, "little")
+    size = len(value)
+    if size < _LENGTH_IN_ONE:
+        return bytes((size,)) + value
+    if size < 1 << 16:
+        return b"\xfc" + size.to_bytes(2, "little") + value
+    return b"\xfd" + size.to_bytes(3, "little") + value
+
+
+def text_query(statement: Statement) -> Build:
+    """What sends a statement as text, its values written in."""
+    form = statement.format
+    if not statement.parameters:
+        whole = query_packet(statement.text.encode())
+        return lambda _: whole
+    return lambda values: query_packet(form % values)
 
 
 def _tune(sock: socket.socket) -> None:
@@ -213,10 +299,3 @@ def _split(received: bytes) -> tuple[list[tuple[int, bytes]], bool]:
         packets.append((received[at + 3], received[at + 4 : end]))
         at = end
     return packets, at == len(received)
-
-
-def _refusal(payload: bytes) -> tuple[int, str]:
-    """Number and text of an ERR packet's payload."""
-    (number,) = struct.unpack_from("<H", payload, 1)
-    text = payload[9:] if payload[3:4] == b"#" else payload[3:]
-    return number, " ".join(text.decode("utf-8", "replace").split())

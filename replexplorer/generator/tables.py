@@ -14,7 +14,7 @@ from typing import Final
 
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.workload import DATABASE, Workload, fill_statement
+from replexplorer.core.workload import DATABASE, PAYLOAD, Table, fill_statement
 from replexplorer.ports import LoadTarget, Row
 
 ROWS_A_STATEMENT: Final = 2000
@@ -46,47 +46,61 @@ class Tables:
 
         return ControlConnection("primary", locate, target.user, target.password)
 
-    async def prepare(self, workload: Workload, table_size: int) -> int:
-        """Make the workload's table fit; answers how many rows it has. Raises ReplexplorerError.
+    async def prepare(self, table: Table, table_size: int) -> int:
+        """Make a table fit; answers how many rows it has. Raises ReplexplorerError.
 
         Two loads that prepare at once wait for each other.
         """
         connection = self._connection()
         try:
-            rows = await self._rows(connection, workload, table_size)
+            rows = await self._rows(connection, table, table_size)
             if rows is not None:
                 return rows
             await _query(connection, "SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
-            rows = await self._rows(connection, workload, table_size)
+            rows = await self._rows(connection, table, table_size)
             if rows is None:
-                await self._make(connection, workload, table_size)
-            return await self._rows(connection, workload, table_size) or 0
+                await self._make(connection, table, table_size)
+            return await self._rows(connection, table, table_size) or 0
         finally:
             await connection.close()
 
-    async def _rows(self, connection: ControlConnection, workload: Workload, table_size: int) -> int | None:
+    async def _rows(self, connection: ControlConnection, table: Table, table_size: int) -> int | None:
         """How many rows the table has; None when it does not fit."""
-        table = f"{DATABASE}.{workload.table}"
-        if workload.grows:
+        name = f"{DATABASE}.{table.name}"
+        if await self._has_payload(connection, table) != (PAYLOAD in table.ddl):
+            return None
+        if table.grows:
             # The highest id stands for the count: counting millions of rows would take a second.
             statement = (
-                f"SELECT COALESCE(MAX(id), 0) AS n, 1 AS low, COALESCE(MAX(id), 0) AS high FROM {table}"
+                f"SELECT COALESCE(MAX(id), 0) AS n, 1 AS low, COALESCE(MAX(id), 0) AS high FROM {name}"
             )
         else:
-            statement = f"SELECT COUNT(*) AS n, MIN(id) AS low, MAX(id) AS high FROM {table}"
+            statement = f"SELECT COUNT(*) AS n, MIN(id) AS low, MAX(id) AS high FROM {name}"
         try:
             [row] = await _query(connection, statement)
         except ServerRefused as refused:
             if refused.number in _NO_SUCH:
                 return None
             raise
-        if workload.grows:
+        if table.grows:
             return int(row["n"])
         return table_size if (row["n"], row["low"], row["high"]) == (table_size, 1, table_size) else None
 
-    async def _make(self, connection: ControlConnection, workload: Workload, table_size: int) -> None:
+    async def _has_payload(self, connection: ControlConnection, table: Table) -> bool:
+        """Whether the table there has the payload's column."""
+        found = await _query(
+            connection,
+            "SELECT COUNT(*) AS n FROM information_schema.columns "
+            "WHERE table_schema = %s AND table_name = %s AND column_name = %s",
+            DATABASE,
+            table.name,
+            PAYLOAD,
+        )
+        return bool(found[0]["n"])
+
+    async def _make(self, connection: ControlConnection, table: Table, table_size: int) -> None:
         """Create the table anew and fill it."""
-        what = f"preparing table {workload.table}"
+        what = f"preparing table {table.name}"
         self._report(what, 0.0)
         [found] = await _query(
             connection,
@@ -95,24 +109,24 @@ class Tables:
         )
         if not found["n"]:
             await _query(connection, f"CREATE DATABASE {DATABASE}")
-        await _query(connection, f"DROP TABLE IF EXISTS {DATABASE}.{workload.table}")
-        await _query(connection, workload.ddl.replace("CREATE TABLE ", f"CREATE TABLE {DATABASE}.", 1))
-        if not workload.grows:
-            await self._fill(workload, table_size, what)
+        await _query(connection, f"DROP TABLE IF EXISTS {DATABASE}.{table.name}")
+        await _query(connection, table.ddl.replace("CREATE TABLE ", f"CREATE TABLE {DATABASE}.", 1))
+        if not table.grows:
+            await self._fill(table, table_size, what)
 
-    async def _fill(self, workload: Workload, table_size: int, what: str) -> None:
+    async def _fill(self, table: Table, table_size: int, what: str) -> None:
         """Insert rows 1..table_size over a few connections."""
         firsts = iter(range(1, table_size + 1, ROWS_A_STATEMENT))
         done = itertools.count(1)
         total = -(-table_size // ROWS_A_STATEMENT)
-        table = f"{DATABASE}.{workload.table}"
+        name = f"{DATABASE}.{table.name}"
 
         async def work() -> None:
             connection = self._connection()
             try:
                 for first in firsts:
                     last = min(first + ROWS_A_STATEMENT - 1, table_size)
-                    statement = fill_statement(table, first, last, table_size, self._random)
+                    statement = fill_statement(name, first, last, table_size, self._random)
                     await _query(connection, statement)
                     self._report(what, next(done) / total)
             finally:
@@ -125,11 +139,11 @@ class Tables:
         except ExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def truncate(self, workload: Workload) -> None:
+    async def truncate(self, table: Table) -> None:
         """Empty the table; clients wait meanwhile."""
         connection = self._connection()
         try:
-            await _query(connection, f"TRUNCATE TABLE {DATABASE}.{workload.table}")
+            await _query(connection, f"TRUNCATE TABLE {DATABASE}.{table.name}")
         finally:
             await connection.close()
 

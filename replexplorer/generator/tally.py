@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.core.pacing import Pace, Schedule
+
+DEADLOCK: Final = 1213
+LOCK_TIMEOUT: Final = 1205
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What an interval says of its end."""
+
+    clients: int
+    connected: int
+    under_way: int
+    workload: str
+    state: str
+    pace: Pace
+    """As asked for, also while no client is there for it."""
 
 
 class Tally:
@@ -13,16 +34,28 @@ class Tally:
 
     def __init__(self) -> None:
         self.latencies_s: list[float] = []
-        """One entry a commit: an append is all that a commit pays for being measured."""
+        """One entry a transaction: an append is all that one pays for being measured."""
+        self.responses_s: list[float] = []
         self.lateness_s: list[float] = []
-        self.errors = 0
+        self.statements_s: dict[str, list[float]] = {}
+        """By class, while that is asked for."""
+        self.queries = [0, 0, 0]
+        """Statements answered: reads, writes, others."""
+        self.refused: Counter[int] = Counter()
+        """Transactions refused for good, by MySQL's number."""
+        self.retried: Counter[int] = Counter()
+        """Transactions begun anew, by MySQL's number."""
+        self.lost = 0
+        """Transactions whose connection was lost before their commit was sent."""
         self.unknown = 0
         self.reconnects = 0
         self.rows_reset = 0
+        self.backlog_max = 0
         self.fault: str | None = None
         self.start_s = time.monotonic()
         """When the interval under way began."""
         self._cpu_s = time.process_time()
+        self._arrived = self._dropped = 0
 
     def begin(self, at_s: float) -> None:
         """Let the interval under way begin when the clients did: what the logins and the program's
@@ -31,34 +64,61 @@ class Tally:
         self._cpu_s = time.process_time()
         self.lateness_s.clear()
 
-    def fold(self, *, clients: int, connected: int, workload: str, state: str) -> Interval:
+    def fold(self, gauges: Gauges, schedule: Schedule) -> Interval:
         """The interval that ends now, with the gauges as given."""
-        # The lists are emptied in place: clients hold their append.
-        latencies, lateness = self.latencies_s[:], sorted(self.lateness_s)
-        self.latencies_s.clear()
-        self.lateness_s.clear()
         end_s, cpu_s = time.monotonic(), time.process_time()
-        service = Histogram()
-        service.record_all(int(latency * 1e6) for latency in latencies)
         seconds = end_s - self.start_s
+        cpu_percent = 100 * (cpu_s - self._cpu_s) / seconds if seconds > 0 else 0.0
+        lateness = _taken(self.lateness_s)
+        backlog = len(schedule.waiting)
         interval = Interval(
             start_s=self.start_s,
             end_s=end_s,
-            service=service,
-            errors=self.errors,
+            service=_taken(self.latencies_s),
+            errors=self.refused.total() + self.lost,
             unknown=self.unknown,
             reconnects=self.reconnects,
-            clients=clients,
-            connected=connected,
-            workload=workload,
-            cpu_percent=100 * (cpu_s - self._cpu_s) / seconds if seconds > 0 else 0.0,
-            lateness_p99_ms=1000 * lateness[(len(lateness) * 99 - 1) // 100] if lateness else 0.0,
+            clients=gauges.clients,
+            connected=gauges.connected,
+            workload=gauges.workload,
+            cpu_percent=cpu_percent,
+            lateness_p99_ms=lateness.percentile_ms(99) or 0.0,
             rows_reset=self.rows_reset,
-            state=state,
+            state=gauges.state,
             fault=self.fault,
+            mode=gauges.pace.mode,
+            rate_asked_tps=gauges.pace.rate_tps,
+            response=_taken(self.responses_s),
+            lateness=lateness,
+            arrivals=schedule.arrived - self._arrived,
+            dropped=schedule.dropped - self._dropped,
+            backlog=backlog,
+            backlog_max=max(self.backlog_max, backlog),
+            under_way=gauges.under_way,
+            reads=self.queries[0],
+            writes=self.queries[1],
+            others=self.queries[2],
+            deadlocks=self.retried[DEADLOCK],
+            lock_timeouts=self.retried[LOCK_TIMEOUT],
+            errors_by_number={str(number): times for number, times in self.refused.items()},
+            cpu_busiest_percent=cpu_percent,
+            statements={name: _taken(found) for name, found in self.statements_s.items()},
         )
-        self.errors = self.unknown = self.reconnects = self.rows_reset = 0
+        self._arrived, self._dropped = schedule.arrived, schedule.dropped
+        self.lost = self.unknown = self.reconnects = self.rows_reset = self.backlog_max = 0
+        self.queries[:] = (0, 0, 0)
+        self.refused.clear()
+        self.retried.clear()
         # Nobody retries in every interval: what keeps all clients away stays named.
-        self.fault = self.fault if state == "waiting" else None
+        self.fault = self.fault if gauges.state == "waiting" else None
         self.start_s, self._cpu_s = end_s, cpu_s
         return interval
+
+
+def _taken(seconds: list[float]) -> Histogram:
+    """A list's durations as a histogram. The list is emptied in place: clients hold its append."""
+    durations: Iterable[float] = seconds[:]
+    seconds.clear()
+    histogram = Histogram()
+    histogram.record_all(int(duration * 1e6) for duration in durations)
+    return histogram

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from replexplorer.core.catalogue import CATALOGUE, Backing, Value
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.interval import Interval
 from replexplorer.engine.load import LoadDriver
@@ -41,7 +43,14 @@ class Bench:
 async def test_intervals_are_kept_until_they_are_taken() -> None:
     bench = Bench()
     await bench.driver.start(TARGET, SETTINGS)
-    assert bench.driver.effective() == {"clients": 4, "workload": "update_index"}
+    assert bench.driver.effective() == {
+        "clients": 4,
+        "load_mode": "closed",
+        "rate": 500.0,
+        "workload": "update_index",
+        "key_spread": 0,
+        "payload": 0,
+    }
     await asyncio.sleep(2.1)
     assert [interval.commits for interval in bench.driver.take()] == [200] * 4
     assert bench.driver.take() == ()
@@ -69,10 +78,31 @@ async def test_changes_reach_the_process_and_only_what_was_named_changes() -> No
     assert bench.driver.settings == LoadSettings(32, "foo", fresh_sessions=1)
     assert bench.processes[0].settings == bench.driver.settings
     await bench.driver.change({"clients": 0})
-    assert bench.driver.effective() == {"clients": 0, "workload": "foo"}
+    assert {key: bench.driver.effective()[key] for key in ("clients", "workload")} == {
+        "clients": 0,
+        "workload": "foo",
+    }
     await bench.driver.stop()
     await bench.driver.change({"clients": 9})
     assert bench.driver.effective() == {}
+
+
+@virtual
+async def test_every_load_knob_reaches_the_process() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, replace(SETTINGS, workload="own.sql", script="SELECT 1"))
+    knobs: dict[str, Value] = {"load_mode": "open", "rate": 20.0, "key_spread": 1, "payload": 100}
+    await bench.driver.change(knobs)
+    assert bench.processes[0].settings == LoadSettings(
+        4, "own.sql", script="SELECT 1", mode="open", rate_tps=20.0, key_spread=1, payload_bytes=100
+    )
+    assert bench.driver.effective() == {"clients": 4, "workload": "own.sql", **knobs}
+    await bench.driver.change({"workload": "insert", "load_mode": "closed"})
+    assert bench.driver.settings is not None
+    assert (bench.driver.settings.script, bench.driver.settings.mode) == (None, "closed")
+    assert bench.driver.effective()["rate"] == 20.0
+    assert set(bench.driver.effective()) == {knob.key for knob in CATALOGUE if knob.backing is Backing.LOAD}
+    await bench.driver.stop()
 
 
 @virtual
@@ -174,6 +204,29 @@ async def test_without_a_warm_up_every_interval_counts() -> None:
     await bench.driver.start(TARGET, SETTINGS)
     measured = await measure(bench.driver, VirtualClock(), duration_s=3)
     assert [interval.start_s for interval in measured.intervals] == pytest.approx([0, 1, 2])
+    await bench.driver.stop()
+
+
+@virtual
+async def test_an_open_loop_is_drained_and_what_that_made_counts() -> None:
+    bench = Bench(interval_s=1)
+    await bench.driver.start(TARGET, replace(SETTINGS, mode="open", rate_tps=400.0))
+    measured = await measure(bench.driver, VirtualClock(), duration_s=3)
+    assert bench.processes[0].drains == 1
+    assert len(measured.intervals) == 3
+    assert measured.duration_s == pytest.approx(3.01)
+    assert measured.total is not None
+    assert measured.commits == measured.total.response.count == 1204
+    assert measured.intervals[-1].state == "drained"
+    await bench.driver.stop()
+
+
+@virtual
+async def test_a_closed_loop_is_not_drained() -> None:
+    bench = Bench()
+    await bench.driver.start(TARGET, SETTINGS)
+    await measure(bench.driver, VirtualClock(), duration_s=2)
+    assert bench.processes[0].drains == 0
     await bench.driver.stop()
 
 

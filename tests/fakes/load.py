@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.core.pacing import OPEN
 from replexplorer.ports import LoadSettings, LoadTarget
 
 PREPARING_S = 0.3
@@ -27,6 +28,7 @@ class FakeLoadProcess:
         self.target: LoadTarget | None = None
         self.start_failure: ReplexplorerError | None = None
         self.history: list[LoadSettings] = []
+        self.drains = 0
         self._end: asyncio.Event = asyncio.Event()
         self._failure: ReplexplorerError | None = None
         self._intervals: asyncio.Queue[Interval | None] = asyncio.Queue()
@@ -69,6 +71,12 @@ class FakeLoadProcess:
         self.history.append(settings)
         await asyncio.sleep(CHANGING_S / 2)
 
+    async def drain(self) -> None:
+        """See `ports.LoadProcess`."""
+        self.drains += 1
+        now_s = asyncio.get_running_loop().time()
+        self._report(now_s - 0.01, now_s, "drained")
+
     async def intervals(self) -> AsyncIterator[Interval]:
         """See `ports.LoadProcess`."""
         while (interval := await self._intervals.get()) is not None:
@@ -99,7 +107,7 @@ class FakeLoadProcess:
                 began_s = loop.time()
         self._intervals.put_nowait(None)
 
-    def _report(self, began_s: float, ended_s: float) -> None:
+    def _report(self, began_s: float, ended_s: float, state: str = "running") -> None:
         assert self.settings is not None
         clients = self.settings.clients
         count, latency_ms = self._commit(ended_s - began_s, clients)
@@ -118,5 +126,12 @@ class FakeLoadProcess:
                 workload=self.settings.workload,
                 cpu_percent=5.0,
                 lateness_p99_ms=0.1,
+                state=state,
+                mode=self.settings.mode,
+                rate_asked_tps=self.settings.rate_tps if self.settings.mode == OPEN else None,
+                response=service if self.settings.mode == OPEN else Histogram(),
+                arrivals=count if self.settings.mode == OPEN else 0,
+                writes=count,
+                cpu_busiest_percent=5.0,
             )
         )

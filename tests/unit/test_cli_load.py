@@ -14,6 +14,7 @@ from replexplorer.config.shapes import LoadReport
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.engine.measure import Measurement
+from replexplorer.ports import LoadSettings
 
 SYSBENCH_LINE = re.compile(
     r"\[ (\d+)s \] thds: (\d+) tps: ([\d.]+) qps: ([\d.]+) \(r/w/o: ([\d.]+)/([\d.]+)/([\d.]+)\) "
@@ -37,6 +38,7 @@ def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, 
         workload="update_index",
         cpu_percent=12.0,
         lateness_p99_ms=0.25,
+        writes=len(durations_us),
     )
 
 
@@ -53,6 +55,67 @@ def test_an_idle_interval_with_errors_is_still_a_line() -> None:
     match = SYSBENCH_LINE.fullmatch(line)
     assert match is not None
     assert [match[group] for group in (1, 3, 8, 9, 10)] == ["7", "0.00", "0.00", "8.00", "4.00"]
+
+
+def an_open_interval(start_s: float) -> Interval:
+    response = Histogram()
+    response.record_all([50_000] * 10)
+    return replace(
+        interval(start_s, [2_000] * 10),
+        mode="open",
+        rate_asked_tps=500.0,
+        response=response,
+        arrivals=20,
+        backlog=7,
+        backlog_max=9,
+        dropped=3,
+        under_way=1,
+        reads=140,
+        others=20,
+        writes=40,
+        deadlocks=2,
+        lock_timeouts=1,
+        errors_by_number={"1290": 4},
+        statements={"commit": response},
+    )
+
+
+def test_an_open_interval_tells_response_and_queue() -> None:
+    lines = interval_line(an_open_interval(0.0), 1.0).splitlines()
+    assert lines == [
+        "[ 1s ] thds: 1 tps: 10.00 qps: 200.00 (r/w/o: 140.00/40.00/20.00) "
+        "lat (ms,95%): 50.00 err/s: 3.00 reconn/s: 0.00",
+        "[ 1s ] queue length: 7, concurrency: 1, dropped: 3",
+    ]
+
+
+def test_an_open_report_tells_what_was_asked_and_what_became_of_it() -> None:
+    settings = LoadSettings(8, "read_write", mode="open", rate_tps=500.0, by_statement=True)
+    report = load_report(measured(an_open_interval(0.0)), settings, path="direct")
+    assert (report.mode, report.rate_asked_tps) == ("open", 500.0)
+    assert report.response_ms is not None
+    assert (report.response_ms.p99, report.latency_ms.p99) == (50.0, 2.0)
+    assert (report.generator.arrivals, report.generator.dropped, report.generator.backlog_max) == (20, 3, 9)
+    assert (report.qps, report.queries) == (200.0, {"read": 140, "write": 40, "other": 20})
+    assert (report.deadlocks, report.lock_timeouts, report.errors_by_number) == (2, 1, {"1290": 4})
+    assert [each.name for each in report.statements or []] == ["commit"]
+    text = render(report)
+    for words in (
+        "open loop at 500.0 TPS",
+        "response ms",
+        "deadlocks 2",
+        "1290: 4",
+        "dropped 3",
+        "open loop: ",
+    ):
+        assert words in text
+
+
+def test_a_report_names_the_load_s_own_limit() -> None:
+    busy = replace(interval(0.0, [500] * 10), cpu_percent=95.0, cpu_busiest_percent=95.0)
+    report = load_report(measured(busy), LoadSettings(8, "insert"), path="direct")
+    assert report.generator.limited == "generator at 95 % of a core"
+    assert "not the server: generator at 95 %" in render(report)
 
 
 def measured(*intervals: Interval) -> Measurement:
@@ -72,7 +135,7 @@ def test_lines_begin_after_preparing_and_warming_up() -> None:
 
 def test_the_report_has_every_field_of_the_contract() -> None:
     run = measured(interval(0.0, [500, 700, 90_000], errors=1, unknown=2, reconnects=3))
-    document = load_report(run, workload="foo", clients=3, path="direct").model_dump(mode="json")
+    document = load_report(run, LoadSettings(3, "foo"), path="direct").model_dump(mode="json")
     assert list(document) == [
         "workload",
         "mode",
@@ -88,6 +151,13 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "response_ms",
         "generator",
         "intervals",
+        "qps",
+        "queries",
+        "deadlocks",
+        "lock_timeouts",
+        "errors_by_number",
+        "statements",
+        "hides",
     ]
     assert list(document["latency_ms"]) == ["mean", "min", "p50", "p95", "p99", "max"]
     assert document["generator"] == {
@@ -96,9 +166,11 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "lateness_p99_ms": 0.25,
         "backlog_max": None,
         "dropped": None,
+        "arrivals": None,
+        "limited": None,
         "path": "direct",
     }
-    assert list(document["intervals"][0]) == ["t_s", "tps", "p50_ms", "p95_ms", "p99_ms", "errors"]
+    assert list(document["intervals"][0])[:6] == ["t_s", "tps", "p50_ms", "p95_ms", "p99_ms", "errors"]
     assert (document["errors"], document["unknown"], document["reconnects"]) == (1, 2, 3)
     assert document["response_ms"] is None
     assert document["rate_asked_tps"] is None
@@ -106,7 +178,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
 
 
 def test_a_load_without_a_commit_has_no_latency() -> None:
-    report = load_report(measured(interval(0.0, [])), workload="insert", clients=1, path=None)
+    report = load_report(measured(interval(0.0, [])), LoadSettings(1, "insert"), path=None)
     assert report.tps == 0.0
     assert set(report.latency_ms.model_dump().values()) == {None}
     assert "mean -" in render(report)
@@ -116,7 +188,7 @@ def test_a_load_without_a_commit_has_no_latency() -> None:
 def test_the_report_merges_and_never_averages(seconds: list[list[int]]) -> None:
     run = measured(*(interval(float(start_s), durations_us) for start_s, durations_us in enumerate(seconds)))
     everything = [duration for second in seconds for duration in second]
-    report = load_report(run, workload="insert", clients=4, path="direct")
+    report = load_report(run, LoadSettings(4, "insert"), path="direct")
     assert report.commits == len(everything)
     assert [row.t_s for row in report.intervals] == [float(second + 1) for second in range(len(seconds))]
     if everything:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
+from replexplorer.core.interval import Interval, together
 
 
 def an_interval(
@@ -63,3 +63,64 @@ def test_gauges_are_the_later_one_s_and_cpu_is_weighted_by_time() -> None:
 def test_the_wire_form_reads_back_exactly(values: list[int]) -> None:
     interval = an_interval(1.25, values, errors=3, fault="1213 Deadlock found")
     assert Interval.from_wire(json.loads(json.dumps(interval.to_wire()))) == interval
+
+
+def test_a_limit_of_the_load_s_own_is_named() -> None:
+    calm = replace(an_interval(0.0, [20_000] * 50), cpu_busiest_percent=30.0, lateness_p99_ms=1.9)
+    assert calm.limited is None
+    assert replace(calm, cpu_busiest_percent=93.0).limited == "generator at 93 % of a core"
+    late = replace(calm, lateness_p99_ms=9.0)
+    assert late.limited == "machine short of CPU, generator 9.0 ms late"
+    assert replace(late, cpu_busiest_percent=60.0).limited == "generator 9.0 ms late"
+    busy = replace(calm, mode="open", backlog=1200, clients=8, under_way=8)
+    assert busy.limited == "all 8 clients busy, 1,200 arrivals wait"
+    assert replace(busy, under_way=7).limited is None
+
+
+def test_the_latency_is_the_response_in_the_open_loop() -> None:
+    closed = an_interval(0.0, [5])
+    response = an_interval(0.0, [7000]).service
+    assert closed.latency is closed.service
+    assert replace(closed, mode="open", response=response).latency is response
+
+
+@given(st.lists(latencies, min_size=2, max_size=4))
+def test_generators_side_by_side_are_one_load(parts: list[list[int]]) -> None:
+    intervals = [
+        replace(
+            an_interval(0.0, part, errors=1),
+            lateness=an_interval(0.0, part).service,
+            mode="open",
+            rate_asked_tps=10.0,
+            backlog=3,
+            cpu_busiest_percent=10.0 * number,
+            errors_by_number={"1290": 1, str(number): 1},
+            statements={"commit": an_interval(0.0, part).service},
+        )
+        for number, part in enumerate(parts)
+    ]
+    whole = together(intervals)
+    everything = Histogram()
+    everything.record_all(latency for part in parts for latency in part)
+    assert whole.service == whole.lateness == whole.statements["commit"] == everything
+    late_ms = everything.percentile_ms(99)
+    assert whole.lateness_p99_ms == (1.0 if late_ms is None else late_ms)
+    count = len(parts)
+    assert (whole.processes, whole.clients, whole.errors, whole.backlog) == (
+        count,
+        8 * count,
+        count,
+        3 * count,
+    )
+    assert whole.rate_asked_tps == 10.0 * count
+    assert whole.cpu_percent == 10.0 * count
+    assert whole.cpu_busiest_percent == 10.0 * (count - 1)
+    assert whole.errors_by_number["1290"] == count
+    assert whole.duration_s == intervals[0].duration_s
+
+
+def test_a_generator_without_clients_says_nothing_of_the_state() -> None:
+    idle = replace(an_interval(0.0, []), clients=0)
+    waiting = replace(an_interval(0.0, []), state="waiting")
+    assert together([idle, waiting]).state == "waiting"
+    assert together([waiting, an_interval(0.0, [1])]).state == "running"

@@ -22,6 +22,8 @@ from replexplorer.core.pacing import (
     Pace,
     Schedule,
     backlog_bound,
+    processes_for,
+    share_out,
 )
 
 rates = st.floats(0.5, 20_000)
@@ -95,13 +97,13 @@ looks = st.lists(st.tuples(st.floats(0.001, 20), st.integers(0, 300)), min_size=
 def test_every_arrival_is_taken_or_waits_or_was_dropped(
     rate: float, spacing: str, seed: int, found: list[tuple[float, int]]
 ) -> None:
-    steps, now_s = Steps(Pace(rate, spacing), seed), 0.0
+    steps, now_s = Steps(Pace.open(rate, spacing), seed), 0.0
     for gap_s, take in found:
         now_s += gap_s
         steps.look(now_s, take)
         schedule = steps.schedule
         assert schedule.arrived == len(steps.taken) + len(schedule.waiting) + schedule.dropped
-        assert len(schedule.waiting) <= schedule.bound == backlog_bound(rate)
+        assert len(schedule.waiting) <= schedule.pace.bound == backlog_bound(rate)
         assert schedule.next_s is not None
         assert schedule.next_s > now_s
     assert len(steps.lateness_s) == steps.schedule.arrived
@@ -113,7 +115,7 @@ def test_every_arrival_is_taken_or_waits_or_was_dropped(
 def test_looking_seldom_changes_no_intended_time(
     rate: float, spacing: str, seed: int, gaps_s: list[float]
 ) -> None:
-    often, seldom = Steps(Pace(rate, spacing), seed), Steps(Pace(rate, spacing), seed)
+    often, seldom = Steps(Pace.open(rate, spacing), seed), Steps(Pace.open(rate, spacing), seed)
     now_s = 0.0
     for gap_s in gaps_s:
         now_s += gap_s
@@ -129,7 +131,7 @@ def test_the_backlog_holds_ten_seconds_and_at_least_a_thousand() -> None:
 
 
 def test_a_stall_fills_the_backlog_and_drops_the_rest_counted() -> None:
-    steps = Steps(Pace(1000, EVEN), 1)
+    steps = Steps(Pace.open(1000, EVEN), 1)
     steps.look(25.0005, 0)
     schedule = steps.schedule
     assert (schedule.arrived, len(schedule.waiting), schedule.dropped) == (25_000, 10_000, 15_000)
@@ -140,10 +142,10 @@ def test_a_stall_fills_the_backlog_and_drops_the_rest_counted() -> None:
 
 
 def test_another_rate_holds_from_now_on_and_keeps_who_waits() -> None:
-    steps = Steps(Pace(100, EVEN), 1)
+    steps = Steps(Pace.open(100, EVEN), 1)
     steps.look(1.0, 0)
     waited = len(steps.schedule.waiting)
-    steps.schedule.change(Pace(10, EVEN), 1.0)
+    steps.schedule.change(Pace.open(10, EVEN), 1.0)
     assert steps.schedule.next_s == pytest.approx(1.1)
     steps.look(2.0005, 0)
     assert len(steps.schedule.waiting) == waited + 10
@@ -155,15 +157,45 @@ def test_another_rate_holds_from_now_on_and_keeps_who_waits() -> None:
 
 def test_the_same_pace_again_changes_nothing() -> None:
     schedule = Schedule(Random(3))
-    schedule.change(Pace(5.0), 0.0)
+    schedule.change(Pace.open(5.0), 0.0)
     due_s = schedule.next_s
-    schedule.change(Pace(5.0), 0.05)
+    schedule.change(Pace.open(5.0), 0.05)
     assert schedule.next_s == due_s
 
 
-def test_a_pace_is_shared_out() -> None:
-    assert Pace(400, EVEN).part(0.25) == Pace(100, EVEN)
-    assert Pace().part(0.25) == Pace()
+def test_a_pace_is_shared_out_with_its_backlog() -> None:
+    assert Pace.open(400, EVEN, 0.25) == Pace(100, EVEN, 1000)
+    assert Pace.open(50, POISSON, 0.1) == Pace(5, POISSON, 100)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1024), st.integers(1, 8)), min_size=1, max_size=6))
+def test_clients_are_shared_out_and_nobody_moves(changes: list[tuple[int, int]]) -> None:
+    shares: list[int] = []
+    for clients, processes in changes:
+        before, shares = shares, share_out(clients, shares, processes)
+        assert sum(shares) == clients
+        assert len(shares) >= max(processes, len(before))
+        moves = [now - then for now, then in zip(shares, before, strict=False)]
+        assert all(move >= 0 for move in moves) or all(move <= 0 for move in moves)
+    assert max(share_out(100, [], 4)) - min(share_out(100, [], 4)) == 0
+
+
+@pytest.mark.parametrize(
+    ("clients", "statements_per_s", "cores", "processes"),
+    [
+        (8, 0, 2, 1),
+        (1024, 0, 2, 1),
+        (64, 0, 16, 1),
+        (65, 0, 16, 2),
+        (1024, 0, 16, 8),
+        (8, 20_000, 16, 3),
+        (2, 80_000, 16, 2),
+        (0, 500, 16, 1),
+        (512, 0, 1, 1),
+    ],
+)
+def test_processes_for_a_load(clients: int, statements_per_s: float, cores: int, processes: int) -> None:
+    assert processes_for(clients, statements_per_s, cores) == processes
 
 
 def test_each_mode_says_what_it_hides() -> None:

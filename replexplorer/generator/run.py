@@ -1,0 +1,214 @@
+"""One client's transactions over one session, driven by the event loop's callbacks.
+
+Law: the next statement is sent from the reply to the last one, without a task switch. A run ends
+only between two transactions, or when one cannot go on. A deadlock or a lock timeout begins the
+same transaction anew; its time goes on. What was lost while a commit was under way is unknown,
+what was lost before is not kept by the server and is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final
+
+from replexplorer.core.errors import ServerRefused
+from replexplorer.core.workload import Draw, Transaction
+from replexplorer.generator.course import Course, Floor
+from replexplorer.generator.reply import Refusal
+from replexplorer.generator.session import Build, Session, query_packet
+from replexplorer.generator.tally import DEADLOCK, LOCK_TIMEOUT
+
+READ_ONLY: Final = frozenset({1290, 1836})
+"""The primary takes no writes: the option says so, or the whole server is in read-only mode."""
+_ROLLBACK: Final = query_packet(b"ROLLBACK")
+
+
+class Turn(Enum):
+    """Why a run ended."""
+
+    CHANGED = auto()
+    """The client leaves, or its course is another."""
+    REFUSED = auto()
+    LOST = auto()
+
+
+class Run:
+    """A client on one course; `last` is its whole life."""
+
+    __slots__ = (
+        "_begun_s",
+        "_builds",
+        "_course",
+        "_draw",
+        "_end",
+        "_floor",
+        "_intended_s",
+        "_is_first",
+        "_is_recovering",
+        "_kinds",
+        "_leaving",
+        "_send",
+        "_sent_s",
+        "_session",
+        "_step",
+        "_transaction",
+        "is_idle",
+        "is_under_way",
+    )
+
+    def __init__(
+        self, floor: Floor, session: Session, course: Course, builds: Sequence[Build], leaving: asyncio.Event
+    ) -> None:
+        self._floor = floor
+        self._session = session
+        self._course = course
+        self._builds = builds
+        self._leaving = leaving
+        self._draw: Draw = course.draws()
+        self._kinds = [statement.kind for statement in course.workload.statements]
+        self._send = session.send
+        self._end: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self._transaction: Transaction = ()
+        self._step = 0
+        self._begun_s = self._sent_s = self._intended_s = 0.0
+        self._is_first = True
+        self._is_recovering = False
+        self.is_idle = False
+        """It waits for an arrival."""
+        self.is_under_way = False
+        """A transaction was begun and is not over; stays so when the run is cancelled."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """A commit was sent and is not answered."""
+        if not self.is_under_way or self._is_recovering:
+            return False
+        return self._course.workload.statements[self._transaction[self._step][0]].commits
+
+    async def last(self) -> Turn:
+        """Do transactions until something changes."""
+        self._session.watch(self._on_end, self._on_refused, self._on_lost)
+        try:
+            self.go_on()
+            return await self._end
+        finally:
+            self.is_idle = False
+            self._session.unwatch()
+
+    def _finish(self, turn: Turn) -> None:
+        """End this run."""
+        self.is_idle = self.is_under_way = False
+        self._session.unwatch()
+        if not self._end.done():
+            self._end.set_result(turn)
+
+    def go_on(self) -> None:
+        """Begin what is to be done next, or wait for it."""
+        floor = self._floor
+        if floor.course is not self._course or self._leaving.is_set():
+            self._finish(Turn.CHANGED)
+            return
+        intended_s = floor.take()
+        if intended_s is None:
+            floor.park(self)
+        else:
+            self.begin(intended_s)
+
+    def begin(self, intended_s: float) -> None:
+        """Draw a transaction and send its first statement."""
+        self.is_under_way = True
+        self._intended_s = intended_s
+        self._begun_s = time.monotonic()
+        self._transaction = self._draw()
+        self._send_step(0)
+
+    def _send_step(self, step: int) -> None:
+        """Send one statement of the transaction."""
+        self._step = step
+        index, values = self._transaction[step]
+        packets = self._builds[index](values)
+        if self._course.by_statement:
+            self._sent_s = time.monotonic()
+        if not self._send(packets):
+            self._lose(was_sent=False)
+
+    def _on_end(self) -> None:
+        """A statement was answered."""
+        if self._is_recovering:
+            self._is_recovering = False
+            self._send_step(0)
+            return
+        tally, transaction, step = self._floor.tally, self._transaction, self._step
+        tally.queries[self._kinds[transaction[step][0]]] += 1
+        if self._course.by_statement:
+            self._note_statement()
+        if step + 1 < len(transaction):
+            self._send_step(step + 1)
+            return
+        now_s = time.monotonic()
+        tally.latencies_s.append(now_s - self._begun_s)
+        if self._intended_s:
+            tally.responses_s.append(now_s - self._intended_s)
+        self.is_under_way = False
+        if self._is_first:
+            self._is_first = False
+            self._floor.on_first_commit()
+        self.go_on()
+
+    @property
+    def has_committed(self) -> bool:
+        """A transaction went through."""
+        return not self._is_first
+
+    def _note_statement(self) -> None:
+        """Count this statement's time in its class."""
+        name = self._course.workload.statements[self._transaction[self._step][0]].name
+        took_s = time.monotonic() - self._sent_s
+        self._floor.tally.statements_s.setdefault(name, []).append(took_s)
+
+    def _on_refused(self, refusal: Refusal) -> None:
+        """The server refused a statement: begin the transaction anew, or give it up."""
+        floor, number = self._floor, refusal.number
+        if not self.is_under_way:
+            # Said to nobody's statement, as a goodbye is.
+            self._finish(Turn.LOST)
+            return
+        told = self._told(refusal)
+        floor.tally.fault = told
+        if number in (DEADLOCK, LOCK_TIMEOUT) and not self._leaving.is_set():
+            floor.tally.retried[number] += 1
+            if number == DEADLOCK or len(self._transaction) == 1:
+                self._send_step(0)
+                return
+            # Only the statement was rolled back, the transaction's locks are still held.
+            self._is_recovering = True
+            if not self._send(_ROLLBACK):
+                self._lose(was_sent=False)
+            return
+        floor.tally.refused[number] += 1
+        self._finish(Turn.REFUSED)
+        floor.on_refused(ServerRefused(number, told))
+
+    def _told(self, refusal: Refusal) -> str:
+        """A refusal in one line, with what it means and where it was."""
+        place = self._course.workload.statements[self._transaction[self._step][0]].place
+        meaning = "the primary is read-only: " if refusal.number in READ_ONLY else ""
+        return f"{f'{place}: ' if place else ''}{refusal.number} {meaning}{refusal.text}"
+
+    def _on_lost(self) -> None:
+        """The connection is gone."""
+        self._lose(was_sent=True)
+
+    def _lose(self, *, was_sent: bool) -> None:
+        """The connection is gone; what could not even be sent is not in doubt."""
+        tally = self._floor.tally
+        if was_sent and self.is_in_doubt:
+            tally.unknown += 1
+            tally.fault = "the connection was lost during a commit: its outcome is unknown"
+        elif self.is_under_way:
+            tally.lost += 1
+            tally.fault = "the connection was lost within a transaction: nothing of it is kept"
+        self._finish(Turn.LOST)

@@ -1,0 +1,136 @@
+"""Replies end where the server ends them, in both forms of the protocol and in any pieces."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.workload import WORKLOADS, Statement
+from replexplorer.generator.reply import Refusal, Reply
+from replexplorer.generator.session import execution, text_query
+
+MORE, LAST = 0x08, 0x02
+
+
+def packets(*payloads: bytes) -> bytes:
+    return b"".join(
+        len(payload).to_bytes(3, "little") + bytes(((number + 1) % 256,)) + payload
+        for number, payload in enumerate(payloads)
+    )
+
+
+def ok(info: bytes = b"") -> bytes:
+    return b"\x00\x01\x00" + struct.pack("<HH", LAST, 0) + info
+
+
+def eof(status: int = LAST) -> bytes:
+    return b"\xfe" + struct.pack("<HH", 0, status)
+
+
+def last_ok(status: int = LAST) -> bytes:
+    return b"\xfe\x00\x00" + struct.pack("<HH", status, 0)
+
+
+def err(number: int, text: str) -> bytes:
+    return b"\xff" + struct.pack("<H", number) + b"#40001" + text.encode()
+
+
+def result(rows: list[bytes], columns: int, *, new_form: bool, status: int = LAST) -> list[bytes]:
+    definitions = [b"\x03def" + bytes((number,)) * 20 for number in range(columns)]
+    if new_form:
+        return [bytes((columns,)), *definitions, *rows, last_ok(status)]
+    return [bytes((columns,)), *definitions, eof(), *rows, eof(status)]
+
+
+def fed_in_pieces(data: bytes, cuts: list[int]) -> list[bool | Refusal]:
+    """What each piece answered."""
+    reply = Reply()
+    edges = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
+    return [reply.feed(data[low:high]) for low, high in pairwise(edges)]
+
+
+# A row begins with the length of its first column, with 0xFB for NULL, or (prepared) with 0x00.
+rows = st.lists(
+    st.tuples(st.sampled_from([b"\x00", b"\xfb", b"\x05", b"\xfc\x05\x00"]), st.binary(max_size=300)).map(
+        b"".join
+    ),
+    max_size=300,
+)
+cuts = st.lists(st.integers(0, 10**9), max_size=8)
+
+
+@given(rows, st.integers(1, 40), st.booleans(), cuts)
+def test_a_result_ends_with_its_last_byte(
+    found: list[bytes], columns: int, new_form: bool, where: list[int]
+) -> None:
+    data = packets(*result(found, columns, new_form=new_form))
+    answers = fed_in_pieces(data, where)
+    assert answers[-1] is True
+    assert not any(answers[:-1])
+
+
+@given(st.binary(max_size=60), cuts)
+def test_an_ok_packet_is_the_whole_reply(info: bytes, where: list[int]) -> None:
+    answers = fed_in_pieces(packets(ok(info)), where)
+    assert answers[-1] is True
+    assert not any(answers[:-1])
+
+
+@given(rows, st.booleans(), cuts)
+def test_several_results_are_one_reply(found: list[bytes], new_form: bool, where: list[int]) -> None:
+    first = result(found, 2, new_form=new_form, status=MORE)
+    second = result(found[:3], 1, new_form=new_form, status=MORE)
+    answers = fed_in_pieces(packets(*first, *second, ok()), where)
+    assert answers[-1] is True
+    assert not any(answers[:-1])
+
+
+@given(st.booleans(), cuts)
+def test_a_refusal_may_come_instead_of_rows_or_among_them(new_form: bool, where: list[int]) -> None:
+    refused = Refusal(1213, "Deadlock found; try restarting transaction")
+    text = "Deadlock found;\n try restarting  transaction"
+    assert fed_in_pieces(packets(err(1213, text)), where)[-1] == refused
+    among = [*result([b"\x01a"] * 5, 1, new_form=new_form)[:-1], err(1213, text)]
+    assert fed_in_pieces(packets(*among), where)[-1] == refused
+
+
+def test_one_reader_follows_reply_after_reply() -> None:
+    reply = Reply()
+    for payloads in (
+        [ok()],
+        result([b"\x01a"], 1, new_form=True),
+        [err(1205, "x")],
+        [ok(b"Rows matched: 1")],
+    ):
+        assert reply.feed(packets(*payloads)) is not False
+
+
+def test_an_execution_is_what_the_protocol_says() -> None:
+    assert execution(7, "i")((258,)) == bytes.fromhex("12000000 17 07000000 00 01000000 00 01 0380 02010000")
+    assert execution(7, "")(()) == bytes.fromhex("0a000000 17 07000000 00 01000000")
+    built = execution(1, "si")((b"ab", 5))
+    assert built == bytes.fromhex("17000000 17 01000000 00 01000000 00 01 fd00 0380 02 6162 05000000")
+
+
+@pytest.mark.parametrize(
+    ("size", "length"), [(250, "fa"), (251, "fcfb00"), (65535, "fcffff"), (65536, "fd000001")]
+)
+def test_long_texts_have_long_lengths(size: int, length: str) -> None:
+    text = b"1" * size
+    built = execution(1, "s")((text,))
+    assert built.endswith(bytes.fromhex("01 fd00") + bytes.fromhex(length) + text)
+    assert int.from_bytes(built[:3], "little") == len(built) - 4
+
+
+def test_a_text_statement_has_its_values_written_in() -> None:
+    insert = WORKLOADS["insert"].statements[0]
+    sent = text_query(insert)((42, b"12-34", b"56"))
+    assert sent[4:] == b"\x03INSERT INTO sbtest2 (id, k, c, pad) VALUES (0, 42, '12-34', '56')"
+    percent = Statement("select", "SELECT 5 % 3, '100%'", prepared=False)
+    assert text_query(percent)(())[4:] == b"\x03SELECT 5 % 3, '100%'"
+    percent = Statement("select", "SELECT 5 % ?", parameters="i", prepared=False)
+    assert text_query(percent)((3,))[4:] == b"\x03SELECT 5 % 3"

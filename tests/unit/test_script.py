@@ -1,0 +1,150 @@
+"""A user's file of SQL: its blocks, its parameters, its mistakes named by line."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.script import LARGEST_BYTES, read_script
+from replexplorer.core.workload import OTHER, READ, WRITE
+
+BANK = r"""
+-- A transfer, as pgbench has it.
+\set from rand(1,100)
+\set sum random(-50,50)
+UPDATE account SET balance = balance - :sum WHERE id = :from;
+UPDATE account SET balance = balance + :sum
+ WHERE id = :rand(1,100);
+INSERT INTO history (account, delta, note) VALUES (:from, :sum, :text(8));
+
+# and a look
+SELECT balance FROM account WHERE id = :rand(1, 100)
+"""
+
+
+def sent(text: str, seed: int = 1, count: int = 1) -> list[list[str]]:
+    """What so many transactions send."""
+    script = read_script(text, "t.sql")
+    draw = script.draws(Random(seed))
+    statements = script.workload.statements
+    return [[(statements[index].format % values).decode() for index, values in draw()] for _ in range(count)]
+
+
+def test_a_block_is_a_transaction_and_what_is_set_holds_within_it() -> None:
+    transfers = 0
+    for found in sent(BANK, count=60):
+        if len(found) == 1:
+            assert re.fullmatch(r"SELECT balance FROM account WHERE id = \d+", found[0])
+            continue
+        transfers += 1
+        begin, take, give, note, commit = found
+        assert (begin, commit) == ("BEGIN", "COMMIT")
+        taken = re.fullmatch(r"UPDATE account SET balance = balance - (-?\d+) WHERE id = (\d+)", take)
+        given_ = re.fullmatch(r"UPDATE account SET balance = balance \+ (-?\d+)\n WHERE id = (\d+)", give)
+        noted = re.fullmatch(r"INSERT INTO history .* VALUES \((\d+), (-?\d+), '\d{8}'\)", note)
+        assert taken
+        assert given_
+        assert noted
+        assert (taken[1], taken[2]) == (noted[2], noted[1])
+        assert given_[1] == taken[1]
+        assert -50 <= int(taken[1]) <= 50
+        assert 1 <= int(given_[2]) <= 100
+    assert 15 < transfers < 45
+
+
+def test_statements_know_their_kind_and_their_place() -> None:
+    statements = read_script(BANK, "bank.sql").workload.statements
+    assert [(each.kind, each.commits, each.place) for each in statements] == [
+        (OTHER, False, "bank.sql:2"),
+        (WRITE, False, "bank.sql:5"),
+        (WRITE, False, "bank.sql:6"),
+        (WRITE, False, "bank.sql:8"),
+        (OTHER, True, "bank.sql:8"),
+        (READ, False, "bank.sql:11"),
+    ]
+
+
+def test_one_statement_commits_by_itself_and_a_begin_of_its_own_is_kept() -> None:
+    assert sent("INSERT INTO t VALUES (1);") == [["INSERT INTO t VALUES (1)"]]
+    own = "START TRANSACTION READ ONLY; SELECT 1; ROLLBACK"
+    assert sent(own) == [["START TRANSACTION READ ONLY", "SELECT 1", "ROLLBACK"]]
+    assert read_script("UPDATE t SET a=1", "t.sql").workload.statements[0].commits
+    assert not read_script("SELECT 1", "t.sql").workload.statements[0].commits
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT 'it''s :rand(1,2); 100%', \"a\\\"b:c\", `x:y` FROM t",
+        "SELECT @a := 5, 7 % 3, b ? c",
+        "SELECT 1 /* :nothing ; */ + 1",
+        "SELECT a - b, 6/2 FROM t -- :nothing; here",
+        "INSERT INTO t VALUES ('a\n\nb')",
+        "SELECT 'Grüße, 世界'",
+    ],
+)
+def test_what_is_quoted_is_left_as_it_is(statement: str) -> None:
+    assert sent(f"{statement}\n;") == [[statement]]
+
+
+@given(st.integers(-(2**40), 2**40), st.integers(0, 2**40), st.integers(0, 2**32))
+def test_numbers_are_drawn_from_the_whole_range(low: int, span: int, seed: int) -> None:
+    [[statement]] = sent(f"SELECT :rand({low},{low + span})", seed)
+    assert low <= int(statement.removeprefix("SELECT ")) <= low + span
+
+
+def test_all_numbers_of_a_range_are_as_likely() -> None:
+    drawn = Counter(statement for [statement] in sent("SELECT :rand(1,4)", count=4000))
+    assert set(drawn) == {f"SELECT {number}" for number in range(1, 5)}
+    assert min(drawn.values()) > 850
+
+
+def test_a_block_written_twice_comes_twice_as_often() -> None:
+    drawn = Counter(found[0] for found in sent("SELECT 1;\n\nSELECT 2;\n\nSELECT 2;", count=3000))
+    assert drawn["SELECT 2"] / drawn["SELECT 1"] == pytest.approx(2, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "t.sql has no statement"),
+        ("-- nothing\n\n", "t.sql has no statement"),
+        ("SELECT 1;\nSELECT :rand(5,1)", "t.sql:2: :rand(5,1) is an empty range"),
+        ("SELECT 1;\n\nSELECT :id", "t.sql:3: no parameter :id here"),
+        ("SELECT :rand(1)", "t.sql:1: no parameter :rand(1)"),
+        ("SELECT :rand(a,b)", "t.sql:1: :rand(a,b) has an argument that is no whole number"),
+        ("SELECT :ran(1,2)", "t.sql:1: no parameter :ran(1,2)"),
+        ("\\sleep 5\nSELECT 1", r"t.sql:1: \sleep is not understood"),
+        ("\\set x 5\nSELECT 1", r"t.sql:1: \set is not understood"),
+        ("\\set x rand(1,2)\n\nSELECT 1", "t.sql:1: a block without a statement"),
+        ("SELECT 1;\n;", "t.sql:2: a ; without a statement"),
+        ("SELECT 1;\nSELECT 'open", "t.sql:2: ' is not closed"),
+        ("SELECT 1 /* open", "t.sql:1: /* is not closed"),
+        ("BEGIN;\nSELECT 1;", "t.sql:1: a BEGIN without a COMMIT"),
+        ("SELECT 1;\nBEGIN;\nCOMMIT", "t.sql:2: BEGIN in the middle"),
+        ("SELECT 1;\nCOMMIT", "t.sql:2: COMMIT without the BEGIN"),
+        ("BEGIN;\nCOMMIT;\nSELECT 1", "t.sql:2: COMMIT without the BEGIN"),
+        ("DELIMITER //", "t.sql:1: DELIMITER cannot stand here"),
+        ("USE other;", "t.sql:1: USE cannot stand here"),
+        ("SELECT 1;\0", "t.sql is not a text file"),
+        ("x" * (LARGEST_BYTES + 1), "t.sql is larger"),
+    ],
+)
+def test_mistakes_are_named_by_file_and_line(text: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_script(text, "t.sql")
+    assert caught.value.message.startswith(told)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text(alphabet="ab:;'\"`\\/*-# \n(),1?%\tSELCTBGIN", max_size=80))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    with contextlib.suppress(UsageError):
+        assert all(sent(text, count=3))
