@@ -3,12 +3,15 @@
 Law: pure functions. Delayed packets take an extra band, so that no packet falls into it by its type
 of service; a filter by the peer's address is the only way in. A rate far above any link keeps packets
 in order when the delay falls: netem sorts by due time, and only with a rate does a later packet queue
-behind an earlier one (sch_netem.c, netem_enqueue).
+behind an earlier one (sch_netem.c, netem_enqueue). Nothing lets a packet that is held go earlier, and
+taking its netem away drops it.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from shape import Shape
@@ -17,6 +20,7 @@ BANDS = 16
 FIRST_BAND = 4
 """Bands 1..3 are the ordinary ones of prio."""
 PEERS = BANDS - FIRST_BAND + 1
+FIRST_HANDLE = 0x40
 PRIORITY_MAP = "1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
 """The kernel's default: packets that no filter takes keep their ordinary bands."""
 ORDER_KEEPING_BPS = 100_000_000_000
@@ -33,6 +37,7 @@ Argv = list[str]
 NO_NETEM = "no netem"
 NO_PERMISSION = "no permission"
 NO_DEVICE = "no device"
+NO_BANDS = "no bands"
 LEFTOVER = "leftover"
 CLEAN = "already clean"
 OTHER = "other"
@@ -43,17 +48,38 @@ _REFUSALS = (
     ("Specified filter kind", NO_NETEM),
     ("TC classifier not found", NO_NETEM),
     ("Cannot find device", NO_DEVICE),
+    ("Network is unreachable", NO_DEVICE),
+    ("Failed to find specified qdisc", NO_BANDS),
+    ("Failed to find qdisc", NO_BANDS),
+    ("Parent Qdisc doesn't exist", NO_BANDS),
     ("Operation not permitted", NO_PERMISSION),
     ("Cannot delete qdisc with handle of zero", CLEAN),
     ("File exists", LEFTOVER),
+    ("must match existing qdisc", LEFTOVER),
+    ("Exclusivity flag on", LEFTOVER),
     ("Operation not supported", NO_NETEM),
     ("RTNETLINK answers: No such file or directory", NO_NETEM),
 )
 
 
+_WORDS = {
+    NO_NETEM: "kernel has no netem",
+    NO_PERMISSION: "no NET_ADMIN",
+    NO_DEVICE: "no such interface",
+    NO_BANDS: "the bands were taken away",
+    LEFTOVER: "somebody else's discipline is in the way",
+}
+
+
 def diagnosis(stderr: str) -> str:
-    """What a refusal of `tc` means: one of the words above."""
+    """What a refusal of `tc` or `ip` means: one of the words above."""
     return next((meaning for text, meaning in _REFUSALS if text in stderr), OTHER)
+
+
+def refusal(stderr: str) -> str:
+    """A refusal in one line: what it means, and what the kernel said."""
+    said = (stderr.strip().splitlines() or ["it said nothing"])[0].removeprefix("Error: ").rstrip(".")
+    return f"{_WORDS.get(diagnosis(stderr), 'netem does not work')}: {said}"
 
 
 def packet_limit(shape: Shape) -> int:
@@ -71,7 +97,7 @@ def band(slot: int) -> str:
 
 def handle(slot: int) -> str:
     """The handle of a peer's netem."""
-    return f"{0x40 + slot:x}:"
+    return f"{FIRST_HANDLE + slot:x}:"
 
 
 def root_argv(device: str) -> Argv:
@@ -102,7 +128,7 @@ def unfilter_argv(device: str, slot: int) -> Argv:
 
 
 def remove_argv(device: str, slot: int) -> Argv:
-    """Take a peer's netem away; it must be empty, for its packets would be dropped."""
+    """Take a peer's netem away; it must be empty, for what it holds is dropped."""
     return ["tc", "qdisc", "del", "dev", device, "parent", band(slot), "handle", handle(slot)]
 
 
@@ -116,19 +142,67 @@ def stats_argv(device: str) -> Argv:
     return ["tc", "-s", "-j", "qdisc", "show", "dev", device]
 
 
+def filters_argv(device: str) -> Argv:
+    """Ask for the filters."""
+    return ["tc", "-j", "filter", "show", "dev", device, "parent", ROOT]
+
+
 def stats(text: str) -> dict[int, dict[str, int]]:
-    """Packets, dropped and held by slot, from the answer to `stats_argv`."""
+    """Packets, dropped and held by slot, from the answer to `stats_argv`.
+
+    `dropped` is all that netem dropped; where the kernel also tells how many of these the shape asked
+    for (`lost`), they are taken off.
+    """
     found: dict[int, dict[str, int]] = {}
+    for slot, row in _netems(text):
+        found[slot] = {"packets": row.get("packets", 0), "dropped": row.get("drops", 0),
+                       "held": row.get("qlen", 0)}  # fmt: skip
+        if "dropped" in row:
+            found[slot] |= {"dropped": row.get("drops", 0) - row["dropped"], "lost": row["dropped"]}
+    return found
+
+
+def shapes(text: str) -> dict[int, Shape]:
+    """What each slot does, from the answer to `stats_argv`."""
+    found: dict[int, Shape] = {}
+    for slot, row in _netems(text):
+        options = row.get("options", {})
+        delay = options.get("delay", {})
+        loss_percent = 100 * options.get("loss-random", {}).get("loss", 0.0)
+        bandwidth_bps = 8 * options.get("rate", {}).get("rate", 0)
+        found[slot] = Shape(
+            hold_us=round(1e6 * delay.get("delay", 0.0)),
+            jitter_us=round(1e6 * delay.get("jitter", 0.0)),
+            loss_percent=loss_percent,
+            bandwidth_bps=bandwidth_bps if bandwidth_bps < ORDER_KEEPING_BPS else 0,
+            cut=loss_percent >= MOST_LOST_PERCENT,
+        )
+    return found
+
+
+def addresses(text: str) -> dict[int, str]:
+    """Whose packets go into each slot, from the answer to `filters_argv`."""
+    found: dict[int, str] = {}
     rows: list[dict[str, Any]] = json.loads(text or "[]")
     for row in rows:
-        if row.get("kind") == "netem" and row.get("handle", "").endswith(":"):
-            slot = int(row["handle"][:-1], 16) - 0x40
-            found[slot] = {"packets": row.get("packets", 0), "dropped": row.get("drops", 0),
-                           "held": row.get("qlen", 0)}  # fmt: skip
+        options = row.get("options", {})
+        major, _, minor = options.get("flowid", "").partition(":")
+        match = options.get("match", {})
+        if f"{major}:" == ROOT and int(minor, 16) >= FIRST_BAND and match.get("mask") == "ffffffff":
+            found[int(minor, 16) - FIRST_BAND] = str(ipaddress.IPv4Address(int(match["value"], 16)))
     return found
 
 
 def is_ours(text: str) -> bool:
-    """Whether the answer to `stats_argv` shows bands that an agent before us left."""
+    """Whether the answer to `stats_argv` shows bands of ours."""
     rows: list[dict[str, Any]] = json.loads(text or "[]")
     return any(row.get("kind") == "prio" and row.get("handle") == ROOT for row in rows)
+
+
+def _netems(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    rows: list[dict[str, Any]] = json.loads(text or "[]")
+    for row in rows:
+        if row.get("kind") == "netem" and row.get("handle", "").endswith(":"):
+            slot = int(row["handle"][:-1], 16) - FIRST_HANDLE
+            if 0 <= slot < PEERS:
+                yield slot, row
