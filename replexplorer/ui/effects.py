@@ -60,9 +60,13 @@ def measured_of(name: KnobName, tick: Tick | None) -> Measured:
 
 
 def rtt_is_apart(link: LinkView) -> bool:
-    """The measured round trip contradicts the one that was asked for; no answer is none either."""
-    apart = contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
-    return link.rtt_measured_ms is None or apart is not None
+    """The measured round trip contradicts the one that was asked for, or there is none."""
+    return link.rtt_measured_ms is None or contradiction_of(link) is not None
+
+
+def contradiction_of(link: LinkView) -> str | None:
+    """What the measured round trip says against the one that was asked for, in words."""
+    return contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
 
 
 def fsync_too_short(disk: DiskView) -> bool:

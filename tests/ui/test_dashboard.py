@@ -203,6 +203,16 @@ async def test_a_wrong_value_is_told_in_one_line_and_nothing_is_asked() -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_a_filter_that_comes_in_one_burst_turns_no_knob(size: tuple[int, int]) -> None:
+    """`s` turns semi-sync and `x` the load: on a slow line `/` may come with what is typed after it."""
+    async with bench(size=size) as app:
+        for key, character in (("slash", "/"), *((one, one) for one in "sxdelay"), ("backspace", "\x7f")):
+            app.app.post_message(events.Key(key, character))
+        await app.until(lambda: app.dashboard.board.filter == "sxdela")
+        assert [name for name, _ in app.facade.calls] == ["start"]
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 async def test_the_filter_narrows_while_it_is_typed(size: tuple[int, int]) -> None:
     async with bench(size=size) as app:
         await app.press("slash")

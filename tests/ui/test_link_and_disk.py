@@ -83,6 +83,16 @@ async def test_a_round_trip_with_jitter_or_a_narrow_link_is_not_told_as_a_contra
             assert ("99.0", "text b") in painted(app, "#header")
 
 
+async def test_a_link_that_does_not_do_what_was_asked_is_a_fault_beside_its_figures() -> None:
+    fault = "asked 85 ms, measured 0.2 ms"
+    async with bench(with_link(make_tick(1.0, rtt=(85.0, 0.2)), fault=fault)) as app:
+        assert "link ▲" in app.text("#header")
+        assert ("0.2", "warn b") in painted(app, "#header")
+        assert fault not in app.text("#header")
+        await app.play(with_link(make_tick(1.5), fault="an agent does not answer"))
+        assert "link: an agent does not answer" in app.text("#header")
+
+
 async def test_the_header_shows_a_delay_and_what_an_fsync_takes() -> None:
     async with bench(make_tick(1.0, values={DELAY: 2.0}, fsync_ms=2.2), size=(160, 45)) as app:
         assert "fsync +2 → 2.2" in app.text("#header")

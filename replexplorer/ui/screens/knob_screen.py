@@ -24,6 +24,8 @@ class KnobScreen(PictureScreen):
     def __init__(self, facade: Facade, settings: Settings) -> None:
         super().__init__(facade, settings)
         self._commander = Commander(self.post_message)
+        self._early: list[events.Key] | None = None
+        """Keys that came while the drawer that the filter stands over is laid out."""
 
     def on_mount(self) -> None:
         """Begin to work off commands and to watch what rests."""
@@ -81,9 +83,12 @@ class KnobScreen(PictureScreen):
 
     def action_knob_filter(self) -> None:
         """Open the filter's field at the head of the knobs."""
-        if self.layout_name is Layout.COMPACT:
+        if self.layout_name is Layout.COMPACT and not self.drawer_open:
             self.add_class("-drawer")
-        self.call_after_refresh(self._open_filter)
+            self._early = []
+            self.call_after_refresh(self._open_filter)
+        else:
+            self._open_filter()
 
     def action_knob_undo(self) -> None:
         """Take the last change back."""
@@ -173,6 +178,9 @@ class KnobScreen(PictureScreen):
         back unused. In a burst (a slow line, a paste) an Enter would so overtake the digits before
         it, and 123 would be 3; here keys act in the order in which they were typed.
         """
+        if self._early is not None:
+            self._early.append(event)
+            return True
         entry = next((entry for entry in self.query(Entry) if entry.is_open), None)
         if entry is not None:
             return self._feed(entry, event)
@@ -232,6 +240,10 @@ class KnobScreen(PictureScreen):
         entry = self.query_one("#filter-entry", Entry)
         entry.placeholder = "filter: words of a name or its help"
         entry.open(self.board.filter, (panel.region.x + 1, panel.region.y), panel.region.width - 2)
+        early, self._early = self._early, None
+        for event in early or ():
+            if entry.is_open:
+                self._feed(entry, event)
 
     @on(Input.Changed, "#filter-entry")
     def _narrow(self, message: Input.Changed) -> None:

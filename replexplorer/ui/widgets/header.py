@@ -9,7 +9,7 @@ from textual.reactive import reactive
 from replexplorer.core.series import Point
 from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick
 from replexplorer.ui import figures
-from replexplorer.ui.effects import fsync_too_short, rtt_is_apart
+from replexplorer.ui.effects import contradiction_of, fsync_too_short, rtt_is_apart
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 from replexplorer.ui.words import STATES, partition_words
 
@@ -152,8 +152,10 @@ def _chips(tick: Tick, *, frozen: bool) -> Segment:
         driver = tick.load.driver if tick.load and tick.load.driver else "another app"
         chips += [(f" VIEWER: {driver} drives the load ", "onstate on async b"), (" ", "text")]
         short += [(" VIEWER ", "onstate on async b"), (" ", "text")]
-    if fault := next((link.fault for link in tick.links if link.fault), None):
-        chips += [(f"link: {fault}", "warn b"), (" ", "text")]
+    if faulty := next((link for link in tick.links if link.fault), None):
+        # The pair of the RTT has the figures already.
+        told = faulty is tick.rtt and faulty.fault == contradiction_of(faulty)
+        chips += [("link ▲" if told else f"link: {faulty.fault}", "warn b"), (" ", "text")]
         short += [("link ▲", "warn b"), (" ", "text")]
     if fault := next((disk.fault for disk in tick.disks if disk.fault and disk.delay_asked_ms), None):
         chips += [(f"disk: {fault}", "warn b"), (" ", "text")]
