@@ -189,13 +189,26 @@ class LoadGroup:
             for index, clients in enumerate(shares[: len(load.members)])
         ]
         lead, *others = zip(load.members, parts, strict=True)
+        if _tables(settings) != _tables(load.settings):
+            await asyncio.gather(*(member.child.hold() for member, _ in others))
         # The tables are ready before anybody else needs them.
-        await lead[0].child.change(settings, lead[1])
+        try:
+            await lead[0].child.change(settings, lead[1])
+        except ReplexplorerError:
+            await asyncio.gather(
+                *(member.child.change(load.settings, self._part_of(load, member)) for member, _ in others)
+            )
+            raise
         load.settings = settings
         await asyncio.gather(*(member.child.change(settings, part) for member, part in others))
         for member, part in (lead, *others):
             member.clients = part.clients
         await self._grow(load, shares)
+
+    def _part_of(self, load: _Load, member: _Member) -> Part:
+        """What a process that does not lead has now."""
+        total = load.settings.clients
+        return Part(member.clients, member.clients / total if total else 1.0, False, None)
 
     def _running(self) -> _Load:
         """What runs; raises what ended it, or UsageError."""
@@ -256,3 +269,8 @@ class LoadGroup:
                 self._keep(rest)
             self._is_stopping = True
             self._news.set()
+
+
+def _tables(settings: LoadSettings) -> tuple[int, int]:
+    """What a change of makes tables be made anew."""
+    return settings.table_size, settings.payload_bytes

@@ -112,6 +112,10 @@ class LoadChild:
         """See `ports.LoadProcess`."""
         await self._ask("change", settings=asdict(settings), **_of(part))
 
+    async def hold(self) -> None:
+        """Let nobody begin anything until the next change."""
+        await self._ask("hold")
+
     async def drain(self) -> None:
         """See `ports.LoadProcess`."""
         await self._ask("drain")

@@ -44,7 +44,7 @@ def load_report(
             backlog_max=total.backlog_max if is_open and total is not None else None,
             dropped=total.dropped if is_open and total is not None else None,
             arrivals=total.arrivals if is_open and total is not None else None,
-            limited=total.limited if total is not None else None,
+            limited=_limit(measured),
             path=path,
         ),
         intervals=rows,
@@ -60,6 +60,14 @@ def load_report(
         statements=_statements(total) if settings.by_statement and total is not None else None,
         hides=HIDES[settings.mode],
     )
+
+
+def _limit(measured: Measurement) -> str | None:
+    """What limited the whole run, or the interval in which most arrivals waited."""
+    worst = max(measured.intervals, key=lambda each: each.backlog, default=None)
+    if worst is not None and worst.backlog and worst.limited is not None:
+        return worst.limited
+    return None if measured.total is None else measured.total.limited
 
 
 def _statements(total: Interval) -> list[StatementLatency]:
@@ -159,7 +167,7 @@ def render(report: LoadReport) -> str:
         health += f"; backlog at most {generator.backlog_max}, dropped {generator.dropped}"
     rows.append(("generator", health))
     if generator.limited is not None:
-        rows.append(("limit", f"not the server: {generator.limited}"))
+        rows.append(("limit", generator.limited))
     rows.append(("mode", report.hides))
     return table(rows)
 

@@ -25,9 +25,8 @@ _SUMS: Final = (
 _HISTOGRAMS: Final = ("service", "response", "lateness")
 _CPU_LIMIT_PERCENT: Final = 80.0
 _LATE_SHARE: Final = 0.1
-_LATE_OPEN_MS: Final = 1.0
-_LATE_CLOSED_MS: Final = 2.0
-"""The event loop's own timers, which tell the lateness there, wake at whole milliseconds."""
+_LATE_MS: Final = 2.0
+"""Twice what a timer that wakes at whole milliseconds is late anyway."""
 _STATES: Final = ("preparing", "running", "waiting", "drained")
 """What several generators are together: the first of these that one of them is."""
 
@@ -131,20 +130,19 @@ class Interval:
     def limited(self) -> str | None:
         """In words, when something of the load's own and not the server may be the limit.
 
-        A busy generator process, one that is late itself, or an open loop whose clients are all
-        busy while arrivals wait (TOOLING.md section 1.4 for the bounds).
+        A busy generator process, an open loop whose clients are all busy while arrivals wait, or a
+        process that is late itself (TOOLING.md section 1.4 for the bounds).
         """
         if self.cpu_busiest_percent > _CPU_LIMIT_PERCENT:
             return f"generator at {self.cpu_busiest_percent:.0f} % of a core"
+        if self.backlog and self.clients and self.under_way >= self.clients:
+            return f"all {self.clients} clients busy, {self.backlog:,} arrivals wait"
         p50_ms = self.service.percentile_ms(50)
-        least_ms = _LATE_OPEN_MS if self.mode == OPEN else _LATE_CLOSED_MS
-        if p50_ms is not None and self.lateness_p99_ms > max(least_ms, _LATE_SHARE * p50_ms):
+        if p50_ms is not None and self.lateness_p99_ms > max(_LATE_MS, _LATE_SHARE * p50_ms):
             late = f"generator {self.lateness_p99_ms:.1f} ms late"
             # Late without having worked: something else on this machine had the cores.
             is_idle = self.cpu_busiest_percent < _CPU_LIMIT_PERCENT / 2
             return f"machine short of CPU, {late}" if is_idle else late
-        if self.backlog and self.clients and self.under_way >= self.clients:
-            return f"all {self.clients} clients busy, {self.backlog:,} arrivals wait"
         return None
 
     def followed_by(self, later: Interval) -> Interval:

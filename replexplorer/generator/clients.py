@@ -214,8 +214,10 @@ class Clients:
         if not self._present:
             return
         _, late = await asyncio.wait(self._present, timeout=deadline_s)
-        runs = [self._present[task].run for task in late]
-        self._floor.tally.unknown += sum(run is not None and run.is_in_doubt for run in runs)
+        runs = [run for task in late if (run := self._present[task].run) is not None and run.is_under_way]
+        in_doubt = sum(run.is_in_doubt for run in runs)
+        self._floor.tally.unknown += in_doubt
+        self._floor.tally.lost += len(runs) - in_doubt
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)

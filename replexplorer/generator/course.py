@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
@@ -61,6 +62,8 @@ class Floor:
     on_refused: Callable[[ServerRefused], None]
     is_closed: bool = False
     """Clients go on by themselves; else they wait for arrivals."""
+    is_held: bool = False
+    """Nobody begins anything; arrivals gather."""
     connected: int = 0
     under_way: Callable[[], int] = lambda: 0
     """Transactions begun and not answered."""
@@ -71,10 +74,11 @@ class Floor:
     def take(self) -> float | None:
         """The intended time of what a free client does next; None when there is nothing to do."""
         waiting = self.schedule.waiting
-        if waiting:
-            return waiting.popleft()
-        if self.is_closed:
-            return AT_ONCE
+        if not self.is_held:
+            if waiting:
+                return waiting.popleft()
+            if self.is_closed:
+                return AT_ONCE
         self._quiet.set()
         return None
 
@@ -86,7 +90,7 @@ class Floor:
     def meet(self) -> None:
         """Give arrivals that wait to clients that wait, the longest waiting first."""
         waiting, idle = self.schedule.waiting, self._idle
-        while waiting and idle:
+        while waiting and idle and not self.is_held:
             client = idle.popleft()
             if client.is_idle:
                 client.is_idle = False
@@ -119,3 +123,17 @@ class Floor:
         while self.schedule.waiting or self.under_way():
             self._quiet.clear()
             await self._quiet.wait()
+
+    async def hold(self, at_most_s: float) -> None:
+        """Let nobody begin anything, and wait for what is under way, but not for a blocked commit."""
+        self.is_held = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most_s):
+                while self.under_way():
+                    self._quiet.clear()
+                    await self._quiet.wait()
+
+    def let_go(self) -> None:
+        """Go on after a hold."""
+        self.is_held = False
+        self.wake()

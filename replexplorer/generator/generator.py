@@ -1,7 +1,7 @@
 """The load as its process runs it: commands in, intervals out, clients between.
 
-Commands are JSON lines `{"id", "do", ...}` (start, change, drain, stop); each is answered by `done`
-or `failed` with its id. Events: `interval`, `progress`. Of several generators of one load each has
+Commands are JSON lines `{"id", "do", ...}` (start, change, hold, drain, stop); each is answered by
+`done` or `failed` with its id. Events: `interval`, `progress`. Of several generators of one load each has
 a part: so many clients, a share of the arrivals; the one that leads looks after the tables.
 """
 
@@ -94,6 +94,9 @@ class Generator:
                     part = Part(**command.get("part", {"clients": settings.clients}))
                     async with self._changing:
                         await self._change(settings, part)
+                case "hold":
+                    if self._floor is not None:
+                        await self._floor.hold(SETTLE_S)
                 case "drain":
                     async with self._changing:
                         await self._drain()
@@ -181,13 +184,15 @@ class Generator:
         if clients is None or floor is None or self._tables is None or self._settings is None:
             raise UsageError("the load does not run yet")
         same = _course_part(settings) == _course_part(self._settings)
-        if not same:
-            workload = workload_of(settings)
-            await self._prepare(self._tables, settings, workload, floor.target)
-        self._settings, self._part = settings, part
-        self._is_drained = self._has_ended = False
-        clients.change(part.clients, None if same else course_of(settings, self._random))
-        self._set_pace(floor)
+        try:
+            if not same:
+                await self._prepare(self._tables, settings, workload_of(settings), floor.target)
+            self._settings, self._part = settings, part
+            self._is_drained = self._has_ended = False
+            clients.change(part.clients, None if same else course_of(settings, self._random))
+            self._set_pace(floor)
+        finally:
+            floor.let_go()
         await self._settle(clients)
 
     def _pace(self) -> Pace:
@@ -238,9 +243,14 @@ class Generator:
             return
         self._preparing += 1
         try:
-            self._rows = await tables.prepare(workload.table, settings.table_size)
+            self._rows = await tables.prepare(workload.table, settings.table_size, self._hold)
         finally:
             self._preparing -= 1
+
+    async def _hold(self) -> None:
+        """A table is made anew: nobody works on it meanwhile."""
+        if self._floor is not None:
+            await self._floor.hold(SETTLE_S)
 
     def _progress(self, text: str, done: float | None) -> None:
         """Tell how far the preparation is."""

@@ -178,7 +178,7 @@ class Run:
             return
         told = self._told(refusal)
         floor.tally.fault = told
-        if number in (DEADLOCK, LOCK_TIMEOUT) and not self._leaving.is_set():
+        if number in (DEADLOCK, LOCK_TIMEOUT):
             floor.tally.retried[number] += 1
             if number == DEADLOCK or len(self._transaction) == 1:
                 self._send_step(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -46,10 +46,13 @@ class Tables:
 
         return ControlConnection("primary", locate, target.user, target.password)
 
-    async def prepare(self, table: Table, table_size: int) -> int:
+    async def prepare(
+        self, table: Table, table_size: int, before_making: Callable[[], Awaitable[None]] | None = None
+    ) -> int:
         """Make a table fit; answers how many rows it has. Raises ReplexplorerError.
 
-        Two loads that prepare at once wait for each other.
+        Whoever works on the table is asked to stop `before_making` it anew. Two loads that prepare at
+        once wait for each other.
         """
         connection = self._connection()
         try:
@@ -59,6 +62,8 @@ class Tables:
             await _query(connection, "SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
             rows = await self._rows(connection, table, table_size)
             if rows is None:
+                if before_making is not None:
+                    await before_making()
                 await self._make(connection, table, table_size)
             return await self._rows(connection, table, table_size) or 0
         finally:

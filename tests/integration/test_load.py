@@ -9,7 +9,8 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ import docker
 import pytest
 
 from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.load_group import LoadGroup
 from replexplorer.adapters.load_process import LoadChild
 from replexplorer.adapters.mysql import ControlConnection, connect_address
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.histogram import slot_middle_us
 from replexplorer.core.interval import Interval
+from replexplorer.core.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
 from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions
 
 pytestmark = pytest.mark.docker
@@ -320,6 +324,261 @@ async def test_a_killed_primary_is_waited_for(primary: Primary, load: Watched) -
     assert sum(each.reconnects for each in intervals) == 4
     rows = await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
     assert acknowledged <= rows <= acknowledged + unknown
+
+
+def whole(intervals: Sequence[Interval]) -> Interval:
+    """All intervals as one."""
+    return reduce(Interval.followed_by, intervals)
+
+
+async def binlog_commits(primary: Primary) -> int:
+    """Transactions that the primary wrote to its binlog, this counter's own reading left out."""
+    return int(
+        await primary.value(
+            "SELECT VARIABLE_VALUE FROM performance_schema.global_status "
+            "WHERE VARIABLE_NAME = 'Binlog_cache_use'"
+        )
+    )
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+async def test_every_workload_s_commits_are_the_server_s(
+    primary: Primary, load: Watched, workload: str
+) -> None:
+    made = Watched()
+    await made.start(primary, LoadSettings(0, workload))  # the table is there before anybody counts
+    await made.stop()
+    before = await binlog_commits(primary)
+    await load.start(primary, LoadSettings(3, workload, by_statement=True))
+    for _ in range(3):
+        await load.shown(lambda each: each.commits > 0, "commits")
+    total = whole(await load.stop())
+    counted = await binlog_commits(primary) - before
+    assert total.errors == total.unknown == total.lock_timeouts == 0
+    if workload == "point_select":
+        assert counted == 0
+    else:
+        assert total.commits <= counted <= total.commits + total.deadlocks
+    kinds = {READ: total.reads, WRITE: total.writes, OTHER: total.others}
+    statements = statements_in(workload)
+    assert total.queries >= total.commits * statements
+    assert total.queries <= (total.commits + total.deadlocks) * statements
+    if not total.deadlocks:
+        expected = {"read_write": (14, 4, 2), "write_only": (0, 4, 2), "point_select": (1, 0, 0)}
+        assert tuple(kinds[kind] // total.commits for kind in (READ, WRITE, OTHER)) == expected.get(
+            workload, (0, 1, 0)
+        )
+    assert sum(each.count for each in total.statements.values()) == total.queries
+    assert set(total.statements) == {each.name for each in WORKLOADS[workload].statements}
+
+
+async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Primary, load: Watched) -> None:
+    rate = 200.0
+    await load.start(primary, LoadSettings(4, "update_index", mode="open", rate_tps=rate, spacing="even"))
+    await load.shown(lambda each: each.commits > 0, "commits")
+    client = docker.from_env(version="auto")
+    try:
+        server = client.containers.get(f"replexplorer-{STACK}-primary")
+        await asyncio.to_thread(server.pause)
+        paused_s = time.monotonic()
+        await asyncio.sleep(5)  # as long as the pause is meant to be
+        resumed_s = time.monotonic()
+        await asyncio.to_thread(server.unpause)
+    finally:
+        client.close()
+    await load.child.drain()
+    await load.shown(lambda each: each.state == "drained", "drained")
+    total = whole(await load.stop())
+    length_s = resumed_s - paused_s
+    assert total.response.max_ms is not None
+    assert total.response.max_ms >= 1000 * (length_s - 0.1)
+    for share in (0.0, 0.1, 0.25, 0.5, 0.75, 0.9):
+        # Whoever was meant to come this early waited at least that long.
+        late = sum(
+            count
+            for slot, count in total.response.counts.items()
+            if slot_middle_us(slot) >= 1e6 * length_s * share
+        )
+        assert late >= 0.95 * rate * length_s * (1 - share)
+    assert total.backlog_max >= 0.9 * rate * length_s
+    assert total.dropped == total.errors == total.unknown == 0
+    assert total.arrivals == total.response.count == total.commits
+    # The closed-loop figure of the same run hides it: one slow sample a client.
+    assert (total.service.percentile_ms(95) or 0.0) < 1000
+
+
+async def test_the_loop_is_switched_live_and_connections_stay(primary: Primary, load: Watched) -> None:
+    async def has(count: int) -> bool:
+        return len(await primary.sessions()) == count
+
+    closed = LoadSettings(3, "update_index")
+    await load.start(primary, closed)
+    await until(lambda: has(3), "three sessions")
+    three = await primary.sessions()
+    for mode, rate in (("open", 50.0), ("open", 100.0), ("closed", 100.0), ("open", 40.0)):
+        await load.child.change(replace(closed, mode=mode, rate_tps=rate))
+        asked = (mode, rate if mode == "open" else None)
+
+        def runs_so(each: Interval, asked: tuple[str, float | None] = asked) -> bool:
+            arrives = bool(each.arrivals) == (each.mode == "open")
+            return (each.mode, each.rate_asked_tps) == asked and arrives and each.commits > 0
+
+        await load.shown(runs_so, f"{mode} at {rate}")
+        assert await primary.sessions() == three
+    await load.child.change(replace(closed, workload="read_write", mode="open", rate_tps=20.0))
+    await load.shown(lambda each: each.reads > 0 and each.workload == "read_write", "reads")
+    assert await primary.sessions() == three
+    await load.child.drain()
+    await load.shown(lambda each: each.state == "drained", "drained")
+    total = whole(await load.stop())
+    assert total.errors == total.unknown == total.reconnects == total.dropped == 0
+    assert total.arrivals == total.response.count
+    assert total.commits > total.response.count
+
+
+async def test_more_arrivals_than_the_backlog_holds_are_dropped_and_counted(
+    primary: Primary, load: Watched
+) -> None:
+    await load.start(primary, LoadSettings(1, "read_write", mode="open", rate_tps=20_000.0))
+    await load.shown(lambda each: each.backlog > 2000, "a backlog")
+    # Nobody is left to serve those who wait: they are given up, not forgotten.
+    await load.child.change(LoadSettings(0, "read_write", mode="open", rate_tps=20_000.0))
+    await load.shown(lambda each: not each.backlog and not each.connected, "no client")
+    total = whole(await load.stop())
+    assert total.dropped > 2000
+    assert total.arrivals == total.response.count + total.dropped + total.errors + total.unknown
+
+
+async def test_deadlocks_begin_anew_and_are_no_errors(primary: Primary, load: Watched) -> None:
+    before = await binlog_commits(primary)
+    await load.start(primary, LoadSettings(8, "write_only", table_size=1000, key_spread=3))
+    await load.shown(lambda each: each.deadlocks > 0, "a deadlock", 60)
+    total = whole(await load.stop())
+    assert total.errors == total.unknown == total.reconnects == 0
+    assert total.commits > 0
+    counted = await binlog_commits(primary) - before
+    assert counted >= total.commits
+
+
+async def test_a_lock_that_is_held_too_long_is_waited_for_anew(primary: Primary, load: Watched) -> None:
+    async with primary.sql() as sql:
+        await sql.query("SET GLOBAL innodb_lock_wait_timeout = 1")
+        try:
+            await load.start(primary, LoadSettings(2, "write_only", table_size=1000, key_spread=1))
+            await sql.query("BEGIN")
+            await sql.query("UPDATE replexplorer.sbtest1 SET k = k + 1 WHERE id = 1")
+            waited = await load.shown(lambda each: each.lock_timeouts > 0, "a lock timeout")
+            assert waited.fault is not None
+            assert waited.fault.startswith("1205 ")
+            await sql.query("ROLLBACK")
+        finally:
+            await sql.query("SET GLOBAL innodb_lock_wait_timeout = 50")
+    await load.shown(lambda each: each.commits > 0, "commits again")
+    total = whole(await load.stop())
+    assert total.errors == total.unknown == total.reconnects == 0
+
+
+async def test_an_open_loop_s_account_is_whole_when_the_primary_is_killed(
+    primary: Primary, load: Watched
+) -> None:
+    await empty(primary, "sbtest2")
+    await load.start(primary, LoadSettings(4, "insert", mode="open", rate_tps=300.0))
+    await load.shown(lambda each: each.commits > 0, "commits")
+    client = docker.from_env(version="auto")
+    try:
+        server = client.containers.get(f"replexplorer-{STACK}-primary")
+        await asyncio.to_thread(server.kill)
+        away = await load.shown(lambda each: each.state == "waiting" and each.backlog > 100, "a backlog")
+        assert away.response.count == 0
+        await asyncio.to_thread(server.start)
+    finally:
+        client.close()
+    await load.shown(lambda each: each.connected == 4 and each.commits > 0, "commits again", 60)
+    await load.child.drain()
+    await load.shown(lambda each: each.state == "drained", "drained", 60)
+    total = whole(await load.stop())
+    assert total.arrivals == total.response.count + total.errors + total.unknown + total.dropped
+    rows = await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
+    assert total.commits <= rows <= total.commits + total.unknown
+    assert total.reconnects == 4
+
+
+async def test_a_payload_is_written_and_leaves_with_its_column(primary: Primary, load: Watched) -> None:
+    await load.start(primary, LoadSettings(2, "insert", payload_bytes=200_000, rows_bound=10_000))
+    await load.shown(lambda each: each.commits > 0, "commits")
+    sizes = "SELECT CONCAT_WS(' ', MIN(LENGTH(payload)), MAX(LENGTH(payload))) FROM replexplorer.sbtest2"
+    assert await primary.value(sizes) == "200000 200000"
+    await load.child.change(LoadSettings(2, "insert"))
+    await load.shown(lambda each: each.commits > 0, "commits without it")
+    assert not await primary.value(
+        "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'replexplorer' "
+        "AND table_name = 'sbtest2' AND column_name = 'payload'"
+    )
+    assert whole(load.intervals).errors == 0
+
+
+OWN = """\\set amount rand(1,50)
+INSERT INTO transfer (amount, note) VALUES (:amount, :text(8));
+UPDATE account SET balance = balance + :amount WHERE id = :rand(1,10);
+"""
+
+
+async def test_a_user_s_file_runs_block_by_block(primary: Primary, load: Watched) -> None:
+    async with primary.sql() as sql:
+        for statement in (
+            "DROP TABLE IF EXISTS sandbox.transfer, sandbox.account",
+            "CREATE TABLE sandbox.transfer (id INT AUTO_INCREMENT PRIMARY KEY, amount INT, note CHAR(8))",
+            "CREATE TABLE sandbox.account (id INT PRIMARY KEY, balance BIGINT NOT NULL)",
+            f"INSERT INTO sandbox.account VALUES {', '.join(f'({number}, 0)' for number in range(1, 11))}",
+        ):
+            await sql.query(statement)
+        own = LoadSettings(3, "own.sql", script=OWN)
+        await load.start(primary, own)
+        await load.shown(lambda each: each.commits > 0, "commits")
+        await load.shown(lambda each: each.commits > 0, "more commits")
+        wrong = replace(own, script=OWN + "SELECT nothing FROM account")
+        with pytest.raises(UsageError, match=r"own\.sql:4: .*nothing"):
+            await load.child.change(wrong)
+        await load.shown(lambda each: each.commits > 0, "commits as before")
+        total = whole(await load.stop())
+        assert total.workload == "own.sql"
+        assert total.errors == total.unknown == 0
+        rows = await primary.value("SELECT COUNT(*) FROM sandbox.transfer")
+        assert rows == total.commits
+        assert await primary.value("SELECT SUM(balance) FROM sandbox.account") == await primary.value(
+            "SELECT SUM(amount) FROM sandbox.transfer"
+        )
+        await sql.query("DROP TABLE sandbox.transfer, sandbox.account")
+
+
+async def test_two_processes_are_one_load(primary: Primary) -> None:
+    await empty(primary, "sbtest2")
+    group = LoadGroup(most=2)
+    await group.start(primary.target, LoadSettings(6, "insert"), interval_s=INTERVAL_S)
+    try:
+        assert len(group.pids) == 1
+        await group.change(LoadSettings(70, "insert"))
+        assert len(group.pids) == 2
+        await until(lambda: _sessions(primary, 70), "seventy sessions")
+        await group.change(LoadSettings(40, "insert", mode="open", rate_tps=300.0))
+        await until(lambda: _sessions(primary, 40), "forty sessions")
+        await asyncio.sleep(1)  # some of its intervals
+        await group.drain()
+    finally:
+        await group.stop()
+    intervals = [each async for each in group.intervals()]
+    total = whole(intervals)
+    assert total.commits == await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
+    assert total.errors == total.unknown == total.dropped == 0
+    assert total.arrivals == total.response.count
+    assert {each.processes for each in intervals} == {1, 2}
+    opened = [each for each in intervals if each.mode == "open" and each.state == "running"]
+    assert {each.rate_asked_tps for each in opened} >= {300.0}
+    assert not group.pids
+
+
+async def _sessions(primary: Primary, count: int) -> bool:
+    return len(await primary.sessions()) == count
 
 
 async def test_wrong_targets_are_one_clear_line(primary: Primary) -> None:
