@@ -1,0 +1,268 @@
+"""One client's transactions against a session that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+import pytest
+
+from replexplorer.core.errors import ServerRefused
+from replexplorer.core.pacing import EVEN, Pace, Schedule
+from replexplorer.core.workload import OTHER, READ, WRITE, Statement, Workload
+from replexplorer.generator.course import Course, Floor
+from replexplorer.generator.reply import Refusal
+from replexplorer.generator.run import Run, Turn
+from replexplorer.generator.tally import Tally
+from replexplorer.ports import LoadTarget
+
+TRANSFER = Workload(
+    "transfer",
+    "",
+    (
+        Statement("begin", "BEGIN", OTHER),
+        Statement("select", "SELECT", READ),
+        Statement("update", "UPDATE", WRITE, place="own.sql:3"),
+        Statement("commit", "COMMIT", OTHER, commits=True),
+    ),
+)
+SINGLE = Workload("single", "", (Statement("update", "UPDATE", WRITE, commits=True),))
+LOOK = Workload("look", "", (Statement("select", "SELECT", READ),))
+DEADLOCK, LOCK_TIMEOUT = Refusal(1213, "Deadlock found"), Refusal(1205, "Lock wait timeout exceeded")
+
+
+class Wire:
+    """A session that keeps what is sent and replies when the test says so."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.is_broken = False
+        self.ok: Callable[[], None] = lambda: None
+        self.refuse: Callable[[Refusal], None] = lambda _: None
+        self.lose: Callable[[], None] = lambda: None
+
+    def watch(
+        self, on_end: Callable[[], None], on_refused: Callable[[Refusal], None], on_lost: Callable[[], None]
+    ) -> None:
+        self.ok, self.refuse, self.lose = on_end, on_refused, on_lost
+
+    def unwatch(self) -> None:
+        pass
+
+    def send(self, packets: bytes) -> bool:
+        if not self.is_broken:
+            self.sent.append(packets)
+        return not self.is_broken
+
+
+class Scene:
+    """A run with its surroundings."""
+
+    def __init__(self, workload: Workload, pace: Pace | None = None) -> None:
+        self.wire = Wire()
+        self.leaving = asyncio.Event()
+        self.refusals: list[ServerRefused] = []
+        self.tally = Tally()
+        course = Course(workload, lambda: lambda: [(n, ()) for n in range(len(workload.statements))])
+        self.floor = Floor(
+            LoadTarget("", 0, "", "", "direct"),
+            course,
+            self.tally,
+            Schedule(Random(1)),
+            Random(1),
+            on_first_commit=lambda: None,
+            on_refused=self.refusals.append,
+            is_closed=pace is None,
+        )
+        builds = [lambda _, text=each.text: text.encode() for each in workload.statements]
+        self.run = Run(self.floor, self.wire, course, builds, self.leaving)  # type: ignore[arg-type]
+        self.life = asyncio.create_task(self.run.last())
+
+    def said(self) -> str:
+        """What was sent since the last time."""
+        words = " ".join(packets[-8:].decode("latin-1") for packets in self.wire.sent)
+        self.wire.sent.clear()
+        return words
+
+    async def turn(self) -> Turn:
+        return await asyncio.wait_for(self.life, 5)
+
+
+def scene(
+    workload: Workload, pace: Pace | None = None
+) -> Callable[[Any], Callable[[], Coroutine[Any, Any, None]]]:
+    """Run a test on a scene whose client has begun."""
+
+    def decorate(
+        test: Callable[[Scene], Coroutine[Any, Any, None]],
+    ) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def run() -> None:
+            one = Scene(workload, pace)
+            await asyncio.sleep(0)
+            try:
+                await test(one)
+            finally:
+                one.life.cancel()
+                await asyncio.gather(one.life, return_exceptions=True)
+
+        run.__name__ = test.__name__
+        return run
+
+    return decorate
+
+
+@scene(TRANSFER)
+async def test_a_transaction_is_its_statements_one_after_the_other(one: Scene) -> None:
+    for word in ("BEGIN", "SELECT", "UPDATE", "COMMIT"):
+        assert one.said() == word
+        assert not one.tally.latencies_s
+        one.wire.ok()
+    assert one.said() == "BEGIN"  # the next one
+    assert len(one.tally.latencies_s) == 1
+    assert one.tally.queries == [1, 1, 2]
+    assert one.tally.responses_s == []
+    one.leaving.set()
+    for _ in range(4):
+        assert not one.life.done()
+        one.wire.ok()
+    assert await one.turn() is Turn.CHANGED
+    assert len(one.tally.latencies_s) == 2
+
+
+@scene(TRANSFER)
+async def test_a_deadlock_begins_anew_at_once_and_its_time_goes_on(one: Scene) -> None:
+    for _ in range(2):
+        one.wire.ok()
+    one.said()
+    one.wire.refuse(DEADLOCK)
+    assert one.said() == "BEGIN"
+    assert (one.tally.retried[1213], one.tally.refused.total()) == (1, 0)
+    for _ in range(4):
+        one.wire.ok()
+    assert len(one.tally.latencies_s) == 1
+
+
+@scene(TRANSFER)
+async def test_after_a_lock_timeout_the_transaction_is_rolled_back_first(one: Scene) -> None:
+    for _ in range(2):
+        one.wire.ok()
+    one.said()
+    one.wire.refuse(LOCK_TIMEOUT)
+    assert one.said() == "ROLLBACK"
+    one.wire.ok()
+    assert one.said() == "BEGIN"
+    assert one.tally.retried[1205] == 1
+
+
+@scene(SINGLE)
+async def test_a_lock_timeout_of_a_single_statement_is_sent_again(one: Scene) -> None:
+    one.said()
+    one.wire.refuse(LOCK_TIMEOUT)
+    assert one.said() == "UPDATE"
+
+
+@scene(TRANSFER)
+async def test_a_refusal_is_counted_by_number_and_named_with_its_place(one: Scene) -> None:
+    for _ in range(2):
+        one.wire.ok()
+    one.wire.refuse(Refusal(1290, "super-read-only"))
+    assert await one.turn() is Turn.REFUSED
+    assert one.tally.refused == {1290: 1}
+    assert one.tally.fault == "own.sql:3: 1290 the primary is read-only: super-read-only"
+    assert [error.number for error in one.refusals] == [1290]
+
+
+@scene(TRANSFER)
+async def test_lost_before_the_commit_is_an_error_and_not_unknown(one: Scene) -> None:
+    one.wire.ok()
+    one.wire.lose()
+    assert await one.turn() is Turn.LOST
+    assert (one.tally.lost, one.tally.unknown) == (1, 0)
+
+
+@scene(TRANSFER)
+async def test_lost_during_the_commit_is_unknown(one: Scene) -> None:
+    for _ in range(3):
+        one.wire.ok()
+    assert one.run.is_in_doubt
+    one.wire.lose()
+    assert await one.turn() is Turn.LOST
+    assert (one.tally.lost, one.tally.unknown) == (0, 1)
+
+
+@pytest.mark.parametrize(("workload", "unknown"), [(SINGLE, 1), (LOOK, 0)])
+async def test_a_single_write_is_in_doubt_and_a_read_is_not(workload: Workload, unknown: int) -> None:
+    one = Scene(workload)
+    await asyncio.sleep(0)
+    one.wire.lose()
+    assert await one.turn() is Turn.LOST
+    assert (one.tally.unknown, one.tally.lost) == (unknown, 1 - unknown)
+
+
+@scene(SINGLE)
+async def test_what_could_not_be_sent_is_not_in_doubt(one: Scene) -> None:
+    one.wire.is_broken = True
+    one.wire.ok()
+    assert await one.turn() is Turn.LOST
+    assert (one.tally.unknown, one.tally.lost) == (0, 1)
+
+
+@scene(SINGLE, Pace.open(100, EVEN))
+async def test_an_open_client_waits_for_arrivals_and_counts_from_the_intended_start(one: Scene) -> None:
+    assert one.said() == ""
+    assert one.run.is_idle
+    one.floor.schedule.waiting.extend([5.0, 6.0])
+    one.floor.meet()
+    assert one.said() == "UPDATE"
+    assert list(one.floor.schedule.waiting) == [6.0]
+    one.wire.ok()
+    [response_s], [latency_s] = one.tally.responses_s, one.tally.latencies_s
+    assert response_s - latency_s == pytest.approx(one.run._begun_s - 5.0, abs=1.0)
+    assert one.said() == "UPDATE"  # who waits is served at once
+    one.wire.ok()
+    assert one.run.is_idle
+    one.floor.is_closed = True
+    one.floor.wake()
+    assert one.said() == "UPDATE"
+    one.wire.ok()
+    assert len(one.tally.responses_s) == 2  # a closed one has no intended start
+
+
+@scene(SINGLE, Pace.open(100, EVEN))
+async def test_a_connection_lost_while_idle_loses_nothing(one: Scene) -> None:
+    one.wire.lose()
+    assert await one.turn() is Turn.LOST
+    assert (one.tally.unknown, one.tally.lost) == (0, 0)
+    one.floor.schedule.waiting.append(5.0)
+    one.floor.meet()  # nobody is there to take it
+    assert len(one.floor.schedule.waiting) == 1
+
+
+@scene(SINGLE)
+async def test_a_held_client_begins_nothing_and_goes_on_afterwards(one: Scene) -> None:
+    one.floor.under_way = lambda: int(one.run.is_under_way)
+    holding = asyncio.create_task(one.floor.hold(5))
+    await asyncio.sleep(0)
+    assert not holding.done()
+    one.said()
+    one.wire.ok()
+    await holding
+    assert one.said() == ""
+    one.floor.let_go()
+    assert one.said() == "UPDATE"
+
+
+@scene(SINGLE, Pace.open(100, EVEN))
+async def test_a_drain_serves_who_waits(one: Scene) -> None:
+    one.floor.under_way = lambda: int(one.run.is_under_way)
+    one.floor.schedule.waiting.extend([1.0, 2.0, 3.0])
+    one.floor.meet()
+    draining = asyncio.create_task(one.floor.drain())
+    for _ in range(3):
+        await asyncio.sleep(0)
+        assert not draining.done()
+        one.wire.ok()
+    await asyncio.wait_for(draining, 5)
+    assert len(one.tally.responses_s) == 3
