@@ -1,59 +1,46 @@
-"""What each change did: TPS before it and since, with a confidence interval.
+"""What each change did: the figures before it and since, and one test of the difference.
 
 Laws: an epoch runs from the moment when its change was effective plus one latency to the next
-change; what lies between is left out. TPS of neighbouring seconds is correlated, so the interval
-comes from batch means (Law & Kelton, Simulation Modeling and Analysis, "batch means"), widened
-by the correlation that the batches still show, and compared by Welch's t. One test a change, on
-TPS alone; before both sides have 10 batches of >= 1 s and >= 2 latencies there is no verdict.
+change; what lies between is left out. Word and colour come from one test, on TPS in the closed
+loop and on response p95 in the open one; other figures have intervals and no verdict. A change
+that does nothing is called faster or slower at any moment of its epoch with 5 % or less, as far as
+noise is faster than the epochs are long (`sequential`, `batch_means`); epochs are not corrected
+for each other, so of twenty idle changes one may be.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import fmean
+from math import sqrt
 from typing import Final
 
+from replexplorer.core.batch_means import Spread
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
-from replexplorer.core.student import t_quantile_975
-from replexplorer.core.tick import Epoch
+from replexplorer.core.measured import (
+    PERCENTS,
+    MeanTps,
+    Percentile,
+    Spreads,
+    estimate,
+    remembering,
+    spreads_of,
+)
+from replexplorer.core.pacing import CLOSED, OPEN
+from replexplorer.core.ranks import Ranks
+from replexplorer.core.sequential import Difference, difference
+from replexplorer.core.stretches import Moments, Stretches
+from replexplorer.core.tick import Epoch, EpochSide
 
-LEAST_BATCHES: Final = 10
-"""Batches that each side needs before a verdict."""
-LEAST_BATCH_S: Final = 1.0
-"""Shortest batch."""
-LEAST_BATCH_LATENCIES: Final = 2
-"""Shortest batch in mean latencies."""
-_MOST_BATCHES: Final = 20
-_MOST_CHUNKS: Final = 160
 _KEPT: Final = 100
 _STILL_OPEN: Final = 3
 """Newest epochs that may still get intervals, by themselves or for the comparison."""
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """A stretch of the epoch: the smallest piece that batches are made of."""
-
-    duration_s: float = 0.0
-    commits: int = 0
-
-    def add(self, duration_s: float, commits: int) -> None:
-        self.duration_s += duration_s
-        self.commits += commits
-
-
-@dataclass(frozen=True, slots=True)
-class _Mean:
-    """A mean TPS with the variance of that mean."""
-
-    tps: float
-    variance: float
-    freedom: float
-    """Degrees of freedom of that variance, fewer where the batches are correlated."""
+def waited(interval: Interval) -> Histogram:
+    """What a client waited: the response in the open loop, else the service time."""
+    return interval.response if interval.mode == OPEN else interval.service
 
 
 @dataclass(slots=True)
@@ -70,93 +57,108 @@ class _Segment:
     """When the next change began; None: still running."""
     from_s: float | None = None
     """Where its figures begin; None: no commit was seen since it was effective."""
-    chunks: list[_Chunk] = field(default_factory=list)
-    chunk_s: float = LEAST_BATCH_S
-    service: Histogram = field(default_factory=Histogram)
+    mode: str = CLOSED
+    latency: Histogram = field(default_factory=Histogram)
+    commits: int = 0
     duration_s: float = 0.0
+    stretches: Stretches = field(default_factory=Stretches)
+    version: int = 0
+    """Counts whatever changes a row."""
+    _spreads: Spreads = field(default_factory=Spreads)
+    _spread_at: int = 0
+    """Full seconds when the spreads were taken."""
+    _figures: _Figures | None = None
 
     def add(self, interval: Interval) -> None:
         """Take an interval that lies within the segment."""
         if self.effective_s is None or interval.start_s < self.effective_s:
             return
+        latency = waited(interval)
         if self.from_s is None:
-            if interval.service.max_us is None:
+            if latency.max_us is None:
                 return
             # Commits begun under the old settings end by the slowest of the first that are seen.
-            self.from_s = self.effective_s + interval.service.max_us / 1e6
+            self.from_s = self.effective_s + latency.max_us / 1e6
         if interval.start_s < self.from_s:
             return
+        self.mode = interval.mode
         self.duration_s += interval.duration_s
-        self.service.add(interval.service)
-        if not self.chunks or self.chunks[-1].duration_s >= self.chunk_s - 1e-6:
-            self._open_chunk()
-        self.chunks[-1].add(interval.duration_s, interval.commits)
+        self.commits += interval.commits
+        self.latency.add(latency)
+        self.stretches.add(interval.duration_s, interval.commits, latency)
+        self.touch()
 
-    def _open_chunk(self) -> None:
-        """Begin a chunk; when there are too many, join neighbours and make chunks twice as long."""
-        if len(self.chunks) >= _MOST_CHUNKS:
-            for left, right in zip(self.chunks[::2], self.chunks[1::2], strict=True):
-                left.add(right.duration_s, right.commits)
-            self.chunks = self.chunks[::2]
-            self.chunk_s *= 2
-        self.chunks.append(_Chunk())
+    def touch(self) -> None:
+        """Something changed."""
+        self.version += 1
+        self._figures = None
 
-    @property
-    def tps(self) -> float | None:
-        """Commits per second over all of it."""
-        return self.service.count / self.duration_s if self.duration_s > 0 else None
+    def figures(self) -> _Figures:
+        """The figures of now; how they scatter is worked out anew with each second that is full."""
+        if self._figures is None:
+            ranks = Ranks.of(self.latency)
+            if self._spread_at != self.stretches.seconds:
+                self._spread_at = self.stretches.seconds
+                self._spreads = spreads_of(self.stretches, ranks, self.latency.mean_ms)
+            self._figures = self._figures_with(ranks)
+        return self._figures
 
-    def mean(self) -> _Mean | None:
-        """The mean with its variance; None while there are too few batches."""
-        tps = self.tps
-        full = [chunk for chunk in self.chunks if chunk.duration_s >= self.chunk_s - 1e-6]
-        if tps is None or not full:
-            return None
-        latency_s = (self.service.mean_ms or 0.0) / 1000
-        least_s = max(LEAST_BATCH_S, LEAST_BATCH_LATENCIES * latency_s)
-        a_batch = max(1, -int(-(least_s - 1e-6) // self.chunk_s), len(full) // _MOST_BATCHES)
-        count = len(full) // a_batch
-        if count < LEAST_BATCHES:
-            return None
-        batches = [full[index * a_batch : (index + 1) * a_batch] for index in range(count)]
-        return _mean_of(tps, [_tps_of(batch) for batch in batches])
+    def _figures_with(self, ranks: Ranks) -> _Figures:
+        tps = self.commits / self.duration_s if self.duration_s > 0 else None
+        spread = self._spreads.tps
+        mean = None if tps is None or spread is None else MeanTps(tps, spread)
+        percentiles = [
+            self._percentile(percent, ranks, spread)
+            for percent, spread in zip(PERCENTS, self._spreads.shares, strict=True)
+        ]
+        p50, p95, p99 = [
+            estimate(self.latency.percentile_ms(percent), found)
+            for percent, found in zip(PERCENTS, percentiles, strict=True)
+        ]
+        side = EpochSide(estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s)
+        if self.mode == OPEN:
+            return _Figures(side, OPEN, side.p95_ms.value, percentiles[1], self.stretches.p95_ms)
+        return _Figures(side, CLOSED, tps, mean, self.stretches.tps)
+
+    def _percentile(self, percent: int, ranks: Ranks, spread: Spread | None) -> Percentile | None:
+        value = self.latency.percentile_ms(percent)
+        return None if value is None or spread is None else Percentile(percent / 100, value, ranks, spread)
+
+    def forget(self) -> None:
+        """Keep the figures and let go what they were made from."""
+        self.figures()
+        self.stretches = Stretches()
 
 
-def _tps_of(batch: Sequence[_Chunk]) -> float:
-    return sum(chunk.commits for chunk in batch) / sum(chunk.duration_s for chunk in batch)
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What one side of a comparison knows."""
 
-
-def _mean_of(tps: float, batches: Sequence[float]) -> _Mean:
-    """Variance of the mean of batches, widened by their lag-1 correlation.
-
-    k batches with correlation rho are worth k (1 - rho) / (1 + rho) independent ones. The
-    correlation found in k batches is too low by about (1 + 4 rho) / k on average.
-    """
-    count = len(batches)
-    middle = fmean(batches)
-    deviations = [batch - middle for batch in batches]
-    squares = sum(deviation * deviation for deviation in deviations)
-    if squares == 0:
-        return _Mean(tps, 0.0, float(count - 1))
-    products = sum(left * right for left, right in pairwise(deviations))
-    rho = products / squares
-    rho = min(max(rho + (1 + 4 * rho) / count, 0.0), 0.9)
-    worth = (1 - rho) / (1 + rho)
-    variance = squares / (count - 1) / count / worth
-    return _Mean(tps, variance, max(1.0, (count - 1) * worth))
+    side: EpochSide
+    mode: str
+    tested: float | None
+    """The figure that is compared: TPS, or response p95 in ms."""
+    scatter: MeanTps | Percentile | None
+    """The same with its scatter; None while there are too few batches."""
+    seconds: Moments
+    """The figure in single seconds."""
 
 
 class Epochs:
     """Gathers intervals and changes, and answers with the ledger's rows.
 
-    Times are the intervals' clock. An interval that ended before the last change but comes after
-    it still counts for the epoch before.
+    Times are the intervals' clock; rows count them from `began_s`. An interval that ended before
+    the last change but comes after it still counts for the epoch before.
     """
 
     def __init__(self, began_s: float) -> None:
+        self._began_s = began_s
         self._segments: deque[_Segment] = deque(maxlen=_KEPT)
         self._segments.append(_Segment(0, began_s, "baseline", effective_s=began_s))
-        self._closed_rows: dict[int, Epoch] = {}
+        self._rows: dict[int, tuple[tuple[int, int], Epoch]] = {}
+        """By number: the versions of both sides that a row was made from, and the row."""
+        self._final: set[int] = set()
+        """Rows that stay as they are."""
 
     def add(self, interval: Interval) -> None:
         """Take an interval of the load; one during which the load did not run is left out."""
@@ -164,15 +166,18 @@ class Epochs:
             return
         for segment in reversed(self._segments):
             if interval.start_s >= segment.at_s:
-                if segment.until_s is None or interval.end_s <= segment.until_s:
+                within = segment.until_s is None or interval.end_s <= segment.until_s
+                if within and segment.number not in self._final:
                     segment.add(interval)
                 return
 
     def begin(self, number: int, at_s: float, title: str) -> None:
         """A change begins: the epoch before ends here, and the new one waits until it is effective."""
         self._segments[-1].until_s = at_s
+        self._segments[-1].touch()
         if len(self._segments) == _KEPT:
-            self._closed_rows.pop(self._segments[0].number, None)
+            self._rows.pop(self._segments[0].number, None)
+            self._final.discard(self._segments[0].number)
         self._segments.append(_Segment(number, at_s, title, effective_s=None))
 
     def effective(self, number: int, at_s: float, title: str | None = None) -> None:
@@ -181,66 +186,85 @@ class Epochs:
             if segment.number == number:
                 segment.effective_s = at_s
                 segment.title = title or segment.title
+                segment.touch()
 
     def rows(self) -> tuple[Epoch, ...]:
         """All epochs that are kept, newest last."""
         segments = list(self._segments)
-        closed = len(segments) - _STILL_OPEN
         rows: list[Epoch] = []
         for index, segment in enumerate(segments):
-            row = self._closed_rows.get(segment.number)
-            if row is None:
-                row = _row(segments[index - 1] if index else None, segment)
-            if index < closed:
-                self._closed_rows[segment.number] = row
-            rows.append(row)
+            if segment.number not in self._final:
+                self._refresh(segments[index - 1] if index else None, segment)
+                if index < len(segments) - _STILL_OPEN:
+                    self._final.add(segment.number)
+                    if index:
+                        segments[index - 1].forget()
+            rows.append(self._rows[segment.number][1])
         return tuple(rows)
 
+    def _refresh(self, before: _Segment | None, segment: _Segment) -> None:
+        """Make a row anew when one of its sides has changed."""
+        versions = (before.version if before else -1, segment.version)
+        known = self._rows.get(segment.number)
+        if known is None or known[0] != versions:
+            self._rows[segment.number] = versions, self._row(before, segment)
 
-def _row(before: _Segment | None, segment: _Segment) -> Epoch:
-    """The ledger's row of one epoch."""
-    before_tps, after_tps = (before.tps if before else None), segment.tps
-    delta, ci, verdict = _compared(before, segment)
-    return Epoch(
-        number=segment.number,
-        at_s=segment.at_s,
-        title=segment.title,
-        before_tps=before_tps,
-        after_tps=after_tps,
-        delta_percent=delta,
-        ci_percent=ci,
-        verdict=verdict,
-        p50_ms=segment.service.percentile_ms(50),
-        p95_ms=segment.service.percentile_ms(95),
-        p99_ms=segment.service.percentile_ms(99),
-        n=segment.service.count,
-    )
+    def _row(self, before: _Segment | None, segment: _Segment) -> Epoch:
+        """The ledger's row of one epoch."""
+        old, new = before.figures() if before else None, segment.figures()
+        found, verdict = _compared(old, new, is_over=segment.until_s is not None)
+        if before is None and segment.number == 0:
+            verdict = "baseline"
+        comparable = old is not None and old.mode == new.mode
+        base = old.tested if old and comparable else None
+        low = high = None
+        if found and base:
+            low, high = _percent(found.low, base), _percent(found.high, base)
+        side = new.side
+        return Epoch(
+            number=segment.number,
+            at_s=segment.at_s - self._began_s,
+            title=segment.title,
+            before_tps=old.side.tps.value if old else None,
+            after_tps=side.tps.value,
+            delta_percent=_percent(None if new.tested is None else new.tested - (base or 0.0), base),
+            ci_percent=None if low is None or high is None else (high - low) / 2,
+            verdict=verdict,
+            p50_ms=side.p50_ms.value,
+            p95_ms=side.p95_ms.value,
+            p99_ms=side.p99_ms.value,
+            n=side.n,
+            mode=new.mode,
+            low_percent=low,
+            high_percent=high,
+            effect=_effect(old.seconds, new.seconds) if old and comparable else None,
+            before=old.side if old else None,
+            after=side,
+        )
 
 
-def _compared(before: _Segment | None, after: _Segment) -> tuple[float | None, float | None, str]:
-    """Difference and half width of its interval, both in percent of before, and the verdict."""
-    if before is None:
-        return None, None, "baseline" if after.number == 0 else "too short"
-    old, new = before.mean(), after.mean()
-    if old is None or new is None:
-        ended = old is None or after.until_s is not None
-        return _percent(before.tps, after.tps), None, "too short" if ended else "measuring"
-    difference = new.tps - old.tps
-    half = _half_width(old, new)
-    verdict = "no difference shown"
-    if abs(difference) > half:
-        verdict = "faster" if difference > 0 else "slower"
-    return _percent(old.tps, new.tps), 100 * half / old.tps if old.tps else None, verdict
+def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Difference | None, str]:
+    """The difference of the tested figure and the word for it."""
+    if old is None:
+        return None, "too short"
+    if old.side.n and new.side.n and old.mode != new.mode:
+        return None, "not comparable"
+    if old.scatter is None:
+        return None, "too short"
+    after = remembering(new.scatter, old.scatter) if new.scatter else None
+    found = difference(old.scatter, after) if after else None
+    if found is None:
+        return None, "too short" if is_over else "measuring"
+    if found.sign == 0:
+        return found, "no difference shown"
+    return found, "faster" if (found.sign > 0) == (new.mode == CLOSED) else "slower"
 
 
-def _percent(before: float | None, after: float | None) -> float | None:
-    return None if not before or after is None else 100 * (after - before) / before
+def _percent(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else 100 * part / whole
 
 
-def _half_width(old: _Mean, new: _Mean) -> float:
-    """Half of the 95 % interval of a difference of means (Welch)."""
-    total = old.variance + new.variance
-    if total == 0:
-        return 0.0
-    freedom = total**2 / (old.variance**2 / old.freedom + new.variance**2 / new.freedom)
-    return float(t_quantile_975(freedom) * total**0.5)
+def _effect(old: Moments, new: Moments) -> float | None:
+    """Cohen's d (1988, 2.2) with the mean of both variances; None where no second differs from another."""
+    deviation = sqrt((old.deviation**2 + new.deviation**2) / 2)
+    return (new.mean - old.mean) / deviation if deviation > 0 else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from replexplorer.core.epochs import Epochs
 from replexplorer.core.interval import Interval
 from replexplorer.core.tick import Epoch, Event, Severity
@@ -61,4 +59,4 @@ class Chronicle:
 
     def epochs(self) -> tuple[Epoch, ...]:
         """The ledger's rows, newest last."""
-        return tuple(replace(row, at_s=row.at_s - self.began_s) for row in self._epochs.rows())
+        return self._epochs.rows()

@@ -1,0 +1,142 @@
+"""One epoch's TPS and percentiles, each with what it may be off.
+
+Law: a percentile comes from the merged histogram, and so do its bounds. How far the *share* of
+commits below it scatters is taken from batches, as for any mean, and turned into milliseconds by
+the histogram (Woodruff 1952). Percentiles of single batches would not do: at 11 commits a second
+the p99 of a batch is its maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Final
+
+from replexplorer.core.batch_means import LEAST_BATCH_LATENCIES, LEAST_BATCH_S, Spread, spread_of
+from replexplorer.core.ranks import Ranks
+from replexplorer.core.stretches import Stretches
+from replexplorer.core.student import t_quantile_975
+from replexplorer.core.tick import Estimate
+
+PERCENTS: Final = (50, 95, 99)
+"""Percentiles of the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTps:
+    """Commits per second over all of an epoch."""
+
+    value: float
+    spread: Spread
+
+    @property
+    def variance(self) -> float:
+        """In (commits/s) squared."""
+        return self.spread.variance
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance."""
+        return self.spread.freedom
+
+    @property
+    def length_s(self) -> float:
+        """What was measured."""
+        return self.spread.length_s
+
+    def bounds(self, errors: float) -> tuple[float, float]:
+        """So many standard errors less and more."""
+        half = errors * sqrt(self.variance)
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """A percentile of all commits of an epoch, in ms."""
+
+    share: float
+    """0.95 for p95."""
+    value: float
+    ranks: Ranks
+    spread: Spread
+    """Of the share of commits up to the value."""
+
+    @property
+    def variance(self) -> float | None:
+        """In ms squared, from the bounds at one standard error; None when one of them is missing."""
+        low, high = self.bounds(1.0)
+        return None if low is None or high is None else ((high - low) / 2) ** 2
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance."""
+        return self.spread.freedom
+
+    @property
+    def length_s(self) -> float:
+        """What was measured."""
+        return self.spread.length_s
+
+    def bounds(self, errors: float) -> tuple[float | None, float | None]:
+        """So many standard errors less and more; None where the ranks do not reach so far.
+
+        A share scatters no less than that of independent commits.
+        """
+        independent = self.share * (1 - self.share) / self.ranks.count
+        half = errors * sqrt(max(self.spread.variance, independent))
+        low = self.ranks.value_ms(self.share - half) if self.share > half else None
+        high = self.ranks.value_ms(self.share + half) if self.share + half < 1 else None
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Spreads:
+    """The scatter of an epoch's figures; None while there are too few batches."""
+
+    tps: Spread | None = None
+    shares: tuple[Spread | None, ...] = (None,) * len(PERCENTS)
+    """As in `PERCENTS`."""
+
+
+def spreads_of(stretches: Stretches, ranks: Ranks, mean_ms: float | None) -> Spreads:
+    """The scatter that these stretches show; `ranks` are of all commits, `mean_ms` is their mean."""
+    full = stretches.full
+    if not full:
+        return Spreads()
+    each_s = stretches.each_s
+    least_s = max(LEAST_BATCH_S, LEAST_BATCH_LATENCIES * (mean_ms or 0.0) / 1000)
+    tps = spread_of([stretch.tps for stretch in full], each_s, least_s)
+    shares: list[Spread | None] = []
+    for percent in PERCENTS:
+        slot = ranks.slot(percent / 100)
+        parts = [] if slot is None else [stretch.latency for stretch in full]
+        shares.append(spread_of(_shares(parts, slot or 0), each_s, least_s))
+    return Spreads(tps, tuple(shares))
+
+
+def estimate(value: float | None, side: MeanTps | Percentile | None) -> Estimate:
+    """The figure with its own 95 % interval, as of this moment."""
+    if side is None:
+        return Estimate(value)
+    return Estimate(side.value, *side.bounds(t_quantile_975(side.freedom)))
+
+
+def remembering(side: MeanTps | Percentile, before: MeanTps | Percentile) -> MeanTps | Percentile | None:
+    """The side after, with a correlation time that is not shorter than before."""
+    spread = side.spread.remembering(before.spread.memory_s)
+    return None if spread is None else replace(side, spread=spread)
+
+
+def _shares(parts: Sequence[Ranks], slot: int) -> list[float]:
+    """How far each part moves the share of commits up to this slot, around a mean of 0.
+
+    A ratio's residuals (Cochran 1977, 6.4): parts with more commits count more, empty ones not at all.
+    """
+    below = [part.upto(slot) for part in parts]
+    counts = [part.count for part in parts]
+    total = sum(counts)
+    if not total:
+        return []
+    share, mean_count = sum(below) / total, total / len(parts)
+    return [(low - share * count) / mean_count for low, count in zip(below, counts, strict=True)]

@@ -1,0 +1,63 @@
+"""Counts by rank: a histogram's slots with how many values lie at or below each.
+
+Law: a value is found by its rank in one bisection; it is the nearest-rank percentile of the
+histogram that the ranks were made from.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from math import ceil, inf
+from typing import Self
+
+from replexplorer.core.histogram import Histogram, slot_middle_us
+
+
+class Ranks:
+    """An immutable histogram in 12 bytes a slot."""
+
+    __slots__ = ("_max_us", "_min_us", "_slots", "_upto")
+
+    def __init__(self, counts: Iterable[tuple[int, int]], min_us: float = 0.0, max_us: float = inf) -> None:
+        pairs = sorted(counts)
+        self._min_us, self._max_us = min_us, max_us
+        self._slots = array("I", [slot for slot, _ in pairs])
+        self._upto = array("Q", accumulate(count for _, count in pairs))
+
+    @classmethod
+    def of(cls, histogram: Histogram) -> Self:
+        """The ranks of what the histogram holds now."""
+        if histogram.min_us is None or histogram.max_us is None:
+            return cls(())
+        return cls(histogram.counts.items(), histogram.min_us, histogram.max_us)
+
+    @property
+    def count(self) -> int:
+        """Values counted."""
+        return self._upto[-1] if self._upto else 0
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Slots with their counts, as the constructor takes them."""
+        before = [0, *self._upto[:-1]]
+        return [(slot, upto - low) for slot, upto, low in zip(self._slots, self._upto, before, strict=True)]
+
+    def slot(self, share: float) -> int | None:
+        """The slot of the value that this share of all (0 < share <= 1) does not exceed; None when empty."""
+        if not self._upto:
+            return None
+        # A share such as 0.95 is no exact number: 0.95 * 20 must be rank 19 and not 20.
+        rank = max(1, ceil(self.count * (share - 1e-12)))
+        return self._slots[min(bisect_left(self._upto, rank), len(self._slots) - 1)]
+
+    def value_ms(self, share: float) -> float | None:
+        """The middle of that slot, inside [min, max] where they are known; None when empty."""
+        slot = self.slot(share)
+        return None if slot is None else min(max(slot_middle_us(slot), self._min_us), self._max_us) / 1000
+
+    def upto(self, slot: int) -> int:
+        """How many values lie in this slot or below."""
+        place = bisect_right(self._slots, slot)
+        return self._upto[place - 1] if place else 0

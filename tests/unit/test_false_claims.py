@@ -1,0 +1,148 @@
+"""How often a change that did nothing is called faster or slower, and how often a real one is.
+
+The operator sees the word all the time and may stop at any moment, so a run counts as claimed when
+it was claimed at any look. Noise is autoregressive from one half second to the next, with 10 % of
+the mean unless said otherwise; some runs have bursts: every half minute TPS falls to 40 % for two
+seconds on average. One generator with a fixed seed makes all of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from replexplorer.core import sequential
+from replexplorer.core.batch_means import spread_of
+from replexplorer.core.epochs import Epochs
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.interval import Interval
+from replexplorer.core.measured import MeanTps, remembering
+from replexplorer.core.sequential import difference
+
+TICK_S = 0.5
+LOOKS_S = (*range(10, 60), *range(60, 121, 4))
+"""Each second of the first minute, then each fourth: neighbours hardly differ there."""
+RHOS = (0.3, 0.5, 0.65, 0.8)
+
+
+def ticks(
+    source: random.Random, count: int, rho: float, mean: float, noise: float, bursts: bool
+) -> list[int]:
+    """Commits of each half second."""
+    state, burst = source.gauss(0, 1), 0
+    found = []
+    for _ in range(count):
+        state = rho * state + (1 - rho * rho) ** 0.5 * source.gauss(0, 1)
+        value = mean * (1 + noise * state)
+        if burst:
+            burst, value = burst - 1, 0.4 * value
+        elif bursts and source.random() < TICK_S / 30:
+            burst = 1 + round(source.expovariate(1 / 3))
+        found.append(max(0, round(value)))
+    return found
+
+
+def by_second(counts: Sequence[int]) -> list[float]:
+    return [float(left + right) for left, right in zip(counts[::2], counts[1::2], strict=True)]
+
+
+def signs(before: Sequence[float], after: Sequence[float], looks_s: Sequence[int]) -> Iterator[int | None]:
+    """What the test says at each look; None: measuring."""
+    old_spread = spread_of(before, 1.0, 1.0)
+    old = None if old_spread is None else MeanTps(sum(before) / len(before), old_spread)
+    for seconds in looks_s:
+        so_far = after[:seconds]
+        spread = spread_of(so_far, 1.0, 1.0)
+        if old is None or spread is None:
+            yield None
+            continue
+        new = remembering(MeanTps(sum(so_far) / seconds, spread), old)
+        found = difference(old, new) if new else None
+        yield found.sign if found else None
+
+
+def claims(runs: int, rho: float, bursts: bool, seed: int) -> int:
+    """Idle changes that are claimed at any look, after epochs of 12 s to 2 minutes."""
+    source = random.Random(seed)
+    claimed = 0
+    for run in range(runs):
+        before_s = (12, 25, 60, 120)[run % 4]
+        counts = ticks(source, 2 * (before_s + LOOKS_S[-1]), rho, 100, 0.1, bursts)
+        seconds = by_second(counts)
+        claimed += any(signs(seconds[:before_s], seconds[before_s:], LOOKS_S))
+    return claimed
+
+
+def test_idle_changes_are_claimed_in_at_most_7_percent_of_1000_runs() -> None:
+    """At any of all looks; and in no kind of noise much more often than in another."""
+    found = {
+        (rho, bursts): claims(125, rho, bursts, seed=20260000 + index)
+        for index, (rho, bursts) in enumerate((rho, bursts) for rho in RHOS for bursts in (False, True))
+    }
+    assert sum(found.values()) <= 70, found
+    assert max(found.values()) <= 0.1 * 125, found
+
+
+def test_without_the_boundary_for_many_looks_it_would_be_many_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulation does see what it is there to see."""
+    monkeypatch.setattr(sequential, "boundary", lambda growth: 1.96)
+    assert claims(100, 0.5, bursts=False, seed=7) >= 10
+
+
+@pytest.mark.parametrize(("rho", "noise", "least"), [(0.3, 0.1, 0.9), (0.5, 0.1, 0.65), (0.8, 0.05, 0.5)])
+def test_a_real_tenth_is_shown_with_a_minute_on_both_sides(rho: float, noise: float, least: float) -> None:
+    source = random.Random(31)
+    shown = 0
+    for _ in range(100):
+        before = by_second(ticks(source, 120, rho, 100, noise, bursts=False))
+        after = by_second(ticks(source, 120, rho, 110, noise, bursts=False))
+        (sign,) = signs(before, after, (60,))
+        assert sign != -1
+        shown += sign == 1
+    assert shown >= 100 * least
+
+
+@pytest.mark.parametrize(("rho", "least"), [(0.3, 95), (0.5, 95), (0.8, 50)])
+def test_a_collapse_is_shown_in_20_seconds(rho: float, least: int) -> None:
+    """20 to 85 ms: nobody waits a minute for that, and 20 s before it are enough."""
+    source = random.Random(5)
+    shown = 0
+    for _ in range(100):
+        before = by_second(ticks(source, 40, rho, 100, 0.05, bursts=False))
+        after = by_second(ticks(source, 40, rho, 24, 0.05, bursts=False))
+        shown += -1 in signs(before, after, range(10, 21))
+    assert shown >= least
+
+
+WORDS = {None: "measuring", 0: "no difference shown", 1: "faster", -1: "slower"}
+
+
+@pytest.mark.parametrize("mean", [100, 112])
+def test_the_ledger_says_what_this_test_says(mean: int) -> None:
+    """Through intervals and histograms, at each look."""
+    source = random.Random(mean)
+    for rho in RHOS:
+        before, after = ticks(source, 120, rho, 100, 0.1, False), ticks(source, 100, rho, mean, 0.1, False)
+        epochs = Epochs(0.0)
+        epochs.add(interval(0.0, 100))  # each side's first interval tells the latency to leave out
+        for index, count in enumerate(before):
+            epochs.add(interval((index + 1) * TICK_S, count))
+        changed_s = (len(before) + 1) * TICK_S
+        epochs.begin(1, changed_s, "x")
+        epochs.effective(1, changed_s)
+        epochs.add(interval(changed_s, 100))
+        said = []
+        for index, count in enumerate(after):
+            epochs.add(interval(changed_s + (index + 1) * TICK_S, count))
+            if index % 2 and index > 18:
+                said.append(epochs.rows()[1].verdict)
+        expected = [WORDS[sign] for sign in signs(by_second(before), by_second(after), range(10, 51))]
+        assert said == expected
+
+
+def interval(start_s: float, commits: int) -> Interval:
+    service = Histogram()
+    service.record_all([2000] * commits)
+    return Interval(start_s, start_s + TICK_S, service, 0, 0, 0, 1, 1, "insert", 1.0, 0.1)

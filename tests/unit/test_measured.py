@@ -1,0 +1,112 @@
+"""Percentiles and their bounds: from merged histograms, true for correlated latencies."""
+
+from __future__ import annotations
+
+import random
+from math import exp
+
+import pytest
+
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.measured import PERCENTS, Percentile, Spreads, estimate, spreads_of
+from replexplorer.core.ranks import Ranks
+from replexplorer.core.stretches import Stretches
+from replexplorer.core.tick import Estimate
+
+NORMAL = {50: 0.0, 95: 1.644854, 99: 2.326348}
+MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08
+
+
+def measured(source: random.Random, seconds: int, a_second: int, phi: float) -> dict[int, Percentile | None]:
+    """A minute of log-normal latencies whose middle wanders from second to second."""
+    stretches, total = Stretches(), Histogram()
+    state = source.gauss(0, 1)
+    for _ in range(seconds):
+        state = phi * state + (1 - phi * phi) ** 0.5 * source.gauss(0, 1)
+        middle = MID_US * exp(BETWEEN * state)
+        second = Histogram()
+        second.record_all(int(middle * exp(WITHIN * source.gauss(0, 1))) for _ in range(a_second))
+        stretches.add(1.0, a_second, second)
+        total.add(second)
+    ranks = Ranks.of(total)
+    spreads = spreads_of(stretches, ranks, total.mean_ms).shares
+    found: dict[int, Percentile | None] = {}
+    for percent, spread in zip(PERCENTS, spreads, strict=True):
+        value = total.percentile_ms(percent)
+        assert value is not None
+        found[percent] = None if spread is None else Percentile(percent / 100, value, ranks, spread)
+    return found
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.6])
+@pytest.mark.parametrize("a_second", [11, 60])
+def test_the_interval_holds_the_true_percentile(phi: float, a_second: int) -> None:
+    """At 95 %: at least 88 of 100, whatever the latencies of neighbouring seconds have in common."""
+    source = random.Random(8)
+    held = dict.fromkeys(PERCENTS, 0)
+    known = dict.fromkeys(PERCENTS, 0)
+    for _ in range(100):
+        for percent, found in measured(source, 60, a_second, phi).items():
+            if found is None:
+                continue
+            true_ms = MID_US / 1000 * exp(NORMAL[percent] * (WITHIN**2 + BETWEEN**2) ** 0.5)
+            bounds = estimate(found.value, found)
+            known[percent] += 1
+            held[percent] += (bounds.low or 0) <= true_ms <= (bounds.high or 1e9)
+    assert all(count >= 95 for count in known.values())
+    assert all(held[percent] >= 0.88 * known[percent] for percent in PERCENTS), held
+
+
+def test_latencies_that_move_together_are_worth_less() -> None:
+    """The interval of independent commits would be far too narrow here."""
+    found = measured(random.Random(3), 60, 60, 0.6)[50]
+    assert found is not None
+    low, high = found.bounds(1.0)
+    assert low is not None
+    assert high is not None
+    independent = WITHIN * found.value * 1.2533 / 3600**0.5
+    assert (high - low) / 2 > 3 * independent
+
+
+def test_a_percentile_without_commits_above_it_has_no_upper_bound() -> None:
+    """200 commits have two above their p99: how far it may reach is not known."""
+    found = measured(random.Random(4), 20, 10, 0.0)
+    p99, p50 = found[99], found[50]
+    assert p99 is not None
+    assert p50 is not None
+    assert p99.bounds(1.96)[1] is None
+    assert p99.bounds(1.96)[0] is not None
+    assert None not in p50.bounds(1.96)
+    assert p99.bounds(0.0) == (p99.value, p99.value)
+
+
+def test_equal_latencies_have_equal_bounds() -> None:
+    stretches, total = Stretches(), Histogram()
+    for _ in range(12):
+        second = Histogram()
+        second.record_all([85_000] * 40)
+        stretches.add(1.0, 40, second)
+        total.add(second)
+    ranks = Ranks.of(total)
+    spread = spreads_of(stretches, ranks, total.mean_ms).shares[1]
+    assert spread is not None
+    assert Percentile(0.95, 85.0, ranks, spread).bounds(2.0) == (85.0, 85.0)
+
+
+def test_without_batches_there_is_a_value_and_no_interval() -> None:
+    assert estimate(5.0, None) == Estimate(5.0)
+    assert spreads_of(Stretches(), Ranks([]), None) == Spreads()
+
+
+def test_seconds_without_commits_leave_percentiles_alone() -> None:
+    """A stall is seen in TPS; the share of commits below a latency does not move by it."""
+    stretches, total = Stretches(), Histogram()
+    for index in range(40):
+        second = Histogram()
+        second.record_all([900, 1000, 1100] * 20 if index % 4 else [])
+        stretches.add(1.0, second.count, second)
+        total.add(second)
+    spreads = spreads_of(stretches, Ranks.of(total), total.mean_ms)
+    assert spreads.tps is not None
+    assert spreads.tps.variance > 0
+    assert all(spread is not None and spread.variance == pytest.approx(0) for spread in spreads.shares)

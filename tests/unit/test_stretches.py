@@ -1,0 +1,90 @@
+"""Ranks and stretches: nothing is lost when they are joined, and memory is bounded."""
+
+from __future__ import annotations
+
+import random
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.ranks import Ranks
+from replexplorer.core.stretches import MOST_STRETCHES, Moments, Stretch, Stretches
+
+VALUES = st.lists(st.integers(0, 10_000_000), min_size=1, max_size=80)
+
+
+def histogram(values: list[int]) -> Histogram:
+    found = Histogram()
+    found.record_all(values)
+    return found
+
+
+@given(VALUES, st.integers(1, 100))
+def test_ranks_answer_as_the_histogram_does(values: list[int], percent: int) -> None:
+    counted = histogram(values)
+    assert Ranks.of(counted).value_ms(percent / 100) == counted.percentile_ms(percent)
+
+
+@given(VALUES, st.integers(0, 2000))
+def test_ranks_count_what_lies_at_or_below(values: list[int], slot: int) -> None:
+    counted = histogram(values)
+    ranks = Ranks.of(counted)
+    assert ranks.count == len(values)
+    assert ranks.upto(slot) == sum(count for at, count in counted.counts.items() if at <= slot)
+
+
+@given(VALUES, VALUES)
+def test_joined_stretches_are_one_histogram(left: list[int], right: list[int]) -> None:
+    parts = [Stretch(1.0, len(values), Ranks.of(histogram(values))) for values in (left, right)]
+    joined = Stretch.joined(parts)
+    assert (joined.duration_s, joined.commits) == (2.0, len(left) + len(right))
+    assert joined.latency.counts() == Ranks.of(histogram(left + right)).counts()
+
+
+def test_no_value_no_rank() -> None:
+    empty = Ranks([])
+    assert (empty.count, empty.slot(0.5), empty.value_ms(0.5), empty.upto(7)) == (0, None, None, 0)
+
+
+def test_memory_is_bounded_and_nothing_is_lost() -> None:
+    stretches = Stretches()
+    for _ in range(20_000):
+        stretches.add(0.5, 5, histogram([2000] * 5))
+    assert MOST_STRETCHES / 2 <= len(stretches.full) < MOST_STRETCHES
+    assert stretches.seconds == 10_000
+    kept = sum(stretch.commits for stretch in stretches.full)
+    assert kept == len(stretches.full) * stretches.seconds_each * 10
+    assert 100_000 - kept < stretches.seconds_each * 10  # the open one
+    assert all(stretch.latency.count == stretch.commits for stretch in stretches.full)
+    assert stretches.each_s == pytest.approx(stretches.seconds_each)
+
+
+def test_a_second_that_ends_by_a_timer_is_a_second() -> None:
+    stretches = Stretches()
+    for _ in range(10):
+        stretches.add(0.497, 1, histogram([1]))
+    assert [stretch.commits for stretch in stretches.full] == [2] * 5
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=50))
+def test_moments(values: list[float]) -> None:
+    moments = Moments()
+    for value in values:
+        moments.add(value)
+    assert moments.mean == pytest.approx(fmean(values), abs=1e-6)
+    assert moments.deviation == pytest.approx(stdev(values), rel=1e-6, abs=1e-4)
+
+
+def test_seconds_are_described_by_themselves() -> None:
+    """Also when they are long joined: an effect size must not depend on the epoch's length."""
+    source = random.Random(5)
+    stretches = Stretches()
+    for _ in range(2000):
+        stretches.add(1.0, round(source.gauss(100, 10)), histogram([source.randint(900, 1100)] * 20))
+    assert stretches.seconds_each > 1
+    assert stretches.tps.mean == pytest.approx(100, abs=1)
+    assert stretches.tps.deviation == pytest.approx(10, rel=0.1)
+    assert stretches.p95_ms.mean == pytest.approx(1.0, rel=0.01)
