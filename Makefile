@@ -119,7 +119,7 @@ clean: ## remove stacks, images, the virtual environment and caches of ours
 		docker ps --all --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker rm --force --volumes >/dev/null
 		docker network ls --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker network rm >/dev/null
 		docker volume ls --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker volume rm >/dev/null
-		docker images --quiet --filter label=$(LABEL) | sort -u | xargs --no-run-if-empty docker rmi --force >/dev/null
+		docker images --quiet --filter label=dev.replexplorer.role | sort -u | xargs --no-run-if-empty docker rmi --force >/dev/null
 	else
 		echo "make: Docker does not answer: containers and images of ours, if there are any, stay" >&2
 	fi

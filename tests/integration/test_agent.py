@@ -235,7 +235,7 @@ async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> No
         assert link.dropped == link.lost == 0
         for node in ("primary", "replica"):
             assert "NFQUEUE" not in pair.run(node, "iptables-nft", "-t", "mangle", "-S")
-            assert "netem" not in pair.run(node, "tc", "qdisc", "show")
+            assert "netem" not in pair.run(node, "tc", "qdisc", "show", "dev", "eth0")
 
 
 async def test_others_than_the_peer_are_not_delayed(pair: Pair) -> None:
