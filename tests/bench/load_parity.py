@@ -1,0 +1,443 @@
+"""P1, P3, P4, P5: our load beside sysbench's on the same server, and what it says of stalls.
+
+`figures(session, quick=...)` answers them on an attached session whose load is not running; the knobs are
+left at their defaults. A and B alternate within each cell, medians are compared, and a cell tells how
+busy the machine was meanwhile. sysbench's password goes through a file of mode 0600.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from pathlib import Path
+
+import docker
+
+from replexplorer.adapters.load_group import LoadGroup
+from replexplorer.config.stack_file import LABEL
+from replexplorer.core.histogram import slot_middle_us
+from replexplorer.core.interval import Interval
+from replexplorer.engine.session import Session
+from replexplorer.ports import LoadSettings, LoadTarget
+from tests.bench.effect import turn
+from tests.bench.figure import Figure, spread
+
+TABLE_SIZE = 10_000
+WARM_UP_S = 0.5
+DURABILITY = {
+    "nothing durable": ("sync_binlog=0", "innodb_flush_log_at_trx_commit=0"),
+    "durable": ("sync_binlog=1", "innodb_flush_log_at_trx_commit=1"),
+    "durable, fsync 2 ms": ("sync_binlog=1", "innodb_flush_log_at_trx_commit=1", "fsync_delay=2"),
+    "semi-sync 2 ms": ("sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "rtt=2", "semi_sync=on"),
+}
+DEFAULTS = ("semi_sync=off", "rtt=0", "fsync_delay=0", "sync_binlog=1", "innodb_flush_log_at_trx_commit=1")
+CELLS = [
+    (workload, clients, durability)
+    for durability in DURABILITY
+    for workload in ("update_index", "insert")
+    for clients in (1, 16, 32)
+]
+QUICK_CELLS = [("update_index", clients, durability) for durability in DURABILITY for clients in (1, 32)] + [
+    ("insert", 16, "nothing durable")
+]
+OPEN_RATE, OPEN_CLIENTS = 500.0, 16
+PAUSE_S, PAUSE_RATE = 5.0, 200.0
+STALL_S, STALL_EVERY_S = 0.1, 0.5
+BUSY_PERCENT = 90.0
+
+
+@dataclass
+class Run:
+    """One run of either tool."""
+
+    tps: float
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    busy_percent: float
+    """Of all cores of the machine."""
+
+
+async def figures(session: Session, *, quick: bool = False) -> list[Figure]:
+    """All of them."""
+    target = await session.driving.target()
+    async with sysbench_of(target) as sysbench:
+        try:
+            found = [
+                *await parity(session, target, sysbench, quick=quick),
+                await open_parity(target, sysbench, rounds=3 if quick else 7, length_s=3.0 if quick else 8.0),
+            ]
+        finally:
+            await turn(session, *DEFAULTS)
+    found.append(await stall_immunity(target, rounds=3 if quick else 9, length_s=3.0 if quick else 8.0))
+    found.append(await stall_honesty(session.fleet.outside.stack.name, target))
+    return found
+
+
+# -- P1
+
+
+async def parity(session: Session, target: LoadTarget, sysbench: Sysbench, *, quick: bool) -> list[Figure]:
+    """Closed loop, a cell for each workload, number of clients and durability."""
+    found = []
+    asked = ""
+    for workload, clients, durability in QUICK_CELLS if quick else CELLS:
+        if durability != asked:
+            await turn(session, *DEFAULTS)
+            await turn(session, *DURABILITY[durability])
+            asked = durability
+        settings = LoadSettings(clients, workload, TABLE_SIZE)
+        ours, theirs = [], []
+        for _ in range(3 if quick else 5):
+            ours.append(await our_run(target, settings, 2.0 if quick else 4.0))
+            theirs.append(await sysbench.run(settings, 2.0 if quick else 4.0))
+        found.append(cell(f"{workload}, {clients} clients, {durability}", ours, theirs))
+    return found
+
+
+def cell(what: str, ours: Sequence[Run], theirs: Sequence[Run]) -> Figure:
+    """One comparison: the target depends on how slow commits are and how busy the machine is."""
+    ratio = median(ours, "tps") / median(theirs, "tps")
+    busy = max(median(ours, "busy_percent"), median(theirs, "busy_percent"))
+    is_first = median(theirs, "mean_ms") >= 1.0 and busy < BUSY_PERCENT
+    least = 0.95 if is_first else 0.85
+    holds = ratio >= least
+    target = f"TPS >= {least:g}"
+    if is_first:
+        target += "; p50, p95 5 % or 0.2 ms"
+        for name in ("p50_ms", "p95_ms"):
+            allowed_ms = max(0.2, 0.05 * median(theirs, name))
+            holds = holds and abs(median(ours, name) - median(theirs, name)) <= allowed_ms
+    measured = (
+        f"{ratio:.3f}: {median(ours, 'tps'):.0f} to {median(theirs, 'tps'):.0f} TPS, "
+        f"p50 {median(ours, 'p50_ms'):.2f} to {median(theirs, 'p50_ms'):.2f}, "
+        f"p95 {median(ours, 'p95_ms'):.2f} to {median(theirs, 'p95_ms'):.2f}, machine {busy:.0f} %"
+    )
+    samples = {"ours": [asdict(each) for each in ours], "sysbench": [asdict(each) for each in theirs]}
+    return Figure("P1", what, target, measured, holds, samples)
+
+
+def median(runs: Sequence[Run], name: str) -> float:
+    """The median of one figure."""
+    return statistics.median(float(getattr(run, name)) for run in runs)
+
+
+# -- P3
+
+
+async def open_parity(target: LoadTarget, sysbench: Sysbench, *, rounds: int, length_s: float) -> Figure:
+    """Response p99 at 500 TPS beside sysbench's `--rate=500`."""
+    settings = LoadSettings(OPEN_CLIENTS, "update_index", TABLE_SIZE, mode="open", rate_tps=OPEN_RATE)
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(await our_run(target, settings, length_s))
+        theirs.append(await sysbench.run(settings, length_s))
+    more_ms = median(ours, "p99_ms") - median(theirs, "p99_ms")
+    return Figure(
+        "P3",
+        "open loop, 500 TPS: response p99 less sysbench's, ms",
+        "<= 2",
+        f"{more_ms:+.2f}: {spread([run.p99_ms for run in ours])} to {spread([run.p99_ms for run in theirs])}",
+        more_ms <= 2.0,
+        {"ours": [asdict(run) for run in ours], "sysbench": [asdict(run) for run in theirs]},
+    )
+
+
+# -- P4
+
+_HOST = """
+import asyncio, json, sys
+from replexplorer.ports import LoadSettings, LoadTarget
+from tests.bench.load_parity import merged
+async def main():
+    asked = json.loads(sys.stdin.readline())
+    target, settings = LoadTarget(**asked["target"]), LoadSettings(**asked["settings"])
+    total = await merged(target, settings, asked["length_s"], tell=True)
+    print(total.response.percentile_ms(99), flush=True)
+asyncio.run(main())
+"""
+
+
+async def stall_immunity(target: LoadTarget, *, rounds: int, length_s: float) -> Figure:
+    """The app's process stopped 100 ms in every 500, against left alone."""
+    stalled, calm = [], []
+    for _ in range(rounds):
+        stalled.append(await hosted(target, length_s, is_stalled=True))
+        calm.append(await hosted(target, length_s, is_stalled=False))
+    moved_ms = statistics.median(stalled) - statistics.median(calm)
+    return Figure(
+        "P4",
+        "app stopped 100 ms in 500: response p99 moves, ms",
+        "< 1",
+        f"{moved_ms:+.2f}: {spread(stalled, 2)} to {spread(calm, 2)}",
+        moved_ms < 1.0,
+        {"stalled_p99_ms": stalled, "calm_p99_ms": calm},
+    )
+
+
+async def hosted(target: LoadTarget, length_s: float, *, is_stalled: bool) -> float:
+    """Response p99 of an open load whose app is a process of its own."""
+    settings = LoadSettings(OPEN_CLIENTS, "update_index", TABLE_SIZE, mode="open", rate_tps=OPEN_RATE)
+    host = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _HOST,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert host.stdin is not None
+    assert host.stdout is not None
+    asked = {"target": asdict(target), "settings": asdict(settings), "length_s": length_s}
+    host.stdin.write(json.dumps(asked).encode() + b"\n")
+    await host.stdout.readline()  # it commits
+    stalls = asyncio.create_task(_stall(host.pid)) if is_stalled else None
+    try:
+        p99_ms = float(await host.stdout.readline())
+    finally:
+        if stalls is not None:
+            stalls.cancel()
+            await asyncio.gather(stalls, return_exceptions=True)
+        with contextlib.suppress(ProcessLookupError):
+            host.send_signal(signal.SIGCONT)
+        host.stdin.close()
+        await host.wait()
+    return p99_ms
+
+
+async def _stall(pid: int) -> None:
+    """Stop a process again and again."""
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(STALL_S)
+            os.kill(pid, signal.SIGCONT)
+            await asyncio.sleep(STALL_EVERY_S - STALL_S)
+
+
+# -- P5
+
+
+async def stall_honesty(stack: str, target: LoadTarget) -> Figure:
+    """The primary paused 5 s under 200 TPS: how many arrivals intended then are late by their share."""
+    settings = LoadSettings(4, "update_index", TABLE_SIZE, mode="open", rate_tps=PAUSE_RATE, spacing="even")
+    client = docker.from_env(version="auto")
+    group = LoadGroup()
+    try:
+        labels = [f"{LABEL}stack={stack}", f"{LABEL}node=primary", f"{LABEL}role=mysqld"]
+        [server] = client.containers.list(filters={"label": labels})
+        await group.start(target, settings, interval_s=0.5)
+        await asyncio.sleep(1)
+        await asyncio.to_thread(server.pause)
+        began_s = time.monotonic()
+        try:
+            await asyncio.sleep(PAUSE_S)
+        finally:
+            length_s = time.monotonic() - began_s
+            await asyncio.to_thread(server.unpause)
+        await group.drain()
+    finally:
+        await group.stop()
+        client.close()
+    total = reduce(Interval.followed_by, [each async for each in group.intervals()])
+    kept = min(late_share(total, length_s, tenth / 10) for tenth in range(10))
+    max_ms = total.response.max_ms or 0.0
+    lost = total.arrivals - total.response.count - total.dropped - total.errors - total.unknown
+    return Figure(
+        "P5",
+        f"paused {length_s:.1f} s at 200 TPS: late by their share; max, ms; lost silently",
+        ">= 95 %; >= 4900; 0",
+        f"{100 * kept:.1f} %; {max_ms:.0f}; {lost}",
+        kept >= 0.95 and max_ms >= 4900 and lost == 0,
+        {"share": kept, "max_ms": max_ms, "arrivals": total.arrivals, "dropped": total.dropped},
+    )
+
+
+def late_share(total: Interval, length_s: float, part: float) -> float:
+    """Of the arrivals that were intended before this part of the pause was left, how many waited for it."""
+    least_us = 1e6 * length_s * part
+    late = sum(times for slot, times in total.response.counts.items() if slot_middle_us(slot) >= least_us)
+    return min(1.0, late / (PAUSE_RATE * length_s * (1 - part)))
+
+
+# -- the two tools
+
+
+async def our_run(target: LoadTarget, settings: LoadSettings, length_s: float) -> Run:
+    """Our load, warmed up."""
+    busy = Busy()
+    total = await merged(target, settings, length_s)
+    latency = total.latency
+    return Run(
+        total.tps,
+        latency.mean_ms or math.nan,
+        latency.percentile_ms(50) or math.nan,
+        latency.percentile_ms(95) or math.nan,
+        latency.percentile_ms(99) or math.nan,
+        busy.percent(),
+    )
+
+
+async def merged(
+    target: LoadTarget, settings: LoadSettings, length_s: float, *, tell: bool = False
+) -> Interval:
+    """So many seconds of our load after the warm-up, as one interval; an open one is drained."""
+    group = LoadGroup()
+    await group.start(target, settings, interval_s=WARM_UP_S)
+    if tell:
+        print("started", flush=True)
+    found: list[Interval] = []
+    try:
+        async for interval in _warm(group):
+            found.append(interval)
+            if sum(each.duration_s for each in found) >= length_s - 0.05:
+                break
+        if settings.mode == "open":
+            await group.drain()
+    finally:
+        await group.stop()
+    if settings.mode == "open":
+        found += [each async for each in group.intervals()]
+    return reduce(Interval.followed_by, found)
+
+
+async def _warm(group: LoadGroup) -> AsyncIterator[Interval]:
+    """Intervals after the first that has commits."""
+    is_warm = False
+    async for interval in group.intervals():
+        if is_warm:
+            yield interval
+        is_warm = is_warm or interval.commits > 0
+
+
+class Busy:
+    """How busy the machine is from now on."""
+
+    def __init__(self) -> None:
+        self._before = self._read()
+
+    def _read(self) -> tuple[int, int]:
+        numbers = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return sum(numbers), numbers[3] + numbers[4]
+
+    def percent(self) -> float:
+        """Of all cores since the beginning."""
+        (total, idle), (total_before, idle_before) = self._read(), self._before
+        return 100 * (1 - (idle - idle_before) / max(1, total - total_before))
+
+
+_BUCKET = re.compile(r"^\s*([\d.]+) \|\**\s+(\d+)$", re.MULTILINE)
+
+
+@dataclass
+class Sysbench:
+    """sysbench 1.0 against the same server, in a database of its own."""
+
+    options: Path
+
+    async def run(self, settings: LoadSettings, length_s: float) -> Run:
+        """One run of the script of the same name."""
+        busy = Busy()
+        open_options = [f"--rate={settings.rate_tps:g}"] if settings.mode == "open" else []
+        text = await self._call(
+            f"oltp_{settings.workload}",
+            f"--threads={settings.clients}",
+            f"--time={math.ceil(length_s)}",
+            "--histogram=on",
+            *open_options,
+            "run",
+        )
+        [tps] = re.findall(r"transactions:\s+\d+\s+\(([\d.]+) per sec", text)
+        [mean_ms] = re.findall(r"avg:\s+([\d.]+)", text)
+        buckets = [(float(value), int(times)) for value, times in _BUCKET.findall(text)]
+        p50_ms, p95_ms, p99_ms = (nearest(buckets, each) for each in (50, 95, 99))
+        return Run(float(tps), float(mean_ms), p50_ms, p95_ms, p99_ms, busy.percent())
+
+    async def prepare(self) -> None:
+        """Its table, anew."""
+        await self._call("oltp_update_index", "cleanup")
+        await self._call("oltp_update_index", "prepare")
+
+    async def clean_up(self) -> None:
+        """Leave nothing behind."""
+        await self._call("oltp_update_index", "cleanup")
+
+    async def _call(self, script: str, *words: str) -> str:
+        command = ("sysbench", f"--config-file={self.options}", script, *words)
+        ended = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, timeout=120, check=False
+        )
+        if ended.returncode:
+            raise RuntimeError(f"sysbench {script} {words[-1]}: {ended.stdout[-300:]}{ended.stderr[-300:]}")
+        return ended.stdout
+
+
+def nearest(buckets: Sequence[tuple[float, int]], percent: float) -> float:
+    """The nearest-rank percentile of counts by value."""
+    rank = max(1, math.ceil(sum(times for _, times in buckets) * percent / 100))
+    for value, times in buckets:
+        rank -= times
+        if rank <= 0:
+            return value
+    return math.nan
+
+
+@contextlib.asynccontextmanager
+async def sysbench_of(target: LoadTarget) -> AsyncIterator[Sysbench]:
+    """sysbench for a target; its table is there within."""
+    options = {
+        "mysql-host": target.host,
+        "mysql-port": target.port,
+        "mysql-user": target.user,
+        "mysql-password": target.password,
+        "mysql-db": "sandbox",
+        "table-size": TABLE_SIZE,
+        "db-driver": "mysql",
+    }
+    with tempfile.TemporaryDirectory() as folder:  # its mode is 0700
+        path = Path(folder) / "sysbench.conf"
+        path.write_text("".join(f"{name}={value}\n" for name, value in options.items()), encoding="utf-8")
+        sysbench = Sysbench(path)
+        await sysbench.prepare()
+        try:
+            yield sysbench
+        finally:
+            await sysbench.clean_up()
+
+
+def main() -> None:
+    """Measure on a stack that runs already: `python -m tests.bench.load_parity STACK`."""
+    from replexplorer.adapters.docker_stack import DockerStack
+    from replexplorer.cli.wiring import outside_of
+    from replexplorer.engine.session import SessionOptions
+    from tests.bench.figure import table
+
+    async def measure() -> list[Figure]:
+        stack = DockerStack(sys.argv[1])
+        session = Session(outside_of(stack), SessionOptions(holder="bench"))
+        try:
+            await session.attach()
+            return await figures(session, quick=bool(os.environ.get("QUICK")))
+        finally:
+            await session.disconnect()
+            await stack.close()
+
+    print(table(asyncio.run(measure())))
+
+
+if __name__ == "__main__":
+    main()
