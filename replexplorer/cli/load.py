@@ -28,8 +28,10 @@ _SUFFIX = ".sql"
 def run(call: Call) -> int:
     """Run the load; flags that were left out take the knobs, and no knob is changed."""
     args = call.args
-    if args.clients is not None:
-        parse_value(BY_KEY["clients"], str(args.clients))
+    for key in ("clients", "rate"):
+        value = getattr(args, key)
+        if value is not None:
+            parse_value(BY_KEY[key], str(value))
     if args.arrivals is not None and args.rate is None:
         raise UsageError("--arrivals is for the open loop", "give --rate R with it")
     script = None

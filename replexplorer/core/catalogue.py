@@ -560,7 +560,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         500.0,
         "Transactions that arrive per second in the open loop, on average (Poisson).",
         unit="tps",
-        minimum=0.1,
+        minimum=0.5,
         maximum=100_000,
         ladder=(10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000),
     ),
