@@ -219,10 +219,10 @@ def _parse_number(knob: Knob, text: str) -> int | float:
                 f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)}"
             )
         number = number * scale[unit] / scale[knob.unit]
-    if knob.minimum is not None and number < knob.minimum:
+    if knob.minimum is not None and number < Decimal(str(knob.minimum)):
         hint = knob.below_minimum if number == 0 else ""
         raise _out_of_range(knob, text, hint)
-    if knob.maximum is not None and number > knob.maximum:
+    if knob.maximum is not None and number > Decimal(str(knob.maximum)):
         raise _out_of_range(knob, text)
     if knob.kind is Kind.FLOAT:
         return round(float(number), 3) + 0.0  # a microsecond is enough, and never minus zero
@@ -309,7 +309,7 @@ def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
     rungs: list[Value] = [rung for rung in knob.steps if _in_range(knob, rung)]
     if not rungs:
         return value
-    index = _rung_index(rungs, value, up)
+    index = _rung_index(rungs, value, up, tuple(dict(knob.words).values()))
     if index is None:
         return value
     index += (1 if up else -1) * int(coarse)
@@ -317,8 +317,9 @@ def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
     return float(rung) if knob.kind is Kind.FLOAT and not isinstance(rung, str) else rung
 
 
-def _rung_index(rungs: Sequence[Value], value: Value, up: bool) -> int | None:
-    """The index of the next rung in this direction; None when there is none further."""
+def _rung_index(rungs: Sequence[Value], value: Value, up: bool, words: Sequence[Value]) -> int | None:
+    """The index of the next rung in this direction; None when there is none further. A rung that
+    stands for a word (`unlimited`) counts by its place, whatever number it is kept as."""
     if value in rungs:
         index = rungs.index(value) + (1 if up else -1)
         return index if 0 <= index < len(rungs) else None
@@ -327,10 +328,11 @@ def _rung_index(rungs: Sequence[Value], value: Value, up: bool) -> int | None:
     beyond = [
         index
         for index, rung in enumerate(rungs)
-        if not isinstance(rung, str) and (rung > value if up else rung < value)
+        if not isinstance(rung, str) and rung not in words and (rung > value if up else rung < value)
     ]
     if not beyond:
-        return None
+        end = len(rungs) - 1 if up else 0
+        return end if rungs[end] in words else None
     return beyond[0] if up else beyond[-1]
 
 

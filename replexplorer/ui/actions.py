@@ -48,6 +48,8 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("knob.undo", "u", "Undo the last change"),
     Action("semisync.toggle", "s", "Turn semi-sync on or off"),
     Action("wait_point.toggle", "w", "Switch AFTER_SYNC and AFTER_COMMIT"),
+    Action("fault.partition", "p", "Cut every link, both ways"),
+    Action("fault.heal", "r", "Heal every link"),
     Action("load.toggle", "x", "Stop or start the background load"),
     Action("mark.add", "m", "Put a numbered mark on the charts"),
     Action("chart.freeze", "space", "Freeze or release the picture (the load runs on)"),

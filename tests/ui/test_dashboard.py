@@ -247,6 +247,17 @@ async def test_toggles_ask_for_what_is_not_in_force() -> None:
         await app.until(lambda: app.facade.called("set")[1:] == [[("wait_point", "after_commit")]])
 
 
+async def test_one_key_pulls_every_cable_and_one_plugs_them_in() -> None:
+    names = ["partition@replica", "partition@replica2"]
+    two = make_tick(1.0, replicas=2, values={KnobName("partition", "replica2"): "ack"})
+    async with bench(two) as app:
+        await app.press("p")
+        await app.until(lambda: app.facade.called("set") == [[(name, "both") for name in names]])
+        await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
+        await app.press("r")
+        await app.until(lambda: app.facade.called("set")[1:] == [[(name, "none") for name in names]])
+
+
 async def test_the_other_keys_ask_their_calls_in_order() -> None:
     async with bench() as app:
         await app.press("x", "m", "u", "R", "u")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +46,8 @@ def values_of(knob: Knob) -> st.SearchStrategy[Value]:
     low, high = int(knob.minimum or 0), int(knob.maximum or 0)
     if knob.kind is Kind.INT:
         return st.integers(low, high)
-    return st.integers(low * 1000, high * 1000).map(lambda thousandths: thousandths / 1000)
+    low_thousandths = math.ceil((knob.minimum or 0) * 1000)
+    return st.integers(low_thousandths, high * 1000).map(lambda thousandths: thousandths / 1000)
 
 
 knobs_with_values = st.sampled_from(CATALOGUE).flatmap(lambda knob: st.tuples(st.just(knob), values_of(knob)))
@@ -354,6 +356,23 @@ def test_a_step_never_goes_the_other_way_and_stays_in_range(
     assert not isinstance(stepped, str)
     assert not isinstance(value, str)
     assert stepped >= value if up else stepped <= value
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "up", "stepped"),
+    [
+        ("bandwidth", 0, False, 1_000_000_000),
+        ("bandwidth", 0, True, 0),
+        ("bandwidth", 3_000_000, False, 2_000_000),
+        ("bandwidth", 2_000_000_000, True, 0),
+        ("bandwidth", 500_000, False, 500_000),
+        ("delay_to_replica", "auto", True, 0.0),
+        ("delay_to_replica", 0.0, False, "auto"),
+        ("delay_to_replica", 3.0, True, 5.0),
+    ],
+)
+def test_a_word_has_its_place_on_the_ladder(key: str, value: Value, up: bool, stepped: Value) -> None:
+    assert step(BY_KEY[key], value, up) == stepped
 
 
 def test_same_value_never_takes_the_unknown_for_known() -> None:

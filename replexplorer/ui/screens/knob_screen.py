@@ -102,6 +102,14 @@ class KnobScreen(PictureScreen):
         """Switch the wait point."""
         self._flip(KnobName("wait_point", PRIMARY), "after_sync", "after_commit")
 
+    def action_fault_partition(self) -> None:
+        """Pull the cable: cut every link, both ways."""
+        self._set_partition("both")
+
+    def action_fault_heal(self) -> None:
+        """Plug it in again, whatever was cut."""
+        self._set_partition("none")
+
     def apply_rested(self) -> None:
         """Apply what has been staged long enough ago."""
         if self.board.due(self._settings.monotonic(), self._settings.rest_s):
@@ -140,6 +148,13 @@ class KnobScreen(PictureScreen):
         view = self.board.views[name]
         now = self.board.asked(name) if view.effective in (None, view.requested) else view.effective
         self.board.stage(name, second if now == first else first, self._settings.monotonic())
+        self._send()
+
+    def _set_partition(self, value: str) -> None:
+        for name in self.board.views:
+            if name.key == "partition":
+                self.board.select(name)
+                self.board.stage(name, value, self._settings.monotonic())
         self._send()
 
     def _send(self) -> None:
