@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Final
 
-from replexplorer.core.batch_means import Spread
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.core.measured import (
@@ -108,7 +107,7 @@ class _Segment:
         spread = self._spreads.tps
         mean = None if tps is None or spread is None else MeanTps(tps, spread)
         percentiles = [
-            self._percentile(percent, ranks, spread)
+            None if spread is None or not ranks.count else Percentile(percent / 100, ranks, spread)
             for percent, spread in zip(PERCENTS, self._spreads.shares, strict=True)
         ]
         p50, p95, p99 = [
@@ -117,12 +116,8 @@ class _Segment:
         ]
         side = EpochSide(estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s)
         if self.mode == OPEN:
-            return _Figures(side, OPEN, side.p95_ms.value, percentiles[1], self.stretches.p95_ms)
+            return _Figures(side, OPEN, ranks.between_ms(0.95), percentiles[1], self.stretches.p95_ms)
         return _Figures(side, CLOSED, tps, mean, self.stretches.tps)
-
-    def _percentile(self, percent: int, ranks: Ranks, spread: Spread | None) -> Percentile | None:
-        value = self.latency.percentile_ms(percent)
-        return None if value is None or spread is None else Percentile(percent / 100, value, ranks, spread)
 
     def forget(self) -> None:
         """Keep the figures and let go what they were made from."""

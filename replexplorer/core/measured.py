@@ -57,10 +57,14 @@ class Percentile:
 
     share: float
     """0.95 for p95."""
-    value: float
     ranks: Ranks
     spread: Spread
     """Of the share of commits up to the value."""
+
+    @property
+    def value(self) -> float:
+        """The percentile between the middles of slots."""
+        return self.ranks.between_ms(self.share) or 0.0
 
     @property
     def variance(self) -> float | None:
@@ -85,8 +89,8 @@ class Percentile:
         """
         independent = self.share * (1 - self.share) / self.ranks.count
         half = errors * sqrt(max(self.spread.variance, independent))
-        low = self.ranks.value_ms(self.share - half) if self.share > half else None
-        high = self.ranks.value_ms(self.share + half) if self.share + half < 1 else None
+        low = self.ranks.between_ms(self.share - half) if self.share > half else None
+        high = self.ranks.between_ms(self.share + half) if self.share + half < 1 else None
         return low, high
 
 
@@ -115,11 +119,15 @@ def spreads_of(stretches: Stretches, ranks: Ranks, mean_ms: float | None) -> Spr
     return Spreads(tps, tuple(shares))
 
 
-def estimate(value: float | None, side: MeanTps | Percentile | None) -> Estimate:
-    """The figure with its own 95 % interval, as of this moment."""
-    if side is None:
-        return Estimate(value)
-    return Estimate(side.value, *side.bounds(t_quantile_975(side.freedom)))
+def estimate(shown: float | None, side: MeanTps | Percentile | None) -> Estimate:
+    """The figure as the screens show it, with its own 95 % interval of this moment."""
+    if side is None or shown is None:
+        return Estimate(shown)
+    low, high = side.bounds(t_quantile_975(side.freedom))
+    # A percentile is shown by the middle of its slot, which may lie half a slot beside the bounds.
+    return Estimate(
+        shown, None if low is None else min(low, shown), None if high is None else max(high, shown)
+    )
 
 
 def remembering(side: MeanTps | Percentile, before: MeanTps | Percentile) -> MeanTps | Percentile | None:

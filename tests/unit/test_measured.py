@@ -32,9 +32,7 @@ def measured(source: random.Random, seconds: int, a_second: int, phi: float) -> 
     spreads = spreads_of(stretches, ranks, total.mean_ms).shares
     found: dict[int, Percentile | None] = {}
     for percent, spread in zip(PERCENTS, spreads, strict=True):
-        value = total.percentile_ms(percent)
-        assert value is not None
-        found[percent] = None if spread is None else Percentile(percent / 100, value, ranks, spread)
+        found[percent] = None if spread is None else Percentile(percent / 100, ranks, spread)
     return found
 
 
@@ -90,7 +88,35 @@ def test_equal_latencies_have_equal_bounds() -> None:
     ranks = Ranks.of(total)
     spread = spreads_of(stretches, ranks, total.mean_ms).shares[1]
     assert spread is not None
-    assert Percentile(0.95, 85.0, ranks, spread).bounds(2.0) == (85.0, 85.0)
+    assert Percentile(0.95, ranks, spread).bounds(2.0) == (85.0, 85.0)
+
+
+def test_a_hairs_breadth_is_no_step_of_a_slot() -> None:
+    """Slots are 1.5 % wide here: two sides whose p95 lie on both sides of an edge differ by less."""
+    source = random.Random(6)
+    edge_us = 65_536 + 30 * 1024
+    found = []
+    for shift in (-60, 60):
+        total = Histogram()
+        total.record_all(int(edge_us + shift + source.gauss(-1645, 1000)) for _ in range(40_000))
+        found.append((total.percentile_ms(95), Ranks.of(total).between_ms(0.95)))
+    (low, fine_low), (high, fine_high) = found
+    assert low is not None
+    assert high is not None
+    assert fine_low is not None
+    assert fine_high is not None
+    assert high - low > 0.9
+    assert 0 < fine_high - fine_low < 0.4
+
+
+def test_the_shown_middle_of_a_slot_lies_within_the_interval() -> None:
+    found = measured(random.Random(3), 60, 60, 0.0)[50]
+    assert found is not None
+    for shown in (found.value * 0.9, found.value, found.value * 1.1):
+        bounds = estimate(shown, found)
+        assert bounds.low is not None
+        assert bounds.high is not None
+        assert bounds.low <= shown <= bounds.high
 
 
 def test_without_batches_there_is_a_value_and_no_interval() -> None:

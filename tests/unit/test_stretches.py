@@ -28,6 +28,18 @@ def test_ranks_answer_as_the_histogram_does(values: list[int], percent: int) -> 
     assert Ranks.of(counted).value_ms(percent / 100) == counted.percentile_ms(percent)
 
 
+@given(VALUES, st.floats(0, 1), st.floats(0, 1))
+def test_between_slots_values_grow_with_their_share(values: list[int], one: float, other: float) -> None:
+    ranks = Ranks.of(histogram(values))
+    low, high = ranks.between_ms(min(one, other)), ranks.between_ms(max(one, other))
+    middle = ranks.value_ms(max(one, other))
+    assert low is not None
+    assert high is not None
+    assert middle is not None
+    assert min(values) / 1000 <= low <= high * (1 + 1e-9) <= max(values) / 1000 * (1 + 1e-9)
+    assert abs(high - middle) <= max(0.0011, 0.02 * middle)
+
+
 @given(VALUES, st.integers(0, 2000))
 def test_ranks_count_what_lies_at_or_below(values: list[int], slot: int) -> None:
     counted = histogram(values)

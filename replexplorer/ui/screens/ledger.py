@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from replexplorer.core.epoch_table import markdown
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.epochs import heads, row
+from replexplorer.ui.widgets.epochs import details, heads, row
+from replexplorer.ui.widgets.lines import Line
 
 
 class LedgerScreen(ListingScreen):
-    """The epoch table over the whole terminal."""
+    """The epoch table over the whole terminal, each epoch with the intervals of all its figures."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("Y,y", "copy", "Copy as Markdown", show=False)]
 
     def __init__(self, picture: Picture, settings: Settings) -> None:
         super().__init__(settings)
@@ -18,8 +26,23 @@ class LedgerScreen(ListingScreen):
     def fill(self) -> None:
         """All rows of the newest tick."""
         tick = self._picture.tick
-        width = self.app.size.width
+        width = self.app.size.width - 1
         epochs = tuple(reversed(tick.epochs)) if tick else ()
-        about = f"{len(epochs)} · each change against the one before, its settling left out"
-        body = [row(epoch, width - 1, self.settings.glyphs, self._picture.origin_s) for epoch in epochs]
-        self.listing.show([("Epochs ", "title b"), (about, "muted")], [heads(width - 1)], body)
+        body: list[Line] = []
+        for epoch in epochs:
+            body.append(row(epoch, width, self.settings.glyphs, self._picture.origin_s))
+            body += details(epoch, width)
+        about: Line = [
+            ("Epochs ", "title b"),
+            (f"{len(epochs)} · each against the one before, settling left out   ", "muted"),
+            ("Y", "key b"),
+            (" copy as Markdown", "muted"),
+        ]
+        self.listing.show(about, [heads(width)], body)
+
+    def action_copy(self) -> None:
+        """Copy the ledger as Markdown, over OSC 52."""
+        tick = self._picture.tick
+        epochs = tick.epochs if tick else ()
+        self.app.copy_to_clipboard(markdown(epochs, self._picture.origin_s))
+        self.notify(f"{len(epochs)} epochs as Markdown", title="copied", timeout=4, markup=False)

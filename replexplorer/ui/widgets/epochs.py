@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from textual.reactive import reactive
 
-from replexplorer.core.tick import Epoch
+from replexplorer.core.epoch_table import interval_of, shows_effect, tested, with_interval
+from replexplorer.core.pacing import OPEN
+from replexplorer.core.tick import Epoch, EpochSide
 from replexplorer.ui import figures
 from replexplorer.ui.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, width_of
@@ -106,16 +108,51 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
     return [*left, *_right(change, max(0, middle - width_of(left))), *cells]
 
 
+def details(epoch: Epoch, width: int) -> list[Line]:
+    """The word and what it comes from, then both sides with the intervals of all figures."""
+    words: list[Run] = [("      ", "text"), (epoch.verdict, f"{_token(epoch)} b")]
+    if interval_of(epoch):
+        words.append((f" · from {tested(epoch)}, 95 % at every look", "muted"))
+    if shows_effect(epoch):
+        words.append((f" · d {epoch.effect:+.1f}", "muted"))
+    rows: list[Line] = [cut(words, width)]
+    for name, side in (("before", epoch.before), ("after", epoch.after)):
+        if side is not None:
+            rows += _side(name, side, width)
+    return rows
+
+
 def difference(epoch: Epoch, unit: str = "") -> list[Run]:
-    """`▴ +201.2`; coloured only when the confidence interval excludes zero, `≈` when it does not."""
-    if epoch.delta_percent is None or (epoch.ci_percent is None and epoch.verdict == "measuring"):
+    """`▴ +201.2`; coloured only when the one test shows a difference, `≈` when it shows none."""
+    if epoch.delta_percent is None or epoch.verdict == "measuring":
         return []
-    if epoch.ci_percent is None:
-        return [(f"{epoch.delta_percent:+.1f}{unit}", "muted")]
-    if epoch.verdict == "no difference shown" or abs(epoch.delta_percent) <= epoch.ci_percent:
-        return [(f"≈ {epoch.delta_percent:+.1f}{unit}", "muted")]
-    up = epoch.delta_percent > 0
-    return [(f"{'▴' if up else '▾'} {epoch.delta_percent:+.1f}{unit}", "good b" if up else "bad b")]
+    text = f"{epoch.delta_percent:+.1f}{unit}"
+    if epoch.verdict in ("faster", "slower"):
+        return [(f"{'▴' if epoch.delta_percent > 0 else '▾'} {text}", f"{_token(epoch)} b")]
+    return [(f"≈ {text}" if epoch.verdict == "no difference shown" else text, "muted")]
+
+
+def _token(epoch: Epoch) -> str:
+    return {"faster": "good", "slower": "bad"}.get(epoch.verdict, "muted")
+
+
+def _side(name: str, side: EpochSide, width: int) -> list[Line]:
+    """`before  TPS 619 [611, 627]  p50 25.2 [25.1, 25.3]  ...  n 28.5k`, in two rows where one is
+    too short."""
+    head: Line = [(f"      {name:<8}", "faint")]
+    cells: list[Line] = [
+        [(f"{label} ", "faint"), (f"{with_interval(estimate)}  ", "text")]
+        for label, estimate in (
+            ("TPS", side.tps), ("p50", side.p50_ms), ("p95", side.p95_ms), ("p99", side.p99_ms)
+        )
+    ]  # fmt: skip
+    cells.append([("n ", "faint"), (figures.count(side.n), "muted")])
+    whole = [*head, *(run for cell in cells for run in cell)]
+    if width_of(whole) <= width:
+        return [whole]
+    first = [*head, *cells[0], *cells[1], *cells[4]]
+    second = [(" " * width_of(head), "text"), *(run for cell in cells[2:4] for run in cell)]
+    return [cut(first, width), cut(second, width)]
 
 
 def _tail_widths(wide: bool) -> Sequence[int]:
@@ -124,19 +161,22 @@ def _tail_widths(wide: bool) -> Sequence[int]:
 
 
 def _before_after(epoch: Epoch) -> list[Run]:
-    if epoch.verdict == "measuring" and epoch.ci_percent is None and epoch.number > 0:
+    if epoch.verdict == "measuring" and epoch.number > 0:
         return [("measuring…", "muted")]
+    if epoch.mode == OPEN and epoch.before and epoch.after:
+        old, new = epoch.before.p95_ms.value, epoch.after.p95_ms.value
+        return [(f"p95 {figures.millis(old)} → ", "muted"), (f"{figures.millis(new)} ms", "p95 b")]
     after: Run = (figures.rate(epoch.after_tps), "tps b")
     return [after] if epoch.before_tps is None else [(f"{figures.rate(epoch.before_tps)} → ", "muted"), after]
 
 
 def _interval(epoch: Epoch, *, wide: bool) -> list[Run]:
-    if epoch.ci_percent is None or epoch.delta_percent is None:
+    if epoch.delta_percent is None:
         return []
-    if not wide:
-        return [(f"±{epoch.ci_percent:.1f}", "muted")]
-    low, high = epoch.delta_percent - epoch.ci_percent, epoch.delta_percent + epoch.ci_percent
-    return [(f"[{low:+.1f}, {high:+.1f}]", "muted")]
+    if wide:
+        text = interval_of(epoch)
+        return [(text, "muted")] if text else []
+    return [] if epoch.ci_percent is None else [(f"±{epoch.ci_percent:.1f}", "muted")]
 
 
 def _right(line: Line, width: int) -> list[Run]:

@@ -1,0 +1,86 @@
+"""The ledger over the whole terminal: words, intervals of all figures, and its copy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.epoch_table import markdown
+from replexplorer.core.tick import Epoch, EpochSide, Estimate
+from replexplorer.ui.glyphs import BRAILLE
+from replexplorer.ui.screens.ledger import LedgerScreen
+from replexplorer.ui.widgets.epochs import details, difference, row
+from replexplorer.ui.widgets.lines import Line, width_of
+from tests.fakes.facade import make_tick
+from tests.ui.driving import bench
+
+BEFORE = EpochSide(
+    Estimate(619.2, 611.4, 627.0), Estimate(25.2, 25.1, 25.3), Estimate(29.1, 29.0, 29.3),
+    Estimate(35.2, 34.4, 35.9), 28_500,
+)  # fmt: skip
+AFTER = EpochSide(
+    Estimate(88.4, 88.1, 88.7), Estimate(89.2, 88.8, 89.6), Estimate(93.0, 92.7, 93.3),
+    Estimate(98.0, 97.1, None), 7433,
+)  # fmt: skip
+BASELINE = Epoch(0, 0.0, "baseline", None, 619.2, verdict="baseline", n=28_500, after=BEFORE)
+SLOWER = Epoch(
+    1, 40.0, "rtt 20 → 85 ms", 619.2, 88.4, -85.7, 0.3, "slower", 89.2, 93.0, 98.0, 7433,
+    low_percent=-86.0, high_percent=-85.4, effect=-31.2, before=BEFORE, after=AFTER,
+)  # fmt: skip
+OPEN = replace(
+    SLOWER, mode="open", delta_percent=219.6, low_percent=210.0, high_percent=None, ci_percent=None
+)
+
+
+def text(line: Line) -> str:
+    return "".join(part for part, _ in line)
+
+
+async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
+    async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
+        await app.press("g")
+        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        screen = app.app.screen
+        assert isinstance(screen, LedgerScreen)
+        await app.until(lambda: "slower" in "\n".join(screen.listing.rows))
+        shown = "\n".join(screen.listing.rows)
+        assert "slower · from TPS, 95 % at every look · d -31.2" in shown
+        assert "before  TPS 619 [611, 627]  p50 25.2 [25.1, 25.3]" in shown
+        assert "after   TPS 88.4 [88.1, 88.7]" in shown
+        assert "p99 98.0 [97.1, …]  n 7433" in shown
+
+
+async def test_y_copies_the_ledger_as_markdown() -> None:
+    async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
+        await app.press("g")
+        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        await app.press("Y")
+        await app.until(lambda: bool(app.app.clipboard))
+        assert app.app.clipboard == markdown((BASELINE, SLOWER), app.dashboard.picture.origin_s)
+        assert "| slower |" in app.app.clipboard
+
+
+@pytest.mark.parametrize("width", [79, 119, 159])
+@pytest.mark.parametrize("epoch", [BASELINE, SLOWER, OPEN])
+def test_every_row_fits_and_nothing_is_cut(epoch: Epoch, width: int) -> None:
+    lines = [row(epoch, width, BRAILLE, 0.0), *details(epoch, width)]
+    assert all(width_of(line) <= width for line in lines)
+    assert not any(text(line).endswith("…") for line in lines)
+    for figure in ("88.4 [88.1, 88.7]", "98.0 [97.1, …]") if epoch.number else ("35.2 [34.4, 35.9]",):
+        assert any(figure in text(line) for line in lines)
+
+
+def test_the_word_colours_and_not_the_direction() -> None:
+    """In the open loop a figure that grows is a p95: that is slower."""
+    assert difference(OPEN) == [("▴ +219.6", "bad b")]
+    assert difference(SLOWER) == [("▾ -85.7", "bad b")]
+    assert difference(replace(SLOWER, delta_percent=40.0, verdict="faster")) == [("▴ +40.0", "good b")]
+    assert difference(replace(SLOWER, verdict="no difference shown")) == [("≈ -85.7", "muted")]
+    assert difference(replace(SLOWER, verdict="measuring")) == []
+
+
+def test_the_open_loop_shows_the_p95_that_decides() -> None:
+    assert "p95 29 → 93 ms" in text(row(OPEN, 119, BRAILLE, 0.0))
+    assert "[+210.0, …]" in text(row(OPEN, 119, BRAILLE, 0.0))
+    assert "from response p95" in text(details(OPEN, 119)[0])
