@@ -220,9 +220,8 @@ async def set_rtt(pair: Pair, primary: BridgedAgent, replica: BridgedAgent, rtt_
 
 async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
-        link = await primary.link("replica")
-        assert link.base_ms is not None
-        assert link.base_ms < 5
+        # The least of the last bare probes: on a busy machine it takes some until one was not delayed.
+        link = await until(lambda: primary.link("replica"), lambda link: (link.base_ms or 99) < 2, 30)
         assert link.backend in ("netem", "nfqueue")
         assert link.backend == "netem" or "no netem" in link.backend_reason
         for rtt_ms in (85.0, 5.0):
