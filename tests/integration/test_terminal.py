@@ -143,7 +143,9 @@ def test_three_knobs_by_keys_then_quit(live_stack: LiveStack) -> None:
         shown.until(lambda screen: "PROTECTED" in screen and "①" in screen, "semi-sync and its mark")
         shown.press("w")
         shown.until(lambda screen: "②" in screen and "AFTER_COMMIT" in screen, "the wait point and its mark")
-        shown.press("/rtt\r25\r")
+        shown.press("/rtt")
+        shown.until(lambda screen: "doublewrite" not in screen, "only what the filter finds")
+        shown.press("\r25\r")
         shown.until(lambda screen: "③" in screen and "RTT 25" in screen, "the round trip and its mark")
         effective = knobs(live_stack)
         assert effective["semi_sync"] == "on"
