@@ -1,9 +1,9 @@
 """One epoch's TPS and percentiles, each with what it may be off.
 
 Law: a percentile comes from the merged histogram, and so do its bounds. How far the *share* of
-commits below it scatters is taken from batches, as for any mean, and turned into milliseconds by
-the histogram (Woodruff 1952). Percentiles of single batches would not do: at 11 commits a second
-the p99 of a batch is its maximum.
+commits below it scatters is taken from batches, as for any mean, put into Wilson's interval (1927)
+for as many independent commits, and turned into milliseconds by the histogram (Woodruff 1952).
+Percentiles of single batches would not do: at 11 commits a second a batch's p99 is its maximum.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from replexplorer.core.tick import Estimate
 
 PERCENTS: Final = (50, 95, 99)
 """Percentiles of the ledger."""
+_LEAST_BEYOND: Final = 5
+"""Independent commits above a percentile without which it is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,12 @@ class Percentile:
 
     @property
     def variance(self) -> float | None:
-        """In ms squared, from the bounds at one standard error; None when one of them is missing."""
+        """In ms squared, from the bounds at one standard error; None when there is too little above it.
+
+        Where 5 % of the seconds are slow a minute has three of them: that is no p95 to compare.
+        """
+        if (1 - self.share) * self._worth < _LEAST_BEYOND:
+            return None
         low, high = self.bounds(1.0)
         return None if low is None or high is None else ((high - low) / 2) ** 2
 
@@ -82,15 +89,21 @@ class Percentile:
         """What was measured."""
         return self.spread.length_s
 
-    def bounds(self, errors: float) -> tuple[float | None, float | None]:
-        """So many standard errors less and more; None where the ranks do not reach so far.
+    @property
+    def _worth(self) -> float:
+        """Independent commits whose share would scatter as this one does, at most all commits."""
+        scatter = self.spread.variance
+        alone = self.share * (1 - self.share)
+        return min(alone / scatter, self.ranks.count) if scatter > 0 else self.ranks.count
 
-        A share scatters no less than that of independent commits.
-        """
-        independent = self.share * (1 - self.share) / self.ranks.count
-        half = errors * sqrt(max(self.spread.variance, independent))
-        low = self.ranks.between_ms(self.share - half) if self.share > half else None
-        high = self.ranks.between_ms(self.share + half) if self.share + half < 1 else None
+    def bounds(self, errors: float) -> tuple[float | None, float | None]:
+        """So many standard errors less and more; None where the ranks do not reach so far."""
+        share, commits = self.share, self.ranks.count
+        weight = errors**2 / self._worth
+        middle = (share + weight / 2) / (1 + weight)
+        half = sqrt(weight * (share * (1 - share) + weight / 4)) / (1 + weight)
+        low = self.ranks.between_ms(middle - half) if (middle - half) * commits >= 1 else None
+        high = self.ranks.between_ms(middle + half) if (1 - middle - half) * commits >= 1 else None
         return low, high
 
 
