@@ -52,7 +52,7 @@ class _Part:
     start_s: float
     duration_s: float
     """Of the load's interval."""
-    service: Histogram
+    latency: Histogram
 
 
 @dataclass(slots=True)
@@ -90,12 +90,13 @@ class History:
     ) -> Point:
         if load is None:
             return Point(at_s, ceiling_tps=ceiling)
-        if load.service is None:
+        latency = load.latency
+        if latency is None:
             return Point(at_s, load.tps, ceiling, load.p50_ms, load.p95_ms, load.p99_ms, load.max_ms, load.n)
         start_s = at_s if last_s is None else last_s
         if start_s >= self._mark_s:
-            if not self._recent or self._recent[-1].service is not load.service:  # else no newer interval
-                self._recent.append(_Part(start_s, load.duration_s, load.service))
+            if not self._recent or self._recent[-1].latency is not latency:  # else no newer interval
+                self._recent.append(_Part(start_s, load.duration_s, latency))
             merged = self._merged_back(at_s)
             tps = self._tps_back(at_s)
         else:
@@ -108,8 +109,8 @@ class History:
             p50_ms=p50.percentile_ms(50) if p50 else None,
             p95_ms=p95.percentile_ms(95) if p95 else None,
             p99_ms=p99.percentile_ms(99) if p99 else None,
-            max_ms=load.service.max_ms,
-            n=max((each.count for each in merged.values()), default=load.service.count),
+            max_ms=latency.max_ms,
+            n=max((each.count for each in merged.values()), default=latency.count),
         )
 
     def _merged_back(self, at_s: float) -> dict[int, Histogram]:
@@ -119,7 +120,7 @@ class History:
         found: dict[int, Histogram] = {}
         total = Histogram()
         for part in reversed(self._recent):
-            total.add(part.service)
+            total.add(part.latency)
             for enough in (_ENOUGH_P50, _ENOUGH_P95, _ENOUGH_P99):
                 if enough not in found and total.count >= enough:
                     found[enough] = Histogram.merged([total])
@@ -133,7 +134,7 @@ class History:
         for part in reversed(self._recent):
             if duration_s and part.start_s < at_s - _TPS_LOOK_BACK_S:
                 break
-            commits += part.service.count
+            commits += part.latency.count
             duration_s += part.duration_s
             if commits >= _ENOUGH_TPS or (commits == 0 and duration_s >= _STALL_S):
                 break

@@ -193,6 +193,17 @@ class LoadView:
     processes: int = 0
     """Generator processes; 0 when none runs or it is another app's."""
 
+    @property
+    def latency(self) -> Histogram | None:
+        """What a screen draws: in the open loop the response, from when each was due, else the service."""
+        return self.service if self.response is None else self.response
+
+    def latency_ms(self, figure: str) -> float | None:
+        """`p50`, `p95`, `p99` or `max` of it."""
+        of = "" if self.response is None else "response_"
+        found: float | None = getattr(self, f"{of}{figure}_ms")
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from replexplorer.core.pacing import CLOSED
 from replexplorer.core.series import Point
 from replexplorer.ui import figures
 
@@ -170,6 +171,7 @@ def latency_model(
     origin_s: float = 0.0,
     marks: Iterable[ChartMark] = (),
     windows: Iterable[FaultWindow] = (),
+    mode: str = CLOSED,
 ) -> ChartModel:
     """The latency chart in milliseconds: three percentile lines and dots for the slowest commit.
 
@@ -184,7 +186,7 @@ def latency_model(
 
     return ChartModel(
         title="Latency",
-        subtitle="ms per commit, log",
+        subtitle="ms per commit, log" if mode == CLOSED else "ms from when each was due, log",
         note="p50 · p95 · p99 lines, max dots",
         start_s=page[0],
         end_s=page[1],
@@ -205,6 +207,7 @@ def chart_models(
     windows: Iterable[FaultWindow] = (),
     formula: str = "",
     log: bool | None = None,
+    mode: str = CLOSED,
 ) -> tuple[ChartModel, ChartModel]:
     """TPS and latency of a page of the session's history, with the same marks and windows on both."""
     marks, windows = tuple(marks), tuple(windows)
@@ -227,6 +230,7 @@ def chart_models(
         origin_s=origin_s,
         marks=marks,
         windows=windows,
+        mode=mode,
     )
     return tps, latency
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from replexplorer.core.pacing import CLOSED
 from replexplorer.core.series import History, Point, page_of
 from replexplorer.core.tick import Ceiling, Event, ProtectionState, Tick
 from replexplorer.ui.chart_model import (
@@ -116,6 +117,7 @@ class Picture:
             windows=windows,
             formula=formula(ceiling, wide=wide) if ceiling else "",
             log=self.log_scale,
+            mode=self.tick.load.mode if self.tick and self.tick.load else CLOSED,
         )
 
     def _watch_partition(self, tick: Tick) -> None:

@@ -11,6 +11,7 @@ from textual import events
 from textual.widgets import Input
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
+from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
 from replexplorer.ui.app import ExplorerApp
@@ -483,3 +484,20 @@ async def test_a_burst_of_keys_acts_in_the_order_in_which_it_was_typed(keys: str
             running.app.post_message(events.Key(named.get(key, key), key))
         await running.until(lambda: bool(running.facade.called("set")))
         assert running.facade.called("set") == [[(called.partition("=")[0], float(called.partition("=")[2]))]]
+
+
+async def test_an_open_loop_shows_its_rate_its_response_and_what_it_dropped() -> None:
+    tick = make_tick(1.0)
+    assert tick.load is not None
+    response = Histogram()
+    for _ in range(200):
+        response.record(512_000)
+    load = replace(
+        tick.load, mode="open", rate_asked_tps=500.0, response=response, response_p50_ms=512.0, dropped=0
+    )
+    async with bench(replace(tick, load=load)) as app:
+        assert "open 500/s ×" in app.text("#header")
+        assert "512" in app.text("#header")
+        assert "from when each was due" in chart(app, "#latency-chart").subtitle
+        await app.play(replace(tick, at_s=1.5, load=replace(load, dropped=7)))
+        assert "7 dropped" in app.text("#header")

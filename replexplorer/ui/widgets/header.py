@@ -209,7 +209,7 @@ def _latency(load: LoadView | None, point: Point | None) -> Segment:
     parts: list[Run] = []
     for name in ("p50", "p95", "p99"):
         firm = getattr(point, f"{name}_ms", None)
-        loose = getattr(load, f"{name}_ms", None)
+        loose = load.latency_ms(name) if load is not None else None
         parts.append(
             (figures.millis(loose if firm is None else firm), f"{name} b" if firm is not None else "faint")
         )
@@ -246,13 +246,16 @@ def _errors(load: LoadView | None) -> Segment:
 
 
 def _load(load: LoadView | None) -> Segment:
-    """`closed ×48`, or why the load is not running."""
+    """`closed ×48`, `open 500/s ×48`, or why the load is not running; what an open loop drops in red."""
     if load is None:
         return ([],)
-    words = {"running": "closed", "viewer": "closed"}
-    state = words.get(load.state, load.state)
-    token = "text" if load.state in words else "warn b"
-    short = "" if load.state in words else f"load {state}"
-    full = f"{state} ×{load.clients}" if load.state in words else short
+    runs = load.state in ("running", "viewer")
+    token = "text" if runs else "warn b"
+    short = "" if runs else f"load {load.state}"
+    asked = "" if load.rate_asked_tps is None else f" {load.rate_asked_tps:g}/s"
+    full = f"{load.mode}{asked} ×{load.clients}" if runs else short
+    if load.dropped:
+        dropped: Line = [(f" ▲ {load.dropped} dropped", "bad b")]
+        return ([(full, token), *dropped], dropped)
     limited: Line = [(" ▲ generator", "warn b")] if load.limited else []
     return ([(full, token), *limited], [(short, token)] if short else [])

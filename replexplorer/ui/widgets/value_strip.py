@@ -36,10 +36,10 @@ class ValueStrip(Lines):
         load = tick.load
         left: list[Run] = [(" ", "text")]
         for word, value in (
-            ("p50", load.p50_ms),
-            ("p95", load.p95_ms),
-            ("p99", load.p99_ms),
-            ("max", load.max_ms),
+            ("p50", load.latency_ms("p50")),
+            ("p95", load.latency_ms("p95")),
+            ("p99", load.latency_ms("p99")),
+            ("max", load.latency_ms("max")),
         ):
             left += [(f"{word} ", "muted"), (f"{figures.millis(value):>3}", f"{word} b"), ("  ", "text")]
         state = "closed" if load.state in ("running", "viewer") else load.state
@@ -113,8 +113,8 @@ class BigStrip(Lines):
         return [
             (("TPS", "commits/s", ""), figures.rate(load.tps if load else None), "tps"),
             (("ceiling", "at most", ""), figures.rate(tick.ceiling.tps if tick.ceiling else None), "ceiling"),
-            (("p50", "ms", ""), figures.millis(load.p50_ms if load else None), "p50"),
-            (("p99", "ms", ""), figures.millis(load.p99_ms if load else None), "p99"),
+            (("p50", "ms", ""), figures.millis(load.latency_ms("p50") if load else None), "p50"),
+            (("p99", "ms", ""), figures.millis(load.latency_ms("p99") if load else None), "p99"),
             (("RTT", "asked", asked), figures.round_trip(link.rtt_measured_ms if link else None), "title"),
         ]
 
