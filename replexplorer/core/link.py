@@ -304,11 +304,9 @@ def contradiction(
         return None
     expected_ms = max(settings.total_ms, base_ms or 0.0)
     tolerated_ms = max(TOLERATED_MS, TOLERATED_SHARE * expected_ms) + TOLERATED_JITTERS * settings.jitter_ms
-    if expected_ms - measured_ms > tolerated_ms:
-        return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms"
-    if measured_ms - expected_ms > tolerated_ms and not settings.bandwidth_bps:
-        return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms"
-    return None
+    too_short = expected_ms - measured_ms > tolerated_ms
+    too_long = measured_ms - expected_ms > tolerated_ms and not settings.bandwidth_bps
+    return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms" if too_short or too_long else None
 
 
 def _jitter_limit_ms(to_replica_ms: float, to_primary_ms: float) -> float:

@@ -341,7 +341,7 @@ class _Planner:
         """What a link is to do: what was requested of it, with what is wanted now."""
         asked = self.observed.asked_of_links.get(replica) or self._effective(replica)
         wanted = {n.key: v for n, v in self.wanted.items() if n.node == replica}
-        return LinkSettings.of({**asked.values(), **{k: v for k, v in wanted.items() if k in asked.values()}})
+        return LinkSettings.of({**asked.values(), **wanted})
 
     def _effective(self, replica: str) -> LinkSettings:
         """What a link does now."""

@@ -49,13 +49,14 @@ class Sight:
         self.links: dict[str, LinkView] = {}
         self.disks: dict[str, DiskView] = {}
 
-    async def refresh(self, *, with_gtids: bool = False) -> None:
-        """Look at everything at once; what cannot be learned stays unknown."""
+    async def refresh(self, *, with_gtids: bool = False, probe: bool = False) -> None:
+        """Look at everything at once; what cannot be learned stays unknown. With `probe` disks that
+        were never probed are."""
         await self.read_document()
         await asyncio.gather(
             *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members),
             self.look_at_links(),
-            self.look_at_disks(),
+            self.look_at_disks(probe=probe),
         )
 
     async def read_document(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -33,8 +32,8 @@ class Status:
 
 async def take_status(sight: Sight) -> Status:
     """Look at everything now; raises StackUnavailable when there is no stack."""
-    await sight.refresh(with_gtids=True)
-    await asyncio.gather(sight.look_twice_if_waiting(), sight.look_at_disks(probe=True))
+    await sight.refresh(with_gtids=True, probe=True)
+    await sight.look_twice_if_waiting()
     try:
         driver = await sight.fleet.primary.agent.lease()
     except ReplexplorerError:

@@ -40,6 +40,10 @@ class Reply:
     __slots__ = ("_columns", "_rest", "_stage")
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        """Wait for the next reply."""
         self._rest = b""
         self._stage = _Stage.HEAD
         self._columns = 0
@@ -65,7 +69,7 @@ class Reply:
                 break
             ended = self._take(data, at + 4, size)
             if ended is not False:
-                self.__init__()  # type: ignore[misc]
+                self._begin()
                 return ended
             at = after
         self._rest = data[at:]

@@ -7,13 +7,9 @@ import time
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, wanted
+from replexplorer.engine.disk_change import KICK_STATEMENT
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, spread
-
-COMMIT = (
-    "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
-    " ON DUPLICATE KEY UPDATE kicked_at = NOW(6)"
-)
 
 
 async def turn(session: Session, *texts: str) -> None:
@@ -87,7 +83,7 @@ async def fsync(session: Session, rounds: int) -> Figure:
         nonlocal first_s
         while not ends.is_set():
             began_s = time.perf_counter()
-            await primary.kick.query(COMMIT)
+            await primary.kick.query(KICK_STATEMENT)
             if time.perf_counter() - began_s > 0.029 and not slow.is_set():
                 first_s = began_s
                 slow.set()
@@ -121,7 +117,7 @@ async def semi_sync(session: Session, rounds: int, *, on: bool) -> Figure:
         began_s = time.perf_counter()
         await sql.query(f"SET GLOBAL rpl_semi_sync_source_enabled = {int(on)}", deadline_s=10)
         if on:
-            await kick.query(COMMIT)
+            await kick.query(KICK_STATEMENT)
         took_ms.append((time.perf_counter() - began_s) * 1000)
     await sql.query("SET GLOBAL rpl_semi_sync_source_enabled = 0", deadline_s=10)
     await turn(session, "rtt=0")
