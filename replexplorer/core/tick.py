@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from replexplorer.core.anatomy import Anatomy
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import PRIMARY, KnobName, Value
 from replexplorer.core.link import LinkSettings
+from replexplorer.core.model import Prediction
 from replexplorer.core.pacing import CLOSED
+from replexplorer.core.truth import ServerTruth
 
 
 class ProtectionState(StrEnum):
@@ -313,6 +316,9 @@ class Tick:
     knobs: Mapping[KnobName, KnobView] = field(default_factory=dict)
     """Only knobs that this stack's servers have, in catalogue order."""
     ceiling: Ceiling | None = None
+    predicted: Prediction | None = None
+    anatomy: Anatomy | None = None
+    truth: ServerTruth | None = None
     epochs: tuple[Epoch, ...] = ()
     """Newest last."""
     events: tuple[Event, ...] = ()
