@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.interval import Interval
@@ -47,6 +48,26 @@ def _silent(text: str, done: float | None) -> None:
     """Nobody listens to the progress of a start."""
 
 
+@dataclass(slots=True, eq=False)
+class Inbox:
+    """The load's intervals as one listener has yet to take them."""
+
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at each interval, and when the load ends; whoever waits clears it."""
+    _intervals: deque[Interval] = field(default_factory=lambda: deque(maxlen=_KEPT_INTERVALS))
+
+    def put(self, interval: Interval) -> None:
+        """Add the newest."""
+        self._intervals.append(interval)
+        self.arrived.set()
+
+    def take(self) -> tuple[Interval, ...]:
+        """The intervals since the last take, oldest first."""
+        taken = tuple(self._intervals)
+        self._intervals.clear()
+        return taken
+
+
 @dataclass(slots=True)
 class _Running:
     """A started process with the task that reads it."""
@@ -56,7 +77,7 @@ class _Running:
 
 
 class LoadDriver:
-    """One load process at most, and what it reported since somebody last asked."""
+    """One load process at most, and what it reported since each listener last asked."""
 
     def __init__(
         self,
@@ -72,15 +93,15 @@ class LoadDriver:
         self._spare: LoadProcess | None = None
         """A bare process for the next start."""
         self._report: Report = _silent
-        self._intervals: deque[Interval] = deque(maxlen=_KEPT_INTERVALS)
+        self.inbox = Inbox()
+        """The picture's."""
+        self._inboxes = [self.inbox]
         self.settings: LoadSettings | None = None
         """What the running load was last told."""
         self.target: LoadTarget | None = None
         """Where the load was started; None when it was stopped, or never begun."""
         self.fault: str | None = None
         """Why the process ended by itself; None while it runs or was stopped."""
-        self.arrived = asyncio.Event()
-        """Set at each interval; whoever waits clears it."""
 
     async def warm_up(self) -> None:
         """Start the bare process of the next start, while there is something else to wait for."""
@@ -121,13 +142,14 @@ class LoadDriver:
         """Take intervals until the process ends."""
         try:
             async for interval in process.intervals():
-                self._intervals.append(interval)
-                self.arrived.set()
+                for inbox in self._inboxes:
+                    inbox.put(interval)
         except ReplexplorerError as error:
             self.fault = str(error)
             if self._running is not None and self._running.process is process:
                 self._on_end(self.fault)
-        self.arrived.set()
+        for inbox in self._inboxes:
+            inbox.arrived.set()
 
     def effective(self) -> Mapping[str, Value]:
         """Load knobs as they are now; empty when no load runs."""
@@ -156,11 +178,15 @@ class LoadDriver:
             await self._running.process.change(settings)
             self.settings = settings
 
-    def take(self) -> tuple[Interval, ...]:
-        """The intervals since the last take, oldest first."""
-        taken = tuple(self._intervals)
-        self._intervals.clear()
-        return taken
+    @contextmanager
+    def listening(self) -> Iterator[Inbox]:
+        """An inbox of one's own, beside the picture's: it gets every interval from now on."""
+        inbox = Inbox()
+        self._inboxes.append(inbox)
+        try:
+            yield inbox
+        finally:
+            self._inboxes.remove(inbox)
 
     async def stop(self) -> None:
         """End the process, and a bare one that nobody started; nothing when there is none."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.core.pacing import OPEN
-from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.load import Inbox, LoadDriver
 from replexplorer.ports import Clock
 
 IntervalCallback = Callable[[Interval], None]
@@ -90,37 +90,37 @@ async def measure(
     Ends with the interval that completes the duration; an open loop's backlog is drained then, so
     that no slow arrival is left out. Raises StackUnavailable when the load ends by itself.
     """
-    load.take()
-    load.arrived.clear()
     from_s = clock.monotonic() + warmup_s
     measured = Measurement()
-    while True:
-        for interval in load.take():
-            on_interval(interval)
-            if interval.state != "preparing" and (not warmup_s or interval.start_s >= from_s):
-                measured.add(interval)
-        if measured.duration_s >= duration_s - 0.05:
-            break
-        if not load.is_running:
-            raise StackUnavailable(load.fault or "the load ended", "`replexplorer status` shows the stack")
-        await load.arrived.wait()
-        load.arrived.clear()
-    if measured.intervals[-1].mode == OPEN:
-        await _drain(load, measured, on_interval)
+    with load.listening() as inbox:
+        while measured.duration_s < duration_s - 0.05:
+            for interval in await _next(load, inbox):
+                on_interval(interval)
+                if interval.state != "preparing" and (not warmup_s or interval.start_s >= from_s):
+                    measured.add(interval)
+        if measured.intervals[-1].mode == OPEN:
+            await _drain(load, inbox, measured, on_interval)
     return measured
 
 
-async def _drain(load: LoadDriver, measured: Measurement, on_interval: IntervalCallback) -> None:
+async def _drain(
+    load: LoadDriver, inbox: Inbox, measured: Measurement, on_interval: IntervalCallback
+) -> None:
     """Serve who waits and take what that made."""
-    load.arrived.clear()
     await load.drain()
     while True:
-        for interval in load.take():
+        for interval in await _next(load, inbox):
             measured.extend_last(interval)
             if interval.state == "drained":
                 return
             on_interval(interval)
+
+
+async def _next(load: LoadDriver, inbox: Inbox) -> Sequence[Interval]:
+    """The next intervals, at least one; raises StackUnavailable when the load ended."""
+    while not (taken := inbox.take()):
         if not load.is_running:
             raise StackUnavailable(load.fault or "the load ended", "`replexplorer status` shows the stack")
-        await load.arrived.wait()
-        load.arrived.clear()
+        inbox.arrived.clear()
+        await inbox.arrived.wait()
+    return taken

@@ -66,7 +66,7 @@ class Picture:
 
     def tick(self) -> Tick:
         """What is known now."""
-        intervals = self.load.take()
+        intervals = self.load.inbox.take()
         for interval in intervals:
             self.chronicle.add(interval)
         if intervals:

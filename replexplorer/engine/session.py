@@ -131,7 +131,7 @@ class Session:
         """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made,
         unless it is told to `keep`."""
         self._closed.set()
-        self.load.arrived.set()
+        self.load.inbox.arrived.set()
         nodes = len(self.fleet.members)
         await to_the_end(self._let_go())
         name = self.outside.stack.name
@@ -335,12 +335,12 @@ class Session:
         while not self._closed.is_set():
             if self.watcher.failed is not None:
                 raise self.watcher.failed
-            self.load.arrived.clear()
+            self.load.inbox.arrived.clear()
             yield self._picture.tick()
             try:
                 # A running load sets the pace; an interval that is a little late brings no second tick.
                 async with asyncio.timeout(self.options.tick_s * (1.5 if self.load.is_running else 1.0)):
-                    await self.load.arrived.wait()
+                    await self.load.inbox.arrived.wait()
             except TimeoutError:
                 continue
 

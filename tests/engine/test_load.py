@@ -52,8 +52,8 @@ async def test_intervals_are_kept_until_they_are_taken() -> None:
         "payload": 0,
     }
     await asyncio.sleep(2.1)
-    assert [interval.commits for interval in bench.driver.take()] == [200] * 4
-    assert bench.driver.take() == ()
+    assert [interval.commits for interval in bench.driver.inbox.take()] == [200] * 4
+    assert bench.driver.inbox.take() == ()
     await bench.driver.stop()
     assert bench.driver.effective() == {}
     assert tasks_left() == []
@@ -64,7 +64,7 @@ async def test_it_keeps_no_more_than_two_minutes() -> None:
     bench = Bench()
     await bench.driver.start(TARGET, SETTINGS)
     await asyncio.sleep(600)
-    assert len(bench.driver.take()) == 240
+    assert len(bench.driver.inbox.take()) == 240
     await bench.driver.stop()
 
 
@@ -161,9 +161,9 @@ async def test_a_process_that_dies_says_why_once_and_can_be_started_again() -> N
     bench = Bench()
     await bench.driver.start(TARGET, SETTINGS)
     await asyncio.sleep(1)
-    bench.driver.arrived.clear()
+    bench.driver.inbox.arrived.clear()
     bench.processes[0].die(ReplexplorerError("the load's process ended by itself (signal 9)"))
-    await bench.driver.arrived.wait()
+    await bench.driver.inbox.arrived.wait()
     assert not bench.driver.is_running
     assert bench.driver.effective() == {}
     assert bench.driver.fault == "the load's process ended by itself (signal 9)"
@@ -256,10 +256,10 @@ async def test_an_end_together_with_the_last_interval_is_no_failure() -> None:
     bench = Bench()
     await bench.driver.start(TARGET, SETTINGS)
     task = asyncio.create_task(measure(bench.driver, VirtualClock(), duration_s=1))
-    bench.driver.arrived.clear()
+    bench.driver.inbox.arrived.clear()
     for _ in range(2):
-        await bench.driver.arrived.wait()
-        bench.driver.arrived.clear()
+        await bench.driver.inbox.arrived.wait()
+        bench.driver.inbox.arrived.clear()
     await bench.driver.stop()
     await asyncio.wait({task}, timeout=5)
     assert task.done()
