@@ -1,0 +1,240 @@
+"""The session file: SQLite in WAL mode, readable while it is written (README, "Session files").
+
+Law: what `write` has answered for survives the end of this process, however it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from replexplorer.config.session_rows import (
+    HISTOGRAMS,
+    LOAD_COLUMNS,
+    Reading,
+    Rows,
+    Setting,
+    UnreadableRow,
+    Writing,
+    event_columns,
+    event_of,
+)
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.tick import Event, Tick
+
+FORMAT: Final = 1
+"""Of the schema: kept in `PRAGMA user_version`; a file of a higher one is refused."""
+APPLICATION_ID: Final = 0x52585331
+"""`RXS1`, in `PRAGMA application_id`: whose file it is."""
+SUFFIX: Final = ".rxs"
+
+_TICK_COLUMNS: Final = ("at_s", "wall_s", "stack_state", "viewer", *LOAD_COLUMNS, *HISTOGRAMS)
+_SCHEMA: Final = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE tick (at_s REAL PRIMARY KEY, {", ".join(_TICK_COLUMNS[1:])});
+CREATE TABLE part (name TEXT, at_s REAL, json TEXT NOT NULL, PRIMARY KEY (name, at_s)) WITHOUT ROWID;
+CREATE TABLE setting (knob TEXT, at_s REAL, requested, effective, note TEXT, PRIMARY KEY (knob, at_s))
+    WITHOUT ROWID;
+CREATE TABLE epoch (number INTEGER, at_s REAL, json TEXT NOT NULL, PRIMARY KEY (number, at_s)) WITHOUT ROWID;
+CREATE TABLE event (id INTEGER PRIMARY KEY, tick_s REAL, at_s REAL, wall_s REAL, severity TEXT, text TEXT,
+    mark INTEGER);
+"""
+
+
+class RecordingFailed(ReplexplorerError):
+    """The session file cannot be written."""
+
+
+class SessionWriter:
+    """One session file that is being written (`ports.Recorder`)."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = str(file)
+        self._path = file
+        self._rows = Writing()
+        self._base: sqlite3.Connection | None = None
+
+    async def open(self, about: Mapping[str, str]) -> None:
+        """Make the file; raises RecordingFailed."""
+        await asyncio.to_thread(self._guarded, lambda: self._open(about))
+
+    async def write(self, ticks: Sequence[Tick]) -> None:
+        """Write ticks in order; raises RecordingFailed."""
+        rows = [self._rows.rows(tick) for tick in ticks]
+        await asyncio.to_thread(self._guarded, lambda: self._write(rows))
+
+    async def note(self, about: Mapping[str, str]) -> None:
+        """Write facts about the session; raises RecordingFailed."""
+        await asyncio.to_thread(self._guarded, lambda: self._note(about))
+
+    async def close(self) -> None:
+        """Close the file, so that it is one file; harmless twice."""
+        await asyncio.to_thread(self._close)
+
+    def _open(self, about: Mapping[str, str]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.touch(mode=0o600, exist_ok=False)
+        base = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+        self._base = base
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA synchronous = NORMAL")
+        base.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        base.execute(f"PRAGMA user_version = {FORMAT}")
+        base.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        self._note(about)
+
+    def _note(self, about: Mapping[str, str]) -> None:
+        if self._base is not None:
+            self._base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", about.items())
+
+    def _write(self, rows: Sequence[Rows]) -> None:
+        base = self._base
+        if base is None:
+            return
+        base.execute("BEGIN")
+        for each in rows:
+            _insert(base, each)
+        base.execute("COMMIT")
+
+    def _close(self) -> None:
+        base, self._base = self._base, None
+        if base is not None:
+            with contextlib.suppress(sqlite3.Error):
+                base.execute("PRAGMA journal_mode = DELETE")
+            base.close()
+
+    def _guarded(self, work: Any) -> None:
+        try:
+            work()
+        except (sqlite3.Error, OSError) as error:
+            self._close()
+            raise RecordingFailed(
+                f"{self.file} cannot be written: {error}", "what was written can be replayed"
+            ) from None
+
+
+def _insert(base: sqlite3.Connection, rows: Rows) -> None:
+    """All rows of one tick."""
+    names = [name for name in _TICK_COLUMNS if name in rows.tick]
+    marks = ", ".join("?" * len(names))
+    base.execute(
+        f"INSERT OR REPLACE INTO tick ({', '.join(names)}) VALUES ({marks})",
+        [rows.tick[name] for name in names],
+    )
+    base.executemany(
+        "INSERT OR REPLACE INTO part VALUES (?, ?, ?)",
+        [(name, rows.at_s, text) for name, text in rows.parts.items()],
+    )
+    base.executemany(
+        "INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?, ?)",
+        [(each.knob, rows.at_s, each.requested, each.effective, each.note) for each in rows.settings],
+    )
+    base.executemany(
+        "INSERT OR REPLACE INTO epoch VALUES (?, ?, ?)",
+        [(number, rows.at_s, text) for number, text in rows.epochs.items()],
+    )
+    base.executemany(
+        "INSERT INTO event (tick_s, at_s, wall_s, severity, text, mark) VALUES (?, ?, ?, ?, ?, ?)",
+        [(rows.at_s, *event_columns(event)) for event in rows.events],
+    )
+
+
+class SessionReader:
+    """A session file that is read; also while another process writes it."""
+
+    def __init__(self, file: Path) -> None:
+        """Open and check; raises UsageError for a file that is missing, foreign, newer or damaged."""
+        self.file = file
+        if not file.is_file():
+            raise UsageError(f"no session file {file}", "give a file that a session wrote")
+        try:
+            self._base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+            self._base.row_factory = sqlite3.Row
+            application = self._base.execute("PRAGMA application_id").fetchone()[0]
+            version = self._base.execute("PRAGMA user_version").fetchone()[0]
+            if application != APPLICATION_ID:
+                raise UsageError(f"{file} is no session file", "give a file that a session wrote")
+            if version > FORMAT:
+                raise UsageError(
+                    f"{file} is of format {version}, this version reads up to {FORMAT}", "use a newer one"
+                )
+            self.about: Mapping[str, str] = dict(
+                tuple(row) for row in self._base.execute("SELECT key, value FROM meta")
+            )
+            """Facts about the session."""
+            first, last = self._base.execute("SELECT MIN(at_s), MAX(at_s) FROM tick").fetchone()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+        if first is None:
+            raise UsageError(f"{file} holds no tick", "the session ended before it began")
+        self.first_s = float(first)
+        self.last_s = float(last)
+
+    def close(self) -> None:
+        """Close it; harmless twice."""
+        self._base.close()
+
+    def ticks(self) -> Iterator[Tick]:
+        """All ticks in order; raises UsageError where the file is damaged."""
+        reading = Reading(self.about.get("stack", "?"))
+        try:
+            changes = _changes(self._base)
+            change = next(changes, None)
+            events = self._events()
+            for row in self._base.execute("SELECT * FROM tick ORDER BY at_s"):
+                at_s = row["at_s"]
+                while change is not None and change[0] <= at_s:
+                    _apply(reading, change)
+                    change = next(changes, None)
+                yield reading.tick(dict(row), events.pop(at_s, ()))
+        except (sqlite3.Error, UnreadableRow) as error:
+            raise self._damaged(error) from None
+
+    def events(self) -> list[Event]:
+        """All events in order; raises UsageError where the file is damaged."""
+        try:
+            return [event for events in self._events().values() for event in events]
+        except (sqlite3.Error, UnreadableRow) as error:
+            raise self._damaged(error) from None
+
+    def _events(self) -> dict[float, list[Event]]:
+        """By the tick that told them."""
+        found: dict[float, list[Event]] = {}
+        columns = "at_s, wall_s, severity, text, mark"
+        for row in self._base.execute(f"SELECT tick_s, {columns} FROM event ORDER BY id"):
+            told = dict(row)
+            found.setdefault(told.pop("tick_s"), []).append(event_of(told))
+        return found
+
+    def _damaged(self, error: Exception) -> UsageError:
+        return UsageError(f"{self.file} is damaged: {error}", "replay another file")
+
+
+_Change = tuple[float, str, Any]
+"""at_s, which table, the row."""
+
+
+def _changes(base: sqlite3.Connection) -> Iterator[_Change]:
+    """Parts, settings and epochs in order of time, together."""
+
+    def rows(table: str) -> Iterator[_Change]:
+        for row in base.execute(f"SELECT * FROM {table} ORDER BY at_s"):
+            yield row["at_s"], table, row
+
+    return heapq.merge(*map(rows, ("part", "setting", "epoch")), key=lambda change: change[0])
+
+
+def _apply(reading: Reading, change: _Change) -> None:
+    _, table, row = change
+    match table:
+        case "part":
+            reading.part(row["name"], row["json"])
+        case "setting":
+            reading.setting(Setting(row["knob"], row["requested"], row["effective"], row["note"]))
+        case _:
+            reading.epoch(row["number"], row["json"])

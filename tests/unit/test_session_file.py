@@ -1,0 +1,223 @@
+"""Session files: what is written is read back, while it grows, after a kill, and what is not such a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.adapters import recording
+from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter
+from replexplorer.config.session_rows import UnreadableRow, packed, unpacked
+from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.errors import UsageError
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.model import Prediction
+from replexplorer.core.tick import Epoch, EpochSide, Estimate, Event, KnobView, Severity, Tick
+from replexplorer.core.truth import Check, ReplicaTruth, ServerTruth
+from tests.fakes.facade import knob_views, make_tick
+
+ABOUT = {"stack": "default", "holder": "tui"}
+
+
+def histogram_of(values_us: Sequence[int]) -> Histogram:
+    histogram = Histogram()
+    histogram.record_all(values_us)
+    return histogram
+
+
+@given(st.lists(st.integers(0, 10**8), max_size=60))
+def test_a_histogram_is_read_back_exactly(values_us: list[int]) -> None:
+    assert unpacked(packed(histogram_of(values_us))) == histogram_of(values_us)
+
+
+@pytest.mark.parametrize("blob", [b"", b"\x80", b"\x01\x01\x01\x05", b"\x01\x02"])
+def test_what_is_no_histogram_is_told(blob: bytes) -> None:
+    with pytest.raises(UnreadableRow):
+        unpacked(blob)
+
+
+def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
+    """A tick in which everything is known, and moves with the seed."""
+    chance = random.Random(seed)
+    tick = make_tick(at_s)
+    service = histogram_of([int(chance.lognormvariate(6.2, 0.5)) for _ in range(commits)])
+    assert tick.load is not None
+    side = EpochSide(tps=Estimate(chance.random(), 1.0, None), n=seed, length_s=at_s)
+    return replace(
+        tick,
+        load=replace(tick.load, service=service, response=None, mean_ms=service.mean_ms, n=commits),
+        anatomy=Anatomy(2.5, seed, 1.2, {Part.WIRE: 0.1, Part.ACK: chance.random()}, 0.01),
+        truth=ServerTruth(
+            2.5, seed, 1.5, replicas=(ReplicaTruth("replica", chance.random(), 3, 1e6),),
+            checks=(Check("Little's law", True, f"{chance.random():.3f}"),),
+        ),
+        predicted=Prediction(chance.random(), 2.0, "network wait: 97 % of a commit", None),
+        epochs=(Epoch(1, 0.5, "rtt 0 -> 85 ms", 500.0, chance.random(), before=side, after=side),),
+    )  # fmt: skip
+
+
+async def write(file: Path, ticks: Sequence[Tick]) -> None:
+    writer = SessionWriter(file)
+    await writer.open(ABOUT)
+    for tick in ticks:
+        await writer.write([tick])
+    await writer.close()
+
+
+def read(file: Path) -> list[Tick]:
+    reader = SessionReader(file)
+    try:
+        return list(reader.ticks())
+    finally:
+        reader.close()
+
+
+async def test_ticks_are_read_back_as_they_were(tmp_path: Path) -> None:
+    name = KnobName("rtt", "replica")
+    turned = {**knob_views(), name: KnobView(name, 85.0, None, "no agent")}
+    event = Event(1.0, 1_760_000_001.0, Severity.MARK, "rtt 0 -> 85 ms", 1)
+    told = [
+        rich_tick(0.0),
+        replace(rich_tick(1.0, 2), knobs=turned, events=(event,)),
+        replace(rich_tick(2.0, 3), knobs=turned, load=None, anatomy=None, viewer=True),
+    ]
+    await write(tmp_path / "a.rxs", told)
+    assert read(tmp_path / "a.rxs") == told
+
+
+def test_a_closed_file_is_one_file_of_its_owner(tmp_path: Path) -> None:
+    _written(tmp_path / "a.rxs")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.rxs"]
+    assert (tmp_path / "a.rxs").stat().st_mode & 0o777 == 0o600
+    reader = SessionReader(tmp_path / "a.rxs")
+    assert (reader.about, reader.first_s, reader.last_s) == (ABOUT, 0.0, 2.0)
+    reader.close()
+
+
+async def test_the_load_is_written_with_every_tick_and_the_rest_once_a_second(tmp_path: Path) -> None:
+    told = [rich_tick(half / 2, half) for half in range(6)]
+    await write(tmp_path / "a.rxs", told)
+    found = read(tmp_path / "a.rxs")
+    assert [tick.load for tick in found] == [tick.load for tick in told]
+    assert [tick.truth for tick in found] == [told[half - half % 2].truth for half in range(6)]
+
+
+async def test_an_hour_at_2000_commits_a_second_is_below_20_mb(tmp_path: Path) -> None:
+    """A tenth of an hour; what the file holds once it is small next to that."""
+    await write(tmp_path / "a.rxs", [rich_tick(half / 2, half) for half in range(720)])
+    assert (tmp_path / "a.rxs").stat().st_size * 10 < 20e6
+
+
+async def test_it_can_be_read_while_it_is_written(tmp_path: Path) -> None:
+    writer = SessionWriter(tmp_path / "a.rxs")
+    await writer.open(ABOUT)
+    await writer.write([rich_tick(0.0)])
+    assert len(read(tmp_path / "a.rxs")) == 1
+    await writer.write([rich_tick(0.5), rich_tick(1.0)])
+    assert len(read(tmp_path / "a.rxs")) == 3
+    await writer.close()
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.unit.test_session_file import ABOUT, SessionWriter, rich_tick
+
+async def main():
+    writer = SessionWriter(Path(sys.argv[1]))
+    await writer.open(ABOUT)
+    for half in range(5):
+        await writer.write([rich_tick(half / 2)])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_keeps_what_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "a.rxs"
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(file)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": "."},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert [tick.at_s for tick in read(file)] == [0.0, 0.5, 1.0, 1.5, 2.0]
+
+
+async def test_a_full_disk_is_one_error_and_what_was_written_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = SessionWriter(tmp_path / "a.rxs")
+    await writer.open(ABOUT)
+    await writer.write([rich_tick(0.0)])
+
+    def refuse(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recording, "_insert", refuse)
+        with pytest.raises(RecordingFailed, match="disk is full"):
+            await writer.write([rich_tick(0.5)])
+    await writer.write([rich_tick(1.0)])  # nothing more is written, and nothing is raised
+    assert [tick.at_s for tick in read(tmp_path / "a.rxs")] == [0.0]
+
+
+def _written(file: Path, ticks: int = 3) -> None:
+    asyncio.run(write(file, [rich_tick(float(second), second) for second in range(ticks)]))
+
+
+def _newer(file: Path) -> None:
+    _written(file)
+    with sqlite3.connect(file) as base:
+        base.execute("PRAGMA user_version = 99")
+
+
+def _foreign(file: Path) -> None:
+    with sqlite3.connect(file) as base:
+        base.execute("CREATE TABLE t (a)")
+
+
+def _torn(file: Path) -> None:
+    _written(file, 200)
+    file.write_bytes(file.read_bytes()[:30_000])
+
+
+def _scribbled(file: Path) -> None:
+    _written(file)
+    with sqlite3.connect(file) as base:
+        base.execute("UPDATE part SET json = '{' WHERE name = 'links'")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda file: None, "no session file"),
+        (lambda file: file.write_text("hello, this is no database"), "is damaged: file is not a database"),
+        (_foreign, "is no session file"),
+        (_newer, "is of format 99, this version reads up to 1"),
+        (lambda file: _written(file, 0), "holds no tick"),
+        (_torn, "is damaged"),
+        (_scribbled, "is damaged: links"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path, make: object, told: str) -> None:
+    file = tmp_path / "b.rxs"
+    assert callable(make)
+    make(file)
+    with pytest.raises(UsageError, match=told):
+        read(file)
