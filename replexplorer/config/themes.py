@@ -22,6 +22,8 @@ from replexplorer.core.errors import UsageError
 BUILT_IN: Final = ("dark", "light", "safe")
 """Names of the themes that ship, in the order of `theme.next`."""
 
+_MIXED_SHARES: Final = (0.3, 0.45, 0.6, 0.8, 1.0)
+"""Of the colour of TPS in the shades of a theme that names none."""
 _HEX: Final = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 
 
@@ -80,7 +82,10 @@ class SeriesColors(_Strict):
 
 
 class AnatomyColors(_Strict):
-    """`[anatomy]`: the parts of one commit; `oncolor` is the text on them."""
+    """`[anatomy]`: the parts of one commit; `oncolor` is the text on them.
+
+    The optional ones came later: a theme without them borrows other tables' colours.
+    """
 
     execute: Color
     redo: Color
@@ -88,6 +93,19 @@ class AnatomyColors(_Strict):
     ack: Color
     engine: Color
     oncolor: Color
+    queue: Color | None = None
+    wire: Color | None = None
+    other: Color | None = None
+
+
+class HeatColors(_Strict):
+    """`[heat]`: shades of a density from few to many; a theme without them mixes its own."""
+
+    heat1: Color
+    heat2: Color
+    heat3: Color
+    heat4: Color
+    heat5: Color
 
 
 class StatusColors(_Strict):
@@ -123,11 +141,28 @@ class Theme(_Strict):
     anatomy: AnatomyColors
     status: StatusColors
     figures: FigureColors
+    heat: HeatColors | None = None
 
     def tokens(self) -> dict[str, str]:
         """Token (as `p50`, `async`) to `#rrggbb`, all tables together."""
-        tables = (self.screen, self.series, self.anatomy, self.status, self.figures)
-        return {key: color for table in tables for key, color in table.model_dump(by_alias=True).items()}
+        tables = (self.screen, self.series, self.anatomy, self.status, self.figures, self.heat or self._mixed)
+        borrowed = {"queue": self.series.mark, "wire": self.series.max, "other": self.screen.muted}
+        return {
+            key: color or borrowed[key]
+            for table in tables
+            for key, color in table.model_dump(by_alias=True).items()
+        }
+
+    @property
+    def _mixed(self) -> HeatColors:
+        """Shades between the ground and the colour of TPS."""
+        ground, full = parse_color(self.screen.bg), parse_color(self.series.tps)
+        shades = {
+            name: "#"
+            + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(ground, full, strict=True))
+            for name, share in zip(HeatColors.model_fields, _MIXED_SHARES, strict=True)
+        }
+        return HeatColors.model_validate(shades)
 
 
 def _token_names() -> tuple[str, ...]:
@@ -138,6 +173,7 @@ def _token_names() -> tuple[str, ...]:
         AnatomyColors,
         StatusColors,
         FigureColors,
+        HeatColors,
     )
     return tuple(field.alias or name for table in tables for name, field in table.model_fields.items())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,38 @@ def test_what_is_read_stands_out_from_its_ground(name: str) -> None:
         assert contrast(token["onstate"], token[state]) >= 4.0, state
     assert contrast(token["fault"], token["faultbg"]) >= 4.0
     assert contrast(token["tps"], token["tpsfill"]) >= 3.0
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_shades_go_one_way_and_each_is_seen(name: str) -> None:
+    token = read_theme(themes_directory() / f"{name}.toml").tokens()
+    steps = [token["bg"], *(token[f"heat{at}"] for at in range(1, 6))]
+    assert all(contrast(one, other) >= 1.3 for one, other in itertools.pairwise(steps))
+    light = [luminance(step) for step in steps]
+    assert light in (sorted(light), sorted(light, reverse=True))
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_label_can_be_read_on_every_part_of_a_commit(name: str) -> None:
+    token = read_theme(themes_directory() / f"{name}.toml").tokens()
+    for part in ("wire", "execute", "queue", "redo", "binlog", "ack", "engine", "other"):
+        assert contrast(token["oncolor"], token[part]) >= 2.4, part
+
+
+def test_a_theme_from_before_the_shades_and_the_later_parts_still_loads(tmp_path: Path) -> None:
+    text = dark_text().replace('name = "dark"', 'name = "mine"').partition("[heat]")[0]
+    later = ("queue ", "wire ", "other ")
+    (tmp_path / "a.toml").write_text(
+        "\n".join(line for line in text.splitlines() if not line.startswith(later))
+    )
+    loaded, failed = load_themes(tmp_path)
+    assert failed == ()
+    theme = loaded[3].theme
+    token = theme.tokens()
+    assert tuple(token) == TOKENS
+    assert (token["queue"], token["other"]) == (theme.series.mark, theme.screen.muted)
+    assert token["heat5"] == theme.series.tps
+    assert token["heat1"] not in (token["bg"], token["heat2"])
 
 
 def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
