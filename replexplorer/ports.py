@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from replexplorer.core.interval import Interval
 from replexplorer.core.link import Shape
 from replexplorer.core.pacing import CLOSED, POISSON
+from replexplorer.core.tick import Tick
 
 Row = Mapping[str, Any]
 """A result row by column name; text is str, numbers are int, float or Decimal."""
@@ -371,4 +372,23 @@ class LoadProcess(Protocol):
 
     async def stop(self) -> None:
         """End it; waits for commits under way at most 1 s."""
+        ...
+
+
+class Recorder(Protocol):
+    """A session file that is being written; what a call has answered for survives a kill."""
+
+    file: str
+    """Where it is."""
+
+    async def open(self, about: Mapping[str, str]) -> None:
+        """Make it, with facts about the session."""
+        ...
+
+    async def write(self, ticks: Sequence[Tick]) -> None:
+        """Add ticks, in order."""
+        ...
+
+    async def close(self) -> None:
+        """Close it; harmless twice."""
         ...

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.server import Capabilities
-from replexplorer.ports import Agent, Clock, Credentials, LoadProcess, NodeAddress, Report, Sql, Stack
+from replexplorer.ports import (
+    Agent,
+    Clock,
+    Credentials,
+    LoadProcess,
+    NodeAddress,
+    Recorder,
+    Report,
+    Sql,
+    Stack,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,8 @@ class Outside:
     load: Callable[[Report], LoadProcess]
     """A load process that is not started yet; it reports the preparing of its table."""
     clock: Clock
+    recorder: Callable[[], Recorder] | None = None
+    """A new session file that is not made yet; None: the session is not recorded."""
 
 
 @dataclass(slots=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs import (
     PRIMARY,
@@ -31,6 +33,7 @@ from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.picture import Picture
+from replexplorer.engine.recording import Recording
 from replexplorer.engine.status import Status, take_status
 from replexplorer.engine.watch import Watcher
 from replexplorer.ports import Lease, LoadSettings, UpOptions
@@ -73,6 +76,9 @@ class Session:
         driver = Driver(options.holder, options.beside, options.table_size)
         self.driving = Driving(driver, self.controls, self.load, self.chronicle)
         self._picture = Picture(self.controls, self.driving, self.load, self.chronicle, self.watcher)
+        self.recording = Recording(
+            outside.recorder, outside.clock, lambda text: self.chronicle.tell(Severity.WARN, text)
+        )
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
@@ -114,8 +120,44 @@ class Session:
         else:
             await self.up(progress)
         await self._catch_up()
+        await self._begin_recording()
         self.watcher.start()
         self.driving.begin()
+
+    async def _begin_recording(self) -> None:
+        """Record from here on, where the session is recorded."""
+        servers = {name: member.capabilities for name, member in self.fleet.members.items()}
+        await self.recording.begin(
+            {
+                "stack": self.outside.stack.name,
+                "holder": self.options.holder,
+                "began_wall_s": repr(self.outside.clock.wall()),
+                "servers": ", ".join(f"{name} {known.title}" for name, known in servers.items() if known),
+                "program": __version__,
+            }
+        )
+
+    @asynccontextmanager
+    async def observed(self) -> AsyncIterator[None]:
+        """Keep looking and record meanwhile, for a verb that draws no picture."""
+        await self._begin_recording()
+        self.watcher.start()
+        looking = asyncio.create_task(self._look_on(), name="look on")
+        try:
+            yield
+        finally:
+            await to_the_end(self._look_no_more(looking))
+
+    async def _look_on(self) -> None:
+        async for _ in self.ticks():
+            pass
+
+    async def _look_no_more(self, looking: asyncio.Task[None]) -> None:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        await self.watcher.stop()
+        self.recording.take(self._picture.tick())
+        await self.recording.end()
 
     async def _catch_up(self) -> None:
         """Restore what restarts took while no app looked."""
@@ -147,6 +189,7 @@ class Session:
         try:
             await self.watcher.stop()
             await asyncio.gather(self.controls.abandon(), self.driving.stop())
+            await self.recording.end()
         finally:
             await self.disconnect()
 
@@ -336,7 +379,9 @@ class Session:
             if self.watcher.failed is not None:
                 raise self.watcher.failed
             self.load.inbox.arrived.clear()
-            yield self._picture.tick()
+            tick = self._picture.tick()
+            self.recording.take(tick)
+            yield tick
             try:
                 # A running load sets the pace; an interval that is a little late brings no second tick.
                 async with asyncio.timeout(self.options.tick_s * (1.5 if self.load.is_running else 1.0)):
