@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.tick import Tick
-from replexplorer.engine.finish import to_the_end
-from replexplorer.ports import Clock, Recorder
+from replexplorer.ports import Recorder
 
 _WRITE_EVERY_S: Final = 0.5
 """A killed app loses what came since."""
+_END_WITHIN_S: Final = 2.0
 _MOST_WAITING: Final = 600
 """Ticks that wait for a recorder that hangs; then it is given up."""
 
@@ -20,16 +21,14 @@ _MOST_WAITING: Final = 600
 class Recording:
     """The recording of one session; a recorder that fails ends it, and the session goes on."""
 
-    def __init__(
-        self, make: Callable[[], Recorder] | None, clock: Clock, warn: Callable[[str], None]
-    ) -> None:
+    def __init__(self, make: Callable[[], Recorder] | None, warn: Callable[[str], None]) -> None:
         """`make` answers the recorder of a session that is recorded; None: this one is not."""
         self._make = make
-        self._clock = clock
         self._warn = warn
         self._recorder: Recorder | None = None
         self._writing: asyncio.Task[None] | None = None
         self._waiting: list[Tick] = []
+        self._ended = asyncio.Event()
         self.file: str | None = None
         """Where it is, or was, written; None when nothing is recorded."""
 
@@ -56,20 +55,24 @@ class Recording:
         self._waiting.append(tick)
 
     async def end(self) -> None:
-        """Write what waits, and close the file; harmless twice."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
-        await self._write()
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            await recorder.close()
+        """Write what waits, and close the file; harmless twice. A disk that hangs is not waited for long."""
+        self._ended.set()
+        if self._writing is None:
+            return
+        _, late = await asyncio.wait({self._writing}, timeout=_END_WITHIN_S)
+        for task in late:
+            task.cancel()
+        self._recorder = None
 
     async def _write_on(self) -> None:
-        while self._recorder is not None:
-            await self._clock.sleep(_WRITE_EVERY_S)
-            await to_the_end(self._write())
+        recorder = self._recorder
+        while not self._ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WRITE_EVERY_S):
+                    await self._ended.wait()
+            await self._write()
+        if recorder is not None:
+            await recorder.close()
 
     async def _write(self) -> None:
         if self._recorder is None or not self._waiting:

@@ -22,19 +22,29 @@ from replexplorer.core.knobs import (
     desired_of,
     format_change,
 )
+from replexplorer.core.sweep import Sweep
 from replexplorer.core.tick import Severity, Tick
 from replexplorer.engine.absence import restarts_since_the_request
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.driving import Driver, Driving
-from replexplorer.engine.facade import Changed, Preview, Progress, ProgressCallback, SetResult
+from replexplorer.engine.facade import (
+    Changed,
+    Preview,
+    Progress,
+    ProgressCallback,
+    SetResult,
+    SweepReport,
+    Swept,
+)
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.picture import Picture
 from replexplorer.engine.recording import Recording
 from replexplorer.engine.status import Status, take_status
+from replexplorer.engine.sweep import Sweeping, Unkept
 from replexplorer.engine.watch import Watcher
 from replexplorer.ports import Lease, LoadSettings, UpOptions
 
@@ -76,9 +86,7 @@ class Session:
         driver = Driver(options.holder, options.beside, options.table_size)
         self.driving = Driving(driver, self.controls, self.load, self.chronicle)
         self._picture = Picture(self.controls, self.driving, self.load, self.chronicle, self.watcher)
-        self.recording = Recording(
-            outside.recorder, outside.clock, lambda text: self.chronicle.tell(Severity.WARN, text)
-        )
+        self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
@@ -286,6 +294,27 @@ class Session:
         """A mark of the operator's own; it begins an epoch as a change does."""
         number = self.chronicle.begin_change(text)
         self.chronicle.change_effective(number, text, text)
+
+    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+        """Measure every combination; on the charts a mark where it begins and one where it ends.
+
+        Raises UsageError, StackUnavailable.
+        """
+        number = self.chronicle.begin_change(f"sweep of {wanted.grid.text}")
+        self.chronicle.tell(Severity.MARK, f"a sweep begins: {wanted.grid.text}", mark=number)
+        make = self.outside.sweeps
+        journal = Unkept() if make is None else make(wanted.identity)
+        told = "the sweep was stopped"
+        try:
+            swept = await Sweeping(self, wanted, journal, report, fresh).run()
+            told = f"the sweep is done, {len(swept.runs)} runs"
+            return swept
+        except ReplexplorerError as error:
+            told = f"the sweep ended: {error}"
+            raise
+        finally:
+            number = self.chronicle.begin_change("after the sweep")
+            self.chronicle.change_effective(number, "after the sweep", f"{told}; the knobs are restored")
 
     async def repair(self, progress: ProgressCallback) -> None:
         """Bring dead nodes back and re-apply what was requested."""

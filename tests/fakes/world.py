@@ -13,6 +13,7 @@ from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
 from tests.fakes.clock import VirtualClock
 from tests.fakes.load import FakeLoadProcess
+from tests.fakes.recorder import FakeRecorder
 from tests.fakes.server import SOURCE, FakeServer, Surroundings
 from tests.fakes.sidecar import BASE_MS, FakeAgent, FakeLink, FakeSidecar, StoredDocument
 from tests.fakes.sql import FakeSql
@@ -41,6 +42,8 @@ class World:
         """Servers of a new stack never accept a login."""
         self.load_failure: ReplexplorerError | None = None
         """The next load's `start` fails so."""
+        self.recorder: FakeRecorder | None = None
+        """Where sessions are recorded; None: they are not."""
         self.sqls: list[FakeSql] = []
         self.agents: list[FakeAgent] = []
         self.loads: list[FakeLoadProcess] = []
@@ -228,7 +231,9 @@ class World:
             self.loads.append(process)
             return process
 
-        return Outside(FakeStack(self), sql, agent, load, VirtualClock())
+        recorder = self.recorder
+        record = None if recorder is None else lambda: recorder
+        return Outside(FakeStack(self), sql, agent, load, VirtualClock(), record)
 
     def session(self, holder: str = "tui", **options: Any) -> Session:
         """An app's session; its writer's name is its own."""
