@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from replexplorer.core.density import DensityHistory
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.tick import LoadView, Tick
 
@@ -43,6 +44,7 @@ class Point:
     """Of this tick alone."""
     n: int = 0
     """Commits behind the percentiles, ticks taken back included."""
+    predicted_tps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,13 @@ class History:
 
     capacity: int = _CAPACITY
     points: list[Point] = field(default_factory=list)
+    density: DensityHistory = field(default_factory=DensityHistory)
+    """All histograms of the last hour, merged by time and latency."""
     _recent: deque[_Part] = field(default_factory=deque)
     """Oldest first."""
     _mark_s: float = -math.inf
+    _newest: Histogram | None = None
+    """The last one taken: a tick without a newer interval brings it again."""
 
     def feed(self, tick: Tick) -> None:
         """Take a tick; one that is not newer than the last is ignored."""
@@ -75,7 +81,8 @@ class History:
                 self._mark_s = event.at_s
                 self._recent.clear()
         ceiling = tick.ceiling.tps if tick.ceiling else None
-        self.points.append(self._point(tick.at_s, last_s, tick.load, ceiling))
+        point = self._point(tick.at_s, last_s, tick.load, ceiling)
+        self.points.append(replace(point, predicted_tps=tick.predicted.tps) if tick.predicted else point)
         if len(self.points) > self.capacity:
             del self.points[: max(1, self.capacity // 8)]  # seldom, so that it costs nothing a tick
 
@@ -94,8 +101,12 @@ class History:
         if latency is None:
             return Point(at_s, load.tps, ceiling, load.p50_ms, load.p95_ms, load.p99_ms, load.max_ms, load.n)
         start_s = at_s if last_s is None else last_s
+        is_newer = latency is not self._newest
+        if is_newer:
+            self._newest = latency
+            self.density.add(at_s - load.duration_s if load.duration_s > 0 else start_s, at_s, latency)
         if start_s >= self._mark_s:
-            if not self._recent or self._recent[-1].latency is not latency:  # else no newer interval
+            if is_newer:
                 self._recent.append(_Part(start_s, load.duration_s, latency))
             merged = self._merged_back(at_s)
             tps = self._tps_back(at_s)

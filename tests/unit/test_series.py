@@ -173,3 +173,10 @@ def _beat(at_s: float, count: int) -> Tick:
         service.record(1000)
     view = LoadView(1, 1, "insert", tps=count / 0.5, n=count, duration_s=0.5, service=service)
     return Tick(at_s, at_s, "default", "up", load=view)
+
+
+def test_every_interval_stands_in_the_density_once() -> None:
+    one, other = service(*[1000] * 3), service(*[2000] * 4)
+    history = fed(tick(0.5, one), tick(1.0, one), tick(1.5, other, mark_s=1.2), tick(2.0, other))
+    slices = history.density.page(0.0, 9.0)
+    assert [(each.end_s, sum(each.counts)) for each in slices] == [(0.5, 3), (1.5, 4)]
