@@ -1,0 +1,132 @@
+"""Fitting the model to measured runs (core/model.py).
+
+Law: what is made small is the mean |log(predicted / measured)|: every run counts by its ratio, and a
+disturbed one pulls no more than its share. The search is a pattern search on factors, each parameter in
+turn (Hooke and Jeeves, Direct Search, J. ACM 8(2), 1961): no derivative, and no library for eight numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from statistics import fmean, median
+from typing import Any, Final
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.model import FITTED, Calibration, LocalCost, Run, solve
+
+LEAST_RUNS: Final = 12
+"""Fewer say too little for eight parameters."""
+_START: Final[dict[str, Any]] = {
+    "fsync_ms": 0.3,
+    "receive_ms": 0.1,
+    "receive_cpu_ms": 0.1,
+    "fsync_cpu_ms": 0.05,
+    "network_half": 30.0,
+    "fsync_half": 2.0,
+}
+_START_LOCAL: Final = LocalCost(delay_ms=0.15, cpu_ms=0.25)
+_FIRST_STEP: Final = 2.0
+_LAST_STEP: Final = 1.005
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the runs came from."""
+
+    day: str
+    machine: str
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """One run beside what the model says of it."""
+
+    run: Run
+    predicted_tps: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less one."""
+        return self.predicted_tps / self.run.tps - 1
+
+
+def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
+    """The calibration that these runs give; raises UsageError when they are too few.
+
+    What all workloads share comes from the workload with most runs, the others add their local cost.
+    """
+    usable = [run for run in runs if run.tps > 0 and run.setting.clients > 0]
+    if len(usable) < LEAST_RUNS:
+        raise UsageError(
+            f"{len(usable)} runs are too few to fit the model", f"it takes {LEAST_RUNS} with commits"
+        )
+    counts = Counter(run.setting.workload for run in usable)
+    main = counts.most_common(1)[0][0]
+    trips = [run.setting.rtt_ms for run in usable if run.setting.rtt_ms > 0]
+    calibration = Calibration(
+        day=origin.day,
+        machine=origin.machine,
+        server=origin.server,
+        runs=len(usable),
+        median_error=0.0,
+        most_clients=max(run.setting.clients for run in usable),
+        most_rtt_ms=max(trips, default=0.0),
+        least_rtt_ms=min(trips, default=0.0),
+        local={main: _START_LOCAL},
+        **_START,
+    )
+    calibration = _fitted(calibration, usable, main, shared=True)
+    for workload in sorted(counts.keys() - {main}):
+        calibration = replace(calibration, local={**calibration.local, workload: calibration.local[main]})
+        calibration = _fitted(calibration, usable, workload, shared=False)
+    errors = [abs(residual.error) for residual in residuals(usable, calibration)]
+    return replace(calibration, median_error=round(median(errors), 4))
+
+
+def residuals(runs: Sequence[Run], calibration: Calibration) -> list[Residual]:
+    """Each run of a calibrated workload beside the model's answer from its settings alone."""
+    return [
+        Residual(run, solve(replace(run.setting, fsync_ms=None), calibration, local).tps)
+        for run in runs
+        if run.tps > 0 and (local := calibration.local.get(run.setting.workload)) is not None
+    ]
+
+
+def _fitted(calibration: Calibration, runs: Sequence[Run], workload: str, *, shared: bool) -> Calibration:
+    """The calibration with this workload's cost fitted, and with `shared` what all share as well."""
+    own = [run for run in runs if run.setting.workload == workload]
+    local = calibration.local[workload]
+    names = FITTED if shared else ()
+
+    def made(values: Sequence[float]) -> Calibration:
+        cost = LocalCost(delay_ms=values[0], cpu_ms=values[1])
+        common: dict[str, Any] = dict(zip(names, values[2:], strict=True))
+        return replace(calibration, local={**calibration.local, workload: cost}, **common)
+
+    def misfit(values: Sequence[float]) -> float:
+        return fmean(abs(log(each.predicted_tps / each.run.tps)) for each in residuals(own, made(values)))
+
+    found = search(misfit, [local.delay_ms, local.cpu_ms, *(getattr(calibration, name) for name in names)])
+    return made([float(f"{value:.4g}") for value in found])
+
+
+def search(misfit: Callable[[Sequence[float]], float], start: Sequence[float]) -> list[float]:
+    """Positive numbers near a least misfit, from these: each in turn times or over a shrinking factor."""
+    best, least, factor = list(start), misfit(start), _FIRST_STEP
+    while factor > _LAST_STEP:
+        improved = False
+        for index in range(len(best)):
+            for change in (factor, 1 / factor):
+                tried = [*best]
+                tried[index] *= change
+                found = misfit(tried)
+                if found < least - 1e-9:
+                    best, least, improved = tried, found, True
+                    break
+        if not improved:
+            factor **= 0.5
+    return best
