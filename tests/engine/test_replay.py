@@ -1,0 +1,179 @@
+"""Playing a recording: its ticks in their time, pause, speed, jumps and steps between marks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.engine.replay import Replay
+from tests.fakes.clock import VirtualClock, virtual
+from tests.fakes.facade import make_tick
+
+MARKS_S = (4.0, 10.0)
+
+
+class FakeTape:
+    """Twenty seconds with two marks."""
+
+    first_s, last_s = 1.0, 21.0
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def ticks(self) -> Iterator[Tick]:
+        for half in range(2, 43):
+            yield make_tick(half / 2)
+
+    def events(self) -> Sequence[Event]:
+        return [Event(at_s, 0.0, Severity.MARK, "a change", number) for number, at_s in enumerate(MARKS_S)]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Screen:
+    """Who takes the ticks, and when."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self.seen: list[tuple[float, float]] = []
+        """(now, the tick's at_s)"""
+
+    async def look(self) -> None:
+        async for tick in self._replay.ticks():
+            self.seen.append((VirtualClock().monotonic(), tick.at_s))
+
+    @property
+    def at_s(self) -> float:
+        return self.seen[-1][1]
+
+
+@asynccontextmanager
+async def playing(**options: Any) -> Any:
+    replay = Replay(FakeTape(), VirtualClock(), **options)
+    await replay.start(lambda _: None)
+    screen = Screen(replay)
+    looking = asyncio.create_task(screen.look())
+    yield replay, screen
+    await replay.close()
+    await asyncio.wait_for(looking, 1)
+
+
+@virtual
+async def test_ticks_come_in_their_own_time() -> None:
+    async with playing() as (replay, screen):
+        await asyncio.sleep(30)
+        assert [(now, at) for now, at in screen.seen] == [(half / 2 - 1, half / 2) for half in range(2, 43)]
+        view = replay.player
+        assert (view.position_s, view.length_s, view.playing) == (20.0, 20.0, False)
+
+
+@pytest.mark.parametrize("speed", [0.5, 2.0, 4.0])
+def test_at_another_speed_they_come_so_much_sooner(speed: float) -> None:
+    @virtual
+    async def check() -> None:
+        async with playing(speed=speed) as (_, screen):
+            await asyncio.sleep(5)
+            assert screen.at_s == pytest.approx(1 + 5 * speed, abs=0.5)
+
+    check()
+
+
+@virtual
+async def test_a_pause_holds_and_playing_goes_on_where_it_stood() -> None:
+    async with playing() as (replay, screen):
+        await asyncio.sleep(3.2)
+        replay.toggle()
+        await asyncio.sleep(100)
+        assert (screen.at_s, replay.player.playing) == (4.0, False)
+        replay.toggle()
+        await asyncio.sleep(2)
+        assert screen.at_s == 6.0
+
+
+@virtual
+async def test_a_jump_gives_every_tick_up_to_its_goal_again() -> None:
+    async with playing() as (replay, screen):
+        await asyncio.sleep(8.1)
+        replay.seek(-5)
+        await asyncio.sleep(0.01)
+        jumped = [at for now, at in screen.seen if now >= 8.1]
+        assert jumped == [half / 2 for half in range(2, 9)], "from the first to 9 - 5 seconds"
+        await asyncio.sleep(1)
+        assert screen.at_s == 5.0
+
+
+@virtual
+async def test_a_jump_while_paused_stays_paused() -> None:
+    async with playing() as (replay, screen):
+        replay.toggle()
+        replay.seek(7)
+        await asyncio.sleep(5)
+        assert (screen.at_s, replay.player.playing) == (8.0, False)
+
+
+@virtual
+async def test_jumps_add_up_and_stay_within_the_recording() -> None:
+    async with playing() as (replay, screen):
+        replay.toggle()
+        for by_s, at_s in ((3, 4.0), (-50, 1.0), (500, 21.0)):
+            replay.seek(by_s)
+            await asyncio.sleep(1)
+            assert screen.at_s == at_s
+
+
+@virtual
+async def test_steps_go_from_mark_to_mark() -> None:
+    async with playing() as (replay, screen):
+        replay.toggle()
+        for forward, at_s in (
+            (True, 4.0),
+            (True, 10.0),
+            (True, 21.0),
+            (False, 10.0),
+            (False, 4.0),
+            (False, 1.0),
+        ):
+            replay.step(forward)
+            await asyncio.sleep(1)
+            assert screen.at_s == at_s
+
+
+@virtual
+async def test_at_the_end_playing_begins_again() -> None:
+    async with playing() as (replay, screen):
+        replay.seek(100)
+        await asyncio.sleep(1)
+        assert not replay.player.playing
+        replay.toggle()
+        await asyncio.sleep(2.2)
+        assert (screen.at_s, replay.player.playing) == (3.0, True)
+
+
+@virtual
+async def test_speed_walks_through_its_steps_and_keeps_the_place() -> None:
+    async with playing() as (replay, screen):
+        await asyncio.sleep(2.25)
+        for _ in range(10):
+            replay.change_speed(faster=True)
+        assert replay.player.speed == 16
+        await asyncio.sleep(0.5)
+        assert screen.at_s == pytest.approx(3.25 + 8, abs=0.5)
+        for _ in range(10):
+            replay.change_speed(faster=False)
+        assert replay.player.speed == 0.5
+
+
+@virtual
+async def test_nothing_can_be_turned_and_it_says_what_can() -> None:
+    async with playing() as (replay, _):
+        await asyncio.sleep(1)
+        for call in (replay.set([replay.parse("rtt=85")]), replay.reset(), replay.undo(), replay.mark("x")):
+            with pytest.raises(UsageError, match="this is a recording"):
+                await call
