@@ -392,3 +392,26 @@ class Recorder(Protocol):
     async def close(self) -> None:
         """Close it; harmless twice."""
         ...
+
+
+class SweepJournal(Protocol):
+    """What one sweep has done so far, kept so that a kill loses one run at most.
+
+    Raises UsageError naming the file when it cannot be read or written.
+    """
+
+    async def read(self) -> Sequence[Mapping[str, Any]]:
+        """The entries in order, the head first; none when there is no unfinished sweep."""
+        ...
+
+    async def begin(self, head: Mapping[str, Any]) -> None:
+        """Begin anew with this head; what there was is forgotten."""
+        ...
+
+    async def append(self, entry: Mapping[str, Any]) -> None:
+        """Add an entry; on the disk when this returns."""
+        ...
+
+    async def set_aside(self) -> str | None:
+        """The sweep is finished: keep it under another name, which is answered."""
+        ...

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from replexplorer.core.knobs import Assignment, KnobName, Value
+from replexplorer.core.sweep import Cell, Sweep
+from replexplorer.core.sweep_runs import SweptRun
 from replexplorer.core.tick import Tick
 
 
@@ -64,6 +66,45 @@ class Preview:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SweepProgress:
+    """A sweep under way."""
+
+    sweep: Sweep
+    runs: tuple[SweptRun, ...]
+    """All that were made so far, failed ones too."""
+    done: int
+    """Of `sweep.total`."""
+    cell: Cell | None
+    """The one that begins or has just ended."""
+    run: SweptRun | None
+    """What it measured; None while it runs."""
+    left_s: float
+    """About how long the rest takes."""
+    note: str | None = None
+    """Something that happened beside the runs."""
+
+
+SweepReport = Callable[[SweepProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """A finished sweep."""
+
+    sweep: Sweep
+    seed: int
+    runs: tuple[SweptRun, ...]
+    server: str
+    started_wall_s: float
+    """Its first run, maybe before a kill."""
+    ended_wall_s: float
+    resumed: int
+    """Runs that were made before this call."""
+    journal: str | None
+    """The file that has all of it."""
+
+
 class Facade(Protocol):
     """A stack that can be watched and turned."""
 
@@ -104,6 +145,11 @@ class Facade(Protocol):
 
     async def mark(self, text: str) -> None:
         """Put a numbered mark of the operator's own on the charts and into the log."""
+        ...
+
+    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+        """Measure every combination, continuing an unfinished sweep of the same unless `fresh`; the
+        knobs are given back whatever happens. Raise UsageError, StackUnavailable."""
         ...
 
     async def repair(self, progress: ProgressCallback) -> None:

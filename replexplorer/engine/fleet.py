@@ -23,6 +23,7 @@ from replexplorer.ports import (
     Report,
     Sql,
     Stack,
+    SweepJournal,
 )
 
 
@@ -40,6 +41,8 @@ class Outside:
     clock: Clock
     recorder: Callable[[], Recorder] | None = None
     """A new session file that is not made yet; None: the session is not recorded."""
+    sweeps: Callable[[str], SweepJournal] | None = None
+    """The journal of the sweep of this identity; None: sweeps are not kept."""
 
 
 @dataclass(slots=True)

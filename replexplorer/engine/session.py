@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -90,6 +91,8 @@ class Session:
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
+        self._sweeping: asyncio.Task[Any] | None = None
+        """Who runs a sweep."""
 
     # -- beginning and ending
 
@@ -194,6 +197,9 @@ class Session:
 
     async def _let_go(self) -> None:
         """End the tasks, the load and the connections, each whatever became of those before."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait({self._sweeping})
         try:
             await self.watcher.stop()
             await asyncio.gather(self.controls.abandon(), self.driving.stop())
@@ -300,11 +306,14 @@ class Session:
 
         Raises UsageError, StackUnavailable.
         """
+        if self._sweeping is not None:
+            raise UsageError("a sweep runs already", "stop it first")
         number = self.chronicle.begin_change(f"sweep of {wanted.grid.text}")
         self.chronicle.tell(Severity.MARK, f"a sweep begins: {wanted.grid.text}", mark=number)
         make = self.outside.sweeps
         journal = Unkept() if make is None else make(wanted.identity)
         told = "the sweep was stopped"
+        self._sweeping = asyncio.current_task()
         try:
             swept = await Sweeping(self, wanted, journal, report, fresh).run()
             told = f"the sweep is done, {len(swept.runs)} runs"
@@ -313,6 +322,7 @@ class Session:
             told = f"the sweep ended: {error}"
             raise
         finally:
+            self._sweeping = None
             number = self.chronicle.begin_change("after the sweep")
             self.chronicle.change_effective(number, "after the sweep", f"{told}; the knobs are restored")
 

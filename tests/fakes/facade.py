@@ -19,6 +19,8 @@ from replexplorer.core.knobs import (
     parse_assignment,
 )
 from replexplorer.core.link import LinkSettings
+from replexplorer.core.sweep import Sweep
+from replexplorer.core.sweep_runs import SweptRun
 from replexplorer.core.tick import (
     Ceiling,
     DiskView,
@@ -33,7 +35,16 @@ from replexplorer.core.tick import (
     Severity,
     Tick,
 )
-from replexplorer.engine.facade import Changed, Preview, Progress, ProgressCallback, SetResult
+from replexplorer.engine.facade import (
+    Changed,
+    Preview,
+    Progress,
+    ProgressCallback,
+    SetResult,
+    SweepProgress,
+    SweepReport,
+    Swept,
+)
 
 WALL_S = 1_760_000_000.0
 """The fake's wall clock at its zero: a fixed moment."""
@@ -170,6 +181,8 @@ class FakeFacade:
         """What `start` reports."""
         self.hold: dict[str, asyncio.Event] = {}
         """Method to an event that its calls wait for."""
+        self.sweep_turns: asyncio.Queue[None] | None = None
+        """A turn a run of a sweep; None: as fast as it can."""
         self.closing_line = "stack default keeps running; `replexplorer down` removes it"
         self._replicas = replica_names(replicas)
         self._queue: asyncio.Queue[Tick | None] = asyncio.Queue()
@@ -245,6 +258,26 @@ class FakeFacade:
     async def mark(self, text: str) -> None:
         """Notes the text."""
         await self._note("mark", text)
+
+    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+        """Play a run of each cell, in the grid's order, each when `sweep_turns` has a turn for it."""
+        await self._note("sweep", wanted)
+        runs: list[SweptRun] = []
+        try:
+            for cell in wanted.grid.cells:
+                left_s = 10.0 * (wanted.grid.size - cell.index)
+                report(SweepProgress(wanted, tuple(runs), len(runs), cell, None, left_s))
+                if self.sweep_turns is not None:
+                    await self.sweep_turns.get()
+                tps = 100.0 * (cell.index + 1)
+                runs.append(
+                    SweptRun(cell.index, 0, 1, WALL_S, 8.0, None, tps, (tps / 50) ** 2, 9.0, 5.0, state="off")
+                )
+                report(SweepProgress(wanted, tuple(runs), len(runs), cell, runs[-1], left_s - 10))
+        except asyncio.CancelledError:
+            self.calls.append(("sweep stopped", None))
+            raise
+        return Swept(wanted, 1, tuple(runs), "mysql 9.7.4", WALL_S, WALL_S + 60, 0, None)
 
     async def repair(self, progress: ProgressCallback) -> None:
         """Reports one step."""

@@ -1,0 +1,89 @@
+"""A sweep's journal as a file: one JSON line an entry, on the disk before the next run begins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from replexplorer.core.errors import UsageError
+
+_T = TypeVar("_T")
+
+
+class FileJournal:
+    """`ports.SweepJournal` in one file; a last line that a kill cut off does not count."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    async def read(self) -> Sequence[Mapping[str, Any]]:
+        """See `ports.SweepJournal`."""
+        return await self._done(self._read)
+
+    async def begin(self, head: Mapping[str, Any]) -> None:
+        """See `ports.SweepJournal`."""
+        await self._done(lambda: self._begin(head))
+
+    async def append(self, entry: Mapping[str, Any]) -> None:
+        """See `ports.SweepJournal`."""
+        await self._done(lambda: self._append(entry))
+
+    async def set_aside(self) -> str | None:
+        """See `ports.SweepJournal`; the name gets the moment."""
+        return await self._done(self._set_aside)
+
+    async def _done(self, work: Callable[[], _T]) -> _T:
+        """Run it beside the loop; an operating system's error names the file."""
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(
+                f"the sweep's journal {self.file}: {reason}", "make room, or make it writable"
+            ) from None
+
+    def _read(self) -> Sequence[Mapping[str, Any]]:
+        if not self.file.exists():
+            return ()
+        content = self.file.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            os.truncate(self.file, len(whole))
+        try:
+            entries = [json.loads(line) for line in whole.splitlines()]
+            if not all(isinstance(entry, dict) for entry in entries):
+                raise ValueError
+        except ValueError:
+            raise UsageError(
+                f"the sweep's journal {self.file} is broken", "remove it to begin anew"
+            ) from None
+        return entries
+
+    def _begin(self, head: Mapping[str, Any]) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.unlink(missing_ok=True)
+        self._append(head)
+        directory = os.open(self.file.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        with self.file.open("ab") as stream:
+            stream.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _set_aside(self) -> str | None:
+        if not self.file.exists():
+            return None
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        kept = self.file.with_name(f"{self.file.stem}-{moment}.jsonl")
+        self.file.rename(kept)
+        return str(kept)

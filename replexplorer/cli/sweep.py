@@ -1,0 +1,98 @@
+"""The verb `sweep`: every combination of some knobs measured; a table, a heat map and effects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replexplorer.cli.console import Console
+from replexplorer.cli.running import run_async
+from replexplorer.cli.sweep_report import render, sweep_document, write_report
+from replexplorer.cli.wiring import attached
+from replexplorer.config import paths
+from replexplorer.config.scenes import find_scene
+from replexplorer.core.errors import UsageError
+from replexplorer.core.heat import mapped
+from replexplorer.core.sweep import Sweep, read_grid
+from replexplorer.core.sweep_text import duration_text, run_line
+from replexplorer.engine.facade import SweepProgress
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+
+_MOST_TICK_S = 0.5
+_LEAST_TICK_S = 0.1
+_READINGS = 20
+"""Intervals in a run, so that there are batches enough for its scatter."""
+
+
+def run(call: Call) -> int:
+    """Run the sweep, or continue it."""
+    return run_async(_run(call))
+
+
+def scene_texts(name: str) -> tuple[str, ...]:
+    """A scene's `KEY=VALUE` texts; raises UsageError."""
+    return find_scene(name, paths.scenes_directory()).assignments()
+
+
+async def _run(call: Call) -> int:
+    args, console = call.args, call.console
+    keys = None if args.map is None else args.map.split(",")
+    report = None if args.report is None else _directory(args.report)
+    tick_s = min(_MOST_TICK_S, max(_LEAST_TICK_S, args.duration / _READINGS))
+    async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
+        grid = read_grid(args.knobs, session.parse, scene_texts)
+        mapped(grid, keys)
+        wanted = Sweep(grid, args.duration, args.repeat, args.seed)
+        console.narrate(
+            f"{wanted.total} runs of {args.duration:g} s,"
+            f" about {duration_text(wanted.estimated_s)}: {grid.text}"
+        )
+        progress = _Narrator(console)
+        try:
+            swept = await session.sweep(wanted, progress.show, fresh=args.fresh)
+        except BaseException:
+            progress.tell_the_rest()
+            raise
+    document = sweep_document(swept, keys)
+    if report is not None:
+        write_report(report, swept, document, keys)
+        console.narrate(f"wrote {report}/report.md, sweep.svg and result.json")
+    if console.json:
+        console.document(document)
+    else:
+        console.print(render(swept, document, keys))
+    return 0
+
+
+def _directory(name: str) -> Path:
+    """The report's directory, made now: not after an hour of runs."""
+    directory = Path(name)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {directory}", (error.strerror or str(error)).lower()) from None
+    return directory
+
+
+class _Narrator:
+    """A line a run on stderr, and what is left when it ends early."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last: SweepProgress | None = None
+
+    def show(self, progress: SweepProgress) -> None:
+        """Tell what has just happened."""
+        if progress.note is not None:
+            self._console.narrate(progress.note)
+        elif progress.run is not None:
+            self._console.narrate(run_line(progress.sweep, progress.done, progress.run, progress.left_s))
+            self._last = progress
+
+    def tell_the_rest(self) -> None:
+        """How the sweep can be continued."""
+        if self._last is not None:
+            done, total = self._last.done, self._last.sweep.total
+            self._console.narrate(f"{done} of {total} runs are kept: the same command continues")

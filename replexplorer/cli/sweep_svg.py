@@ -1,0 +1,85 @@
+"""A heat map as one SVG file that needs nothing else, in light and in dark."""
+
+from __future__ import annotations
+
+from xml.sax.saxutils import escape
+
+from replexplorer.core.heat import HeatMap
+from replexplorer.core.sweep_text import heat_text, partial
+
+_FIELD_WIDTH = 96
+_FIELD_HEIGHT = 44
+_LEFT = 150
+_TOP = 74
+_MARGIN = 24
+_LEAST_OPACITY = 0.08
+_STYLE = """\
+svg { font: 14px system-ui, sans-serif; --paper: #ffffff; --ink: #1d2733; --dim: #5b6875; --warm: #0b6e99;
+  --over: #ffffff; background: var(--paper); }
+@media (prefers-color-scheme: dark) {
+  svg { --paper: #12181f; --ink: #e4eaf0; --dim: #93a1ae; --warm: #5cc4ee; --over: #0b1116; }
+}
+.paper { fill: var(--paper); } .field { fill: var(--warm); } .frame { fill: none; stroke: var(--dim); }
+text { fill: var(--ink); } .dim { fill: var(--dim); font-size: 12px; } .over { fill: var(--over); }
+.title { font-size: 13px; } .axis { font-weight: 600; }"""
+
+
+def heat_svg(heat: HeatMap, title: str) -> str:
+    """The map with axes; values carry their units."""
+    columns, rows = len(heat.columns.choices), len(heat.rows.choices)
+    width = max(_LEFT + columns * _FIELD_WIDTH + _MARGIN, 420)
+    height = _TOP + rows * _FIELD_HEIGHT + _MARGIN * 3
+    middle = _LEFT + columns * _FIELD_WIDTH / 2
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" role="img">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{_STYLE}</style>",
+        f'<rect class="paper" width="{width}" height="{height}"/>',
+        f'<text class="title" x="{_MARGIN}" y="24">TPS (commits per second), geometric mean over the other'
+        " knobs</text>",
+        f'<text class="axis" x="{middle:g}" y="{_TOP - 26}" text-anchor="middle">'
+        f"{escape(heat.columns.key)}</text>",
+        f'<text class="axis" x="{_MARGIN}" y="{_TOP + rows * _FIELD_HEIGHT / 2 + 5:g}">'
+        f"{escape(heat.rows.key)}</text>",
+    ]
+    for at, choice in enumerate(heat.columns.choices):
+        x = _LEFT + (at + 0.5) * _FIELD_WIDTH
+        parts.append(
+            f'<text class="dim" x="{x:g}" y="{_TOP - 8}" text-anchor="middle">{escape(choice.label)}</text>'
+        )
+    for at, choice in enumerate(heat.rows.choices):
+        y = _TOP + (at + 0.5) * _FIELD_HEIGHT + 5
+        parts.append(
+            f'<text class="dim" x="{_LEFT - 8}" y="{y:g}" text-anchor="end">{escape(choice.label)}</text>'
+        )
+        parts += _row(heat, at)
+    foot = _TOP + rows * _FIELD_HEIGHT + _MARGIN
+    parts.append(
+        f'<rect class="frame" x="{_LEFT}" y="{_TOP}" width="{columns * _FIELD_WIDTH}"'
+        f' height="{rows * _FIELD_HEIGHT}"/>'
+    )
+    parts.append(f'<text class="dim" x="{_MARGIN}" y="{foot}">the fuller the more TPS, on a log scale</text>')
+    if partial(heat):
+        parts.append(
+            f'<text class="dim" x="{_MARGIN}" y="{foot + 18}">* without cells that do not count</text>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _row(heat: HeatMap, at: int) -> list[str]:
+    parts: list[str] = []
+    for column, each in enumerate(heat.fields[at]):
+        x, y = _LEFT + column * _FIELD_WIDTH, _TOP + at * _FIELD_HEIGHT
+        warmth = heat.warmth(each)
+        opacity = 0.0 if warmth is None else _LEAST_OPACITY + (1 - _LEAST_OPACITY) * warmth
+        over = ' class="over"' if opacity > 0.6 else ""
+        parts.append(
+            f'<rect class="field" x="{x}" y="{y}" width="{_FIELD_WIDTH}" height="{_FIELD_HEIGHT}"'
+            f' fill-opacity="{opacity:.2f}"/>'
+        )
+        parts.append(
+            f'<text{over} x="{x + _FIELD_WIDTH / 2:g}" y="{y + _FIELD_HEIGHT / 2 + 5:g}"'
+            f' text-anchor="middle">{escape(heat_text(each))}</text>'
+        )
+    return parts

@@ -1,0 +1,360 @@
+"""Running a sweep: every cell settled and measured, kept in a journal, the knobs given back.
+
+Law: whatever ends it - a failure, a cancel, a dead server - the knobs are restored. Only a kill
+leaves them as they were at that cell; the journal's next reader restores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from replexplorer.core.batch_means import LEAST_BATCH_LATENCIES, spread_of
+from replexplorer.core.ceiling import acknowledging_rtt_ms
+from replexplorer.core.counters import Sample, restarted
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.knobs import PRIMARY, KnobName, Value, parse_name
+from replexplorer.core.pacing import OPEN
+from replexplorer.core.plan import make_plan
+from replexplorer.core.sweep import SETTLING_S, Cell, Sweep, settling_s
+from replexplorer.core.sweep_runs import ATTEMPTS, SweptRun, scatter_of
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.facade import SweepProgress, SweepReport, Swept
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.measure import Measurement, measure
+from replexplorer.ports import Clock, SweepJournal
+
+if TYPE_CHECKING:
+    from replexplorer.engine.session import Session
+
+_STATE_WITHIN_S: Final = 5.0
+_LOOK_EVERY_S: Final = 0.1
+_CLIENTS: Final = KnobName("clients", "load")
+
+
+class Unkept:
+    """A journal that nobody keeps (`ports.SweepJournal`)."""
+
+    async def read(self) -> Sequence[Mapping[str, Any]]:
+        """Nothing."""
+        return ()
+
+    async def begin(self, head: Mapping[str, Any]) -> None:
+        """Forget it."""
+
+    async def append(self, entry: Mapping[str, Any]) -> None:
+        """Forget it."""
+
+    async def set_aside(self) -> str | None:
+        """There is nothing."""
+        return None
+
+
+@dataclass(slots=True)
+class Sweeping:
+    """One sweep under way."""
+
+    session: Session
+    sweep: Sweep
+    journal: SweepJournal
+    report: SweepReport
+    fresh: bool = False
+    runs: list[SweptRun] = field(default_factory=list)
+    kept: dict[KnobName, Value] = field(default_factory=dict)
+    """What was requested of the swept knobs before."""
+    lost: Mapping[KnobName, Value] = field(default_factory=dict)
+    """What a restarted server lost, to be set again."""
+    seed: int = 0
+    resumed: int = 0
+    """Runs that the journal had."""
+    _overheads_s: list[float] = field(default_factory=list)
+
+    async def run(self) -> Swept:
+        """Sweep to the end; raises UsageError before anything changes, StackUnavailable when another
+        driver holds the load or a node goes down, and what the journal raises."""
+        controls = self.session.controls
+        await controls.refresh()
+        self._check()
+        began_itself = not self.session.load.is_running
+        if began_itself:
+            # Without clients it waits for nothing, whatever state the last sweep was killed in.
+            await self.session.drive(replace(self.session.load_settings(), clients=0))
+        started_wall_s = self._clock.wall()
+        try:
+            await self._open()
+            for block in range(self.sweep.repeats):
+                await self._pass(block)
+            await self.journal.append({"finished_wall_s": self._clock.wall()})
+        finally:
+            await to_the_end(self._end(stop_load=began_itself))
+        journal = await self.journal.set_aside()
+        return Swept(
+            self.sweep,
+            self.seed,
+            tuple(self.runs),
+            self._server,
+            min((run.started_wall_s for run in self.runs), default=started_wall_s),
+            self._clock.wall(),
+            self.resumed,
+            journal,
+        )
+
+    @property
+    def _clock(self) -> Clock:
+        return self.session.outside.clock
+
+    @property
+    def _server(self) -> str:
+        capabilities = self.session.fleet.primary.capabilities
+        return capabilities.title if capabilities else "unknown"
+
+    def _check(self) -> None:
+        """Refuse what cannot be measured, while nothing is changed yet."""
+        controls, grid = self.session.controls, self.sweep.grid
+        if _CLIENTS not in grid.names and not int(controls.requested_value(_CLIENTS)):
+            raise UsageError("no client commits", "add clients=N to the sweep, or set clients=N")
+        observed = controls.observed()
+        for cell in grid.cells:
+            make_plan(observed, cell.values)
+
+    # -- the journal
+
+    async def _open(self) -> None:
+        """Continue what the journal has of this sweep, or begin it."""
+        controls, journal = self.session.controls, self.journal
+        sample = controls.samples.get(PRIMARY)
+        server_uuid = sample.view.server_uuid if sample else None
+        entries = await journal.read()
+        if head := (entries[0] if entries else None):
+            await self._restore_after_a_kill(entries)
+            if self.fresh or head.get("server_uuid") != server_uuid:
+                if not self.fresh:
+                    self._tell("the journal of this sweep is of another server: it begins anew")
+                head = None
+        if head is None:
+            seed = self.sweep.seed
+            self.seed = int(self._clock.wall() * 1000) % 2**32 if seed is None else seed
+            await journal.begin(
+                {
+                    "sweep": self.sweep.grid.text,
+                    "seed": self.seed,
+                    "server_uuid": server_uuid,
+                    "server": self._server,
+                }
+            )
+        else:
+            self.seed = int(head["seed"])
+            self.runs = _read_runs(entries)
+            self.resumed = len(self.runs)
+            self._tell(f"continuing: {self._done} of {self.sweep.total} runs are done (--fresh begins anew)")
+        self.kept = {name: controls.requested_value(name) for name in (*self.sweep.grid.names, _CLIENTS)}
+        await journal.append({"kept": {str(name): value for name, value in self.kept.items()}})
+
+    async def _restore_after_a_kill(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Give back the knobs that a killed sweep left turned."""
+        kept: Mapping[str, Value] = {}
+        for entry in entries:
+            kept = {} if "restored" in entry else entry.get("kept", kept)
+        if not kept:
+            return
+        self._tell("the last run of this sweep was killed: restoring the knobs that it had turned")
+        await self._give_back({parse_name(text): value for text, value in kept.items()})
+
+    # -- the runs
+
+    @property
+    def _done(self) -> int:
+        return len({(run.block, run.cell) for run in self.runs if run.why is None or run.attempt >= ATTEMPTS})
+
+    async def _pass(self, block: int) -> None:
+        """Every cell once; those that failed once more at the end."""
+        order = self.sweep.order(self.seed, block)
+        for attempt in range(1, ATTEMPTS + 1):
+            for cell in order:
+                known = [run for run in self.runs if (run.block, run.cell) == (block, cell.index)]
+                if any(run.why is None for run in known) or len(known) >= attempt:
+                    continue
+                self._show(cell, None)
+                began_s = self._clock.monotonic()
+                run = await self._attempt(cell, began_s)
+                run = replace(run, block=block, attempt=attempt, took_s=self._clock.monotonic() - began_s)
+                self._overheads_s.append(run.took_s - self.sweep.run_s(cell, 0.0))
+                await self.journal.append({"run": run.to_wire()})
+                self.runs.append(run)
+                self._show(cell, run)
+
+    async def _attempt(self, cell: Cell, began_s: float) -> SweptRun:
+        """Turn the knobs, settle, measure; a run that says nothing of its cell has a reason `why`."""
+        controls = self.session.controls
+        bare = SweptRun(cell.index, 0, 0, self._clock.wall(), 0.0)
+        desired = {_CLIENTS: self.kept[_CLIENTS], **cell.values}
+        try:
+            await controls.set({**self.lost, **desired})
+        except StackUnavailable:
+            raise
+        except ReplexplorerError as error:
+            await controls.refresh()
+            self._alive()
+            return replace(bare, why=f"the knobs could not be turned: {error}")
+        self.lost = {}
+        wanted = self._wanted_state()
+        await self._until_state(wanted, cell)
+        before = self._samples()
+        try:
+            measured = await measure(
+                self.session.load,
+                self._clock,
+                duration_s=self.sweep.duration_s,
+                warmup_s=settling_s(cell.values),
+            )
+        except StackUnavailable:
+            await controls.refresh()
+            self._alive()
+            raise
+        if measured.total is not None and measured.total.mode == OPEN:
+            await self.session.load.change({})  # it was drained, and goes on with the next change
+        await controls.refresh()
+        self._alive()
+        why = self._failure(desired, wanted, before, measured)
+        return self._measured(bare, measured, why)
+
+    def _wanted_state(self) -> ProtectionState | None:
+        """What the settings ask for; None where a partition makes it no matter of the settings."""
+        controls = self.session.controls
+        if any(controls.requested_value(KnobName("partition", each)) != "none" for each in controls.links):
+            return None
+        asked = controls.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
+        return ProtectionState.PROTECTED if asked else ProtectionState.OFF
+
+    async def _until_state(self, wanted: ProtectionState | None, cell: Cell) -> None:
+        """Wait for a protection state; one that does not come fails the run."""
+        controls = self.session.controls
+        ends_s = self._clock.monotonic() + _STATE_WITHIN_S + settling_s(cell.values)
+        while wanted not in (None, controls.protection().state) and self._clock.monotonic() < ends_s:
+            await self._clock.sleep(_LOOK_EVERY_S)
+            await controls.refresh()
+
+    def _samples(self) -> dict[str, Sample]:
+        return {
+            name: Sample(sample.at_s, sample.status, sample.view.server_uuid)
+            for name, sample in self.session.controls.samples.items()
+        }
+
+    def _alive(self) -> None:
+        """Raise StackUnavailable when a node is down."""
+        dead = [node.name for node in self.session.controls.node_views() if not node.reachable]
+        if dead:
+            raise StackUnavailable(
+                f"{' and '.join(dead)} went down in the sweep",
+                "`replexplorer up` brings it back; the same command continues",
+            )
+
+    def _failure(
+        self,
+        desired: Mapping[KnobName, Value],
+        wanted: ProtectionState | None,
+        before: Mapping[str, Sample],
+        measured: Measurement,
+    ) -> str | None:
+        """Why the run says nothing of its settings; None when it does."""
+        controls = self.session.controls
+        after = self._samples()
+        begun = [name for name, sample in after.items() if name in before and restarted(before[name], sample)]
+        if begun:
+            if self.session.options.reapply == "auto":
+                self.lost = controls.lost_values(begun)
+            return f"{' and '.join(begun)} restarted meanwhile"
+        turned = [str(name) for name, value in desired.items() if controls.requested_value(name) != value]
+        if turned:
+            return f"{turned[0]} was turned meanwhile"
+        state = controls.protection().state
+        if wanted not in (None, state):
+            return f"the stack is {state}, not {wanted}"
+        if not measured.commits and wanted is not None:
+            return "nothing was committed"
+        return None if measured.total is None else measured.total.limited
+
+    def _measured(self, bare: SweptRun, measured: Measurement, why: str | None) -> SweptRun:
+        controls, total = self.session.controls, measured.total
+        protection = controls.protection()
+        rtts = [link.rtt_measured_ms for link in controls.links.values()]
+        disk = controls.disks.get(PRIMARY)
+        # What is drained after an open loop's end makes its last interval longer.
+        even = measured.intervals[:-1] if total and total.mode == OPEN else measured.intervals
+        each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
+        least_s = LEAST_BATCH_LATENCIES * (measured.service.mean_ms or 0.0) / 1000
+        variance, freedom = scatter_of(spread_of([each.tps for each in even], each_s, least_s))
+        return replace(
+            bare,
+            why=why,
+            tps=measured.tps,
+            variance=variance,
+            freedom=freedom,
+            duration_s=measured.duration_s,
+            service=measured.service,
+            response=total.response if total else bare.response,
+            errors=measured.errors,
+            unknown=measured.unknown,
+            rtt_ms=acknowledging_rtt_ms(rtts, protection.replicas_required or 1),
+            fsync_ms=disk.measured_ms if disk else None,
+            cpu_percent=measured.cpu_percent,
+            state=protection.state.value,
+            effective={str(name): controls.effective_value(name) for name in self.sweep.grid.names},
+        )
+
+    # -- what is told
+
+    def _show(self, cell: Cell, run: SweptRun | None) -> None:
+        self.report(SweepProgress(self.sweep, tuple(self.runs), self._done, cell, run, self._left_s()))
+
+    def _tell(self, text: str) -> None:
+        self.report(SweepProgress(self.sweep, tuple(self.runs), self._done, None, None, self._left_s(), text))
+
+    def _left_s(self) -> float:
+        """What the runs left take, by what turning the knobs took so far."""
+        seen = self._overheads_s
+        overhead_s = sum(seen) / len(seen) if seen else SETTLING_S
+        done = {(run.block, run.cell) for run in self.runs if run.why is None or run.attempt >= ATTEMPTS}
+        return sum(
+            self.sweep.run_s(cell, overhead_s)
+            for block in range(self.sweep.repeats)
+            for cell in self.sweep.grid.cells
+            if (block, cell.index) not in done
+        )
+
+    # -- the end
+
+    async def _end(self, *, stop_load: bool) -> None:
+        """Stop a load of our own and give the knobs back."""
+        if stop_load:
+            await self.session.driving.stop()
+        if self.kept and await self._give_back(self.kept):
+            await self.journal.append({"restored": True})
+        settings = self.session.load.settings
+        if not stop_load and settings is not None and settings.mode == OPEN:
+            await self.session.load.change({})  # it may have been drained
+
+    async def _give_back(self, kept: Mapping[KnobName, Value]) -> bool:
+        """All knobs at once, or as many as can be; whether all are as they were."""
+        controls = self.session.controls
+        try:
+            await controls.set({**self.lost, **kept})
+            return True
+        except ReplexplorerError:
+            whole = True
+        for name, value in kept.items():
+            try:
+                await controls.set({name: value})
+            except ReplexplorerError as error:
+                whole = False
+                self._tell(f"{name} could not be restored: {error}")
+        return whole
+
+
+def _read_runs(entries: Sequence[Mapping[str, Any]]) -> list[SweptRun]:
+    """The runs that a journal has."""
+    try:
+        return [SweptRun.from_wire(entry["run"]) for entry in entries if "run" in entry]
+    except (KeyError, TypeError, ValueError):
+        raise UsageError("the sweep's journal is of another version", "--fresh begins anew") from None
