@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +46,20 @@ CREATE TABLE epoch (number INTEGER, at_s REAL, json TEXT NOT NULL, PRIMARY KEY (
 CREATE TABLE event (id INTEGER PRIMARY KEY, tick_s REAL, at_s REAL, wall_s REAL, severity TEXT, text TEXT,
     mark INTEGER);
 """
+
+
+def new_file(directory: Path, wall_s: float, holder: str, *, kept: int) -> Path:
+    """A name for a new session file, by its beginning in UTC and its holder (`lab tour`).
+
+    The oldest files go, so that with the new one there are `kept`; one that cannot be removed stays.
+    """
+    files = sorted(directory.glob(f"*{SUFFIX}"))
+    for old in files[: max(0, len(files) - kept + 1)]:
+        for part in (old, *(old.with_name(old.name + end) for end in ("-wal", "-shm", "-journal"))):
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+    began = datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
+    return directory / f"{began}-{holder.replace(' ', '-')}-{os.getpid()}{SUFFIX}"
 
 
 class RecordingFailed(ReplexplorerError):

@@ -41,6 +41,8 @@ With --json, stdout is exactly one JSON document; progress and errors go to stde
 """
 
 
+_RECORDING: Final = "a session file, the name of one in the sessions directory, `last` or `tour`"
+
 _FLAGS: Final = {
     "--stack": True,
     "--config": True,
@@ -325,6 +327,41 @@ def _add_lab(parser: argparse.ArgumentParser) -> None:
         _json(child)
 
 
+def _add_sweep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "knobs",
+        nargs="+",
+        metavar="KEY=V1,V2,...",
+        help="a knob with its values, as rtt=0,2,10,85 or clients=1,8,32; scene=none,local,network,both",
+    )
+    parser.add_argument(
+        "--duration", type=seconds(positive=True), default=5.0, metavar="S", help="of each run (default 5)"
+    )
+    parser.add_argument(
+        "--repeat",
+        type=whole_number(1),
+        default=1,
+        metavar="N",
+        help="passes over all combinations; from 3 on intervals tell how runs differ (default 1)",
+    )
+    parser.add_argument("--seed", type=whole_number(0), metavar="N", help="of the random order")
+    parser.add_argument(
+        "--map", metavar="KEY,KEY", help="the heat map's knobs; default: the two with the most values"
+    )
+    parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing")
+    parser.add_argument("--report", metavar="DIR", help="write report.md, sweep.svg and result.json there")
+    parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
+    _json(parser)
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help=_RECORDING)
+    parser.add_argument(
+        "--format", choices=("csv", "jsonl", "md"), required=True, metavar="FORMAT", help="csv, jsonl or md"
+    )
+    parser.add_argument("--output", metavar="PATH", help="instead of stdout")
+
+
 def _add_schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("document", nargs="*", metavar="VERB", help="only this verb's document")
 
@@ -339,6 +376,8 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("scene", "named sets of knobs: list, save, apply", "scene:run", _add_scene),
     Verb("load", "run a load in the foreground and report", "load:run", _add_load),
     Verb("lab", "scripted experiments: list, run", "lab:run", _add_lab),
+    Verb("sweep", "measure every combination of some knobs", "sweep:run", _add_sweep),
+    Verb("export", "a recorded session as csv, jsonl or md", "recorded:export", _add_export),
     Verb("dsn", "the address of a server for mysql, mycli, sysbench", "stack:dsn", _add_dsn),
     Verb("doctor", "what is here and what is missing, with the remedy", "machine:doctor", _json),
     Verb("config", "effective configuration and where each value came from", "machine:config", _json),

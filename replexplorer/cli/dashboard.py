@@ -7,7 +7,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from replexplorer.cli.wiring import load_configuration_of, new_stack_options, outside_of, stack_of
+from replexplorer.cli.wiring import (
+    load_configuration_of,
+    new_stack_options,
+    outside_of,
+    recorder_of,
+    stack_of,
+)
 from replexplorer.config import paths
 from replexplorer.config.keymap import load_keymap
 from replexplorer.config.model import LoadedConfiguration, closest
@@ -38,7 +44,8 @@ def run(call: Call) -> int:
         on_quit=loaded.values.on_quit,
         table_size=loaded.values.workload.table_size,
     )
-    app = ExplorerApp(Session(outside_of(stack), options), settings)
+    outside = outside_of(stack, recorder_of(loaded.values, options.holder))
+    app = ExplorerApp(Session(outside, options), settings)
     left = app.run()
     if app.crash is not None:
         raise _told(app.crash, stack.name)

@@ -84,19 +84,20 @@ async def _load(call: Call, script: str | None) -> int:
             console.progress("preparing the table")
 
     async with attached(
-        call, "load", beside=args.beside, table_size=args.table_size, tick_s=interval_s
+        call, "load", beside=args.beside, table_size=args.table_size, tick_s=interval_s, recorded=True
     ) as session:
         settings = settings_of(args, session.load_settings(), script)
         console.progress("preparing the table")
-        await session.drive(settings)
-        target = await session.driving.target()
-        measured = await measure(
-            session.load,
-            session.outside.clock,
-            duration_s=args.duration,
-            warmup_s=args.warmup,
-            on_interval=show,
-        )
+        async with session.observed():
+            await session.drive(settings)
+            target = await session.driving.target()
+            measured = await measure(
+                session.load,
+                session.outside.clock,
+                duration_s=args.duration,
+                warmup_s=args.warmup,
+                on_interval=show,
+            )
     report = load_report(measured, settings, path="direct" if target.path == "direct" else "published")
     if console.json:
         console.document(report)

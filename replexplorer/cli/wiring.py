@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from replexplorer.config.model import Configuration, LoadedConfiguration, load_c
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import Credentials, DiskState, NodeAddress, UpOptions
+from replexplorer.ports import Credentials, DiskState, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.adapters.agent import BridgedAgent
@@ -65,10 +65,11 @@ async def stack_names() -> list[str]:
     return await docker_stack.stack_names()
 
 
-def outside_of(stack: DockerStack) -> Outside:
-    """The adapters around one stack."""
+def outside_of(stack: DockerStack, record: Callable[[], Recorder] | None = None) -> Outside:
+    """The adapters around one stack; with `record` its session is recorded."""
     from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.load_group import LoadGroup
+    from replexplorer.adapters.sweep_journal import FileJournal
 
     return Outside(
         stack=stack,
@@ -76,7 +77,23 @@ def outside_of(stack: DockerStack) -> Outside:
         agent=lambda node: BridgedAgent(node, stack.open_bridge),
         load=LoadGroup,
         clock=HostClock(),
+        recorder=record,
+        sweeps=lambda identity: FileJournal(paths.sweep_journal(stack.name, identity)),
     )
+
+
+def recorder_of(values: Configuration, holder: str) -> Callable[[], Recorder] | None:
+    """What makes this session's file; None where sessions are not recorded."""
+    if not values.record:
+        return None
+
+    def make() -> Recorder:
+        from replexplorer.adapters.recording import SessionWriter, new_file
+
+        directory = paths.sessions_directory()
+        return SessionWriter(new_file(directory, time.time(), holder, kept=values.sessions_kept))
+
+    return make
 
 
 def _connection(node: NodeAddress, credentials: Credentials) -> ControlConnection:
@@ -109,6 +126,7 @@ async def composed(
     beside: bool = False,
     table_size: int | None = None,
     tick_s: float = 0.5,
+    recorded: bool = False,
 ) -> AsyncIterator[Session]:
     """A session that is not attached yet; everything of it is closed at the end."""
     values = load_configuration_of(call).values
@@ -123,7 +141,7 @@ async def composed(
             table_size=table_size or values.workload.table_size,
             tick_s=tick_s,
         )
-        session = Session(outside_of(stack), options)
+        session = Session(outside_of(stack, recorder_of(values, holder) if recorded else None), options)
         try:
             yield session
         finally:
@@ -134,10 +152,18 @@ async def composed(
 
 @asynccontextmanager
 async def attached(
-    call: Call, holder: str, *, beside: bool = False, table_size: int | None = None, tick_s: float = 0.5
+    call: Call,
+    holder: str,
+    *,
+    beside: bool = False,
+    table_size: int | None = None,
+    tick_s: float = 0.5,
+    recorded: bool = False,
 ) -> AsyncIterator[Session]:
     """A session on the running stack; raises StackUnavailable when there is none."""
-    async with composed(call, holder, beside=beside, table_size=table_size, tick_s=tick_s) as session:
+    async with composed(
+        call, holder, beside=beside, table_size=table_size, tick_s=tick_s, recorded=recorded
+    ) as session:
         await session.attach()
         yield session
 

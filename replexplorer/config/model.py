@@ -84,6 +84,10 @@ class Configuration(BaseSettings):
     """Image with a mysqld for a new stack; none is the one that we build."""
     glyphs: Literal["auto", "braille", "block", "ascii"] = "auto"
     """What the charts are drawn with."""
+    record: bool = True
+    """Whether the dashboard, `load` and `lab` write a session file each."""
+    sessions_kept: Annotated[int, Field(ge=1, le=100_000)] = 50
+    """How many session files are kept; a new one takes the place of the oldest."""
     workload: WorkloadSettings = WorkloadSettings()
     """The background load's table."""
 

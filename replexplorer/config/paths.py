@@ -41,13 +41,23 @@ def scenes_directory() -> Path:
 
 
 def state_directory() -> Path:
-    """`$XDG_STATE_HOME/replexplorer`: accounts of the stacks, the log."""
+    """`$XDG_STATE_HOME/replexplorer`: accounts of the stacks, the sessions, the log."""
     return platformdirs.user_state_path(APPLICATION, appauthor=False)
 
 
 def stack_directory(stack: str) -> Path:
     """What this host keeps of one stack: its accounts."""
     return state_directory() / "stacks" / stack
+
+
+def sweep_journal(stack: str, identity: str) -> Path:
+    """The journal of one unfinished sweep of a stack; finished ones lie beside it."""
+    return state_directory() / "sweeps" / f"{stack}-{identity}.jsonl"
+
+
+def sessions_directory() -> Path:
+    """The recorded sessions."""
+    return state_directory() / "sessions"
 
 
 def log_file() -> Path:

@@ -21,6 +21,8 @@ CONTRACT = [
     "scene",
     "load",
     "lab",
+    "sweep",
+    "export",
     "dsn",
     "doctor",
     "config",

@@ -35,6 +35,8 @@ def test_without_a_file_everything_is_default(file: Path) -> None:
         "replicas": 1,
         "image": None,
         "glyphs": "auto",
+        "record": True,
+        "sessions_kept": 50,
         "workload.table_size": 10_000,
     }
 

@@ -1,0 +1,79 @@
+"""The verbs on recorded sessions: `export`, and which file a name means."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from replexplorer.config import paths
+from replexplorer.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from replexplorer.adapters.recording import SessionReader
+    from replexplorer.cli.entry import Call
+
+_TOUR = "tour"
+_LAST = "last"
+
+
+def export(call: Call) -> int:
+    """Write a recorded session to stdout, or to `--output`."""
+    args = call.args
+    with closing(opened(args.file)) as reader:
+        if args.output is None:
+            _write(reader, args.format, sys.stdout)
+            return 0
+        try:
+            with Path(args.output).open("w", encoding="utf-8", newline="") as output:
+                _write(reader, args.format, output)
+        except OSError as error:
+            raise UsageError(f"{args.output} cannot be written: {error.strerror}", "name another") from None
+    call.console.narrate(f"written to {args.output}")
+    return 0
+
+
+def _write(reader: SessionReader, form: str, output: TextIO) -> None:
+    from replexplorer.core import export as forms
+
+    match form:
+        case "csv":
+            csv.writer(output, lineterminator="\n").writerows(forms.csv_rows(reader.ticks()))
+        case "jsonl":
+            for document in forms.json_lines(reader.about, reader.ticks()):
+                output.write(json.dumps(document, separators=(",", ":")) + "\n")
+        case _:
+            output.write(forms.markdown_report(reader.about, reader.ticks()))
+
+
+def opened(name: str) -> SessionReader:
+    """The session of this name; raises UsageError."""
+    from replexplorer.adapters.recording import SessionReader
+
+    return SessionReader(file_of(name))
+
+
+def file_of(name: str) -> Path:
+    """A path, a file of the sessions directory, `last` (the newest there) or `tour` (the one that ships);
+    raises UsageError naming the newest ones."""
+    from replexplorer.adapters.recording import SUFFIX
+
+    given = Path(name).expanduser()
+    if given.exists():
+        return given
+    directory = paths.sessions_directory()
+    recorded = sorted(directory.glob(f"*{SUFFIX}"), reverse=True)
+    if name == _LAST and recorded:
+        return recorded[0]
+    if name == _TOUR:
+        return paths.shipped("recordings") / f"{_TOUR}{SUFFIX}"
+    for candidate in (directory / name, directory / f"{name}{SUFFIX}"):
+        if candidate.is_file():
+            return candidate
+    newest = ", ".join(file.stem for file in recorded[:3])
+    raise UsageError(
+        f"no recording {name}", f"the newest are {newest}; {_LAST}, {_TOUR}" if newest else f"try {_TOUR}"
+    )

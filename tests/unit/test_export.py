@@ -1,0 +1,68 @@
+"""A recorded session as CSV, as lines of JSON and as Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+from replexplorer.core.export import CSV_COLUMNS, csv_rows, json_lines, markdown_report
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.tick import Epoch, Event, KnobView, Severity, Tick
+from tests.fakes.facade import WALL_S, knob_views, make_tick
+
+ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}
+RTT = KnobName("rtt", "replica")
+
+
+def session() -> list[Tick]:
+    """A second of 100 commits of 1 ms, a change with a pipe in its name, a second of 10 of 85 ms, a tick
+    without a load."""
+    ticks = []
+    for at_s, value_us, commits in ((0.0, 1000, 100), (1.0, 85_000, 10)):
+        service = Histogram()
+        service.record_all([value_us] * commits)
+        tick = make_tick(at_s)
+        assert tick.load is not None
+        load = replace(tick.load, service=service, duration_s=1.0, errors=int(at_s), p99_ms=None)
+        ticks.append(replace(tick, load=load, wall_s=WALL_S + at_s, epochs=()))
+    told = Event(1.0, WALL_S + 1, Severity.MARK, "rtt 85 | 20 ms", 1)
+    views = {**knob_views(), RTT: KnobView(RTT, 20.0, 20.0)}
+    ticks[1] = replace(ticks[1], events=(told,), knobs=views)
+    ledger = (Epoch(1, 1.0, "rtt 0 -> 85 ms", 100.0, 10.0, verdict="slower", n=10),)
+    return [*ticks, replace(make_tick(2.0), load=None, knobs=views, epochs=ledger)]
+
+
+def test_the_csv_has_a_row_a_tick_and_leaves_unknown_cells_empty() -> None:
+    text = io.StringIO()
+    csv.writer(text).writerows(csv_rows(session()))
+    rows = list(csv.DictReader(io.StringIO(text.getvalue())))
+    assert tuple(rows[0]) == CSV_COLUMNS
+    assert [row["at_s"] for row in rows] == ["0.0", "1.0", "2.0"]
+    assert [row["errors"] for row in rows] == ["0", "1", ""]
+    assert [(row["mark"], row["event"]) for row in rows] == [("", ""), ("1", "rtt 85 | 20 ms"), ("", "")]
+    assert rows[0]["p99_ms"] == ""
+    assert rows[0]["time_utc"] == "2025-10-09T08:53:20.000Z"
+
+
+def test_lines_of_json_hold_histograms_that_merge_and_settings_as_they_change() -> None:
+    lines = [json.loads(json.dumps(line)) for line in json_lines(ABOUT, session())]
+    assert lines[0] == {"kind": "about", **ABOUT}
+    ticks = [line for line in lines if line["kind"] == "tick"]
+    merged = Histogram.merged(Histogram.from_wire(tick["service"]) for tick in ticks if tick["service"])
+    assert (merged.count, merged.max_us) == (110, 85_000)
+    turned = [line for line in lines if line["kind"] == "setting" and line["at_s"] == 1.0]
+    assert [(line["knob"], line["requested"]) for line in turned] == [("rtt@replica", 20.0)]
+    assert [line["text"] for line in lines if line["kind"] == "event"] == ["rtt 85 | 20 ms"]
+    assert [line["verdict"] for line in lines if line["kind"] == "verdict"] == ["slower"]
+
+
+def test_the_report_tells_the_whole_from_merged_histograms() -> None:
+    text = markdown_report(ABOUT, session())
+    assert "110 commits in 2 s of load, 1 errors" in text
+    assert "p50 1.00, p95 85.0" in text
+    assert "| `rtt@replica` | 20 ms | 20 ms |" in text
+    assert "| 1.0 s | mark | (1) rtt 85 \\| 20 ms |" in text
+    assert "slower" in text
