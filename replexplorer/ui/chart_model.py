@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from replexplorer.core.density import Slice, band_ms
 from replexplorer.core.pacing import CLOSED
 from replexplorer.core.series import Point
 from replexplorer.ui import figures
@@ -39,6 +40,20 @@ class Stroke(StrEnum):
     """Each point on its own."""
     DASHES = "dashes"
     """A level, dashed under everything else, that runs on to its label."""
+    BEADS = "beads"
+    """A second level of this kind, dotted; where both meet they take turns."""
+    LABEL = "label"
+    """Not drawn: only its label stands where it ends."""
+
+    @property
+    def is_level(self) -> bool:
+        """Holds from each point to the next one, and is left out of view where it is far from the rest."""
+        return self in (Stroke.DASHES, Stroke.BEADS)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Becomes dots."""
+        return self in (Stroke.LINE, Stroke.DOTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +101,12 @@ class ChartModel:
     """Right edge of the page."""
     subtitle: str = ""
     """Unit and scale, after the title."""
+    short_subtitle: str = ""
+    """The same where the note needs the room."""
     note: str = ""
     """Text at the right of the title's rule, e.g. the ceiling's formula."""
+    shorter_notes: tuple[str, ...] = ()
+    """What stands there when that does not fit, longest first."""
     note_ink: str = "muted"
     """Theme token of the note."""
     origin_s: float = 0.0
@@ -98,6 +117,8 @@ class ChartModel:
     windows: tuple[FaultWindow, ...] = ()
     log: bool = False
     """Values on a logarithmic axis."""
+    density: tuple[Slice, ...] = ()
+    """Commits by time and latency in ms, drawn as shades."""
     empty: str = "waiting for the first sample"
     """Shown while no series has a value."""
 
@@ -116,49 +137,52 @@ def zoomed(length_s: float, steps: int) -> float:
 def tps_model(
     tps: Points,
     ceiling: Points,
+    predicted: Points = (),
     *,
     page: tuple[float, float],
     origin_s: float = 0.0,
     marks: Iterable[ChartMark] = (),
     windows: Iterable[FaultWindow] = (),
-    formula: str = "",
+    notes: Sequence[str] = (),
+    note_ink: str = "ceiling",
+    qps: float | None = None,
     log: bool | None = None,
 ) -> ChartModel:
-    """The TPS chart: the line with its tint, the dashed ceiling, both labelled.
+    """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labelled.
 
-    `log=None` picks the logarithmic axis when the values of the page span more than a factor of 30.
+    `notes`: what the title says, longest first. `log=None` picks the logarithmic axis when the values
+    of the page span more than a factor of 30.
     """
-    shown, shown_ceiling = in_page(tps, page), in_page(ceiling, page)
-    now, bound = _last(shown), _last(shown_ceiling)
+    shown = in_page(tps, page)
     chosen = _spans_decades(shown) if log is None else log
-    series = [
-        ChartSeries(
-            shown_ceiling,
-            "ceiling",
-            _with_words(figures.rate(bound), ("ceiling", "ceil")) if bound is not None else (),
-            Stroke.DASHES,
-        ),
-        ChartSeries(
-            shown,
-            "tps",
-            _with_words(figures.rate(now), ("now",)) if shown else (),
-            fill="tpsfill",
-            strong=True,
-        ),
-    ]
+    also = "" if qps is None else f" · {figures.rate(qps)} QPS"
+    now = _with_words(figures.rate(_last(shown)), ("now",)) if shown else ()
     return ChartModel(
         title="TPS",
-        subtitle="commits/s, log" if chosen else "commits/s",
-        note=formula,
-        note_ink="ceiling",
+        subtitle=("commits/s, log" if chosen else "commits/s") + also,
+        short_subtitle=also.removeprefix(" · "),
+        note=notes[0] if notes else "",
+        shorter_notes=tuple(notes[1:]),
+        note_ink=note_ink,
         start_s=page[0],
         end_s=page[1],
         origin_s=origin_s,
-        series=tuple(series),
+        series=(
+            _level(in_page(predicted, page), "title", Stroke.BEADS, ("predicted", "pred")),
+            _level(in_page(ceiling, page), "ceiling", Stroke.DASHES, ("ceiling", "ceil")),
+            ChartSeries(shown, "tps", now, fill="tpsfill", strong=True),
+        ),
         marks=tuple(marks),
         windows=tuple(windows),
         log=chosen,
     )
+
+
+def _level(points: Points, ink: str, stroke: Stroke, words: Sequence[str]) -> ChartSeries:
+    """A bound or a prediction with its figure beside its end."""
+    last = _last(points)
+    labels = _with_words(figures.rate(last), words) if last is not None else ()
+    return ChartSeries(points, ink, labels, stroke)
 
 
 def latency_model(
@@ -172,6 +196,8 @@ def latency_model(
     marks: Iterable[ChartMark] = (),
     windows: Iterable[FaultWindow] = (),
     mode: str = CLOSED,
+    notes: Sequence[str] = (),
+    note_ink: str = "muted",
 ) -> ChartModel:
     """The latency chart in milliseconds: three percentile lines and dots for the slowest commit.
 
@@ -184,10 +210,14 @@ def latency_model(
         labels = (f"{ink} {figures.millis(last)}",) if last is not None else ()
         return ChartSeries(shown, ink, labels, stroke, strong=ink == "p50")
 
+    told = (*notes, "p50 · p95 · p99 lines, max dots")
     return ChartModel(
         title="Latency",
         subtitle="ms per commit, log" if mode == CLOSED else "ms from when each was due, log",
-        note="p50 · p95 · p99 lines, max dots",
+        short_subtitle="ms" if mode == CLOSED else "ms from due",
+        note=told[0],
+        shorter_notes=told[1:],
+        note_ink=note_ink,
         start_s=page[0],
         end_s=page[1],
         origin_s=origin_s,
@@ -198,6 +228,22 @@ def latency_model(
     )
 
 
+def density_model(lines: ChartModel, density: Sequence[Slice]) -> ChartModel:
+    """The latency chart as shades: every commit where its time and latency put it.
+
+    The percentiles keep their labels; what the page has no slices of stays blank.
+    """
+    return replace(
+        lines,
+        subtitle=f"density, {lines.subtitle}",
+        short_subtitle="density, ms",
+        shorter_notes=lines.shorter_notes[:-1],
+        note=lines.note if lines.shorter_notes else "",
+        series=tuple(replace(one, stroke=Stroke.LABEL) for one in lines.series),
+        density=tuple(density),
+    )
+
+
 def chart_models(
     points: Sequence[Point],
     *,
@@ -205,20 +251,27 @@ def chart_models(
     origin_s: float = 0.0,
     marks: Iterable[ChartMark] = (),
     windows: Iterable[FaultWindow] = (),
-    formula: str = "",
     log: bool | None = None,
     mode: str = CLOSED,
+    tps_notes: Sequence[str] = (),
+    tps_note_ink: str = "ceiling",
+    latency_notes: Sequence[str] = (),
+    latency_note_ink: str = "muted",
+    qps: float | None = None,
 ) -> tuple[ChartModel, ChartModel]:
     """TPS and latency of a page of the session's history, with the same marks and windows on both."""
     marks, windows = tuple(marks), tuple(windows)
     tps = tps_model(
         [(point.at_s, point.tps) for point in points],
         [(point.at_s, point.ceiling_tps) for point in points],
+        [(point.at_s, point.predicted_tps) for point in points],
         page=page,
         origin_s=origin_s,
         marks=marks,
         windows=windows,
-        formula=formula,
+        notes=tps_notes,
+        note_ink=tps_note_ink,
+        qps=qps,
         log=log,
     )
     latency = latency_model(
@@ -231,6 +284,8 @@ def chart_models(
         marks=marks,
         windows=windows,
         mode=mode,
+        notes=latency_notes,
+        note_ink=latency_note_ink,
     )
     return tps, latency
 
@@ -273,16 +328,23 @@ def _moment(point: tuple[float, float | None]) -> float:
 
 
 def value_range(model: ChartModel) -> tuple[float, float] | None:
-    """Least and greatest finite value to fit; a ceiling far above the data is left out of view."""
-    values = [
-        value for one in model.series if one.stroke is not Stroke.DASHES for value in _finite(one.points)
-    ]
-    bounds = [value for one in model.series if one.stroke is Stroke.DASHES for value in _finite(one.points)]
+    """Least and greatest finite value to fit; a level far above the data is left out of view."""
+    values = drawn_values(model)
+    bounds = [value for one in model.series if one.stroke.is_level for value in _finite(one.points)]
     if not values:
         return (min(bounds), max(bounds)) if bounds else None
     top = max(values)
     near = [bound for bound in bounds if top <= 0 or bound <= top * _CEILING_IN_VIEW]
     return min(values), max([top, *near])
+
+
+def drawn_values(model: ChartModel) -> list[float]:
+    """What must be in view: the finite values of lines and dots, and the ends of the density."""
+    found = [value for one in model.series if not one.stroke.is_level for value in _finite(one.points)]
+    held = [one.bands for one in model.density if one.bands]
+    if held:
+        found += [band_ms(min(map(min, held))), band_ms(max(map(max, held)) + 1)]
+    return found
 
 
 def _with_words(figure: str, words: Sequence[str]) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ class Glyphs:
     rule: str = "─"
     grid: str = "┈"
     dash: str = "╌"
+    bead: str = "·"
+    """A dotted level."""
     mark: str = "┊"
     shade: str = "░"
     """A fault window's tint where there is no colour."""
@@ -50,6 +52,10 @@ class Glyphs:
     ellipsis: str = "…"
     strokes: Mapping[str, str] = field(default_factory=dict)
     """Token to character, where a cell is one dot and series differ by character."""
+    densities: str = "·:▒▓█"
+    """From few to many, where there are no colours to shade with."""
+    edges: str = "▏▎▍▌▋▊▉"
+    """How much of a cell the left one of two neighbours takes, from little to much."""
 
     @property
     def ascii(self) -> bool:
@@ -69,11 +75,12 @@ class Glyphs:
 
 BRAILLE: Final = Glyphs("braille", 2, 4)
 """Charts of 2 x 4 dots a cell."""
-BLOCK: Final = Glyphs("block", 2, 2)
+BLOCK: Final = Glyphs("block", 2, 2, edges="▌")
 """Charts of quadrants, for fonts without braille."""
 ASCII: Final = Glyphs(
-    "ascii", 1, 1, "|", "+", "+", "-", ".", "-", ":", ":", "<", ">", "~", {"p95": "+", "p99": "x", "max": "'"}
-)
+    "ascii", 1, 1, "|", "+", "+", "-", ".", "-", "=", ":", ":", "<", ">", "~",
+    {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "",
+)  # fmt: skip
 """For terminals that are not UTF-8."""
 GLYPHS: Final[Mapping[str, Glyphs]] = {one.name: one for one in (BRAILLE, BLOCK, ASCII)}
 """By name."""

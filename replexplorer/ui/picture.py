@@ -8,18 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from replexplorer.core.density import DensityHistory
 from replexplorer.core.pacing import CLOSED
 from replexplorer.core.series import History, Point, page_of
-from replexplorer.core.tick import Ceiling, Event, ProtectionState, Tick
+from replexplorer.core.tick import Event, LoadView, ProtectionState, Tick
 from replexplorer.ui.chart_model import (
     DEFAULT_PAGE_S,
     ChartMark,
     ChartModel,
     FaultWindow,
     chart_models,
+    density_model,
     zoomed,
 )
-from replexplorer.ui.figures import rate, round_trip
+from replexplorer.ui.figures import count, rate
+from replexplorer.ui.notes import Notes, latency_notes, per_second, qps_of, tps_notes
 from replexplorer.ui.words import partition_words
 
 _MARK_WITHIN_S: Final = 2.0
@@ -34,6 +37,8 @@ _BROUGHT_BY_PARTITION: Final = frozenset(
 )
 _AFTER_HEALING_S: Final = 2.0
 """A state that a partition brought goes this soon after events flow."""
+_DROPS_APART_S: Final = 2.0
+"""Without any for so long, what is dropped next has a window of its own."""
 _LOG_CAPACITY: Final = 5000
 _MARK_CAPACITY: Final = 500
 
@@ -50,6 +55,8 @@ class Picture:
     """Spans of a protection state that is a fault."""
     partitions: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Spans of a partition, each from its mark until events flow again."""
+    drops: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Spans in which an open loop dropped arrivals: the rate while it lasts, then how many."""
     origin_s: float = 0.0
     """When the first tick came: elapsed time counts from here."""
     page_s: float = DEFAULT_PAGE_S
@@ -58,6 +65,11 @@ class Picture:
     """The TPS axis: None picks by the values."""
     frozen_at_s: float | None = None
     """The charts and the table stand still since then."""
+    as_density: bool = False
+    """Latency is drawn as shades instead of lines."""
+    _held: DensityHistory | None = None
+    _dropped: int = 0
+    _dropped_s: float = -math.inf
 
     def fold(self, tick: Tick) -> None:
         """Take one tick."""
@@ -71,6 +83,8 @@ class Picture:
         )
         _follow(self.windows, _fault_word(tick), tick.at_s)
         self._watch_partition(tick)
+        if tick.load is not None:
+            self._watch_drops(tick.load, tick.at_s)
 
     @property
     def elapsed_s(self) -> float:
@@ -86,6 +100,7 @@ class Picture:
         """Hold the picture or let it go; whether it is held now."""
         held = self.frozen_at_s is None and self.tick is not None
         self.frozen_at_s = self.tick.at_s if held and self.tick else None
+        self._held = self.history.density.copied() if held else None
         return held
 
     def zoom(self, steps: int) -> None:
@@ -101,24 +116,51 @@ class Picture:
         now_s = self.frozen_at_s if self.frozen_at_s is not None else (self.tick.at_s if self.tick else 0.0)
         page = page_of(now_s, self.origin_s, self.page_s)
         points = self.history.page(page[0], min(page[1], now_s))
+        tick = self.tick
+        load = tick.load if tick else None
         marks = [mark for mark in self.marks if page[0] <= mark.at_s <= now_s]
         cuts = [_as_of(now_s, one) for one in self.partitions if _in_page(one, page[0], now_s)]
         faults = [_as_of(now_s, one) for one in self.windows if _in_page(one, page[0], now_s)]
         windows = [
             *(_with_length(one) for one in cuts),
             *(replace(one, word="") if _is_of(one, cuts) else one for one in faults),
+            *(_as_of(now_s, one) for one in self.drops if _in_page(one, page[0], now_s)),
         ]
-        ceiling = self.tick.ceiling if self.tick else None
-        return chart_models(
+        above = tps_notes(tick, wide=wide) if tick else Notes((), "muted")
+        below = latency_notes(load)
+        tps, latency = chart_models(
             points,
             page=page,
             origin_s=self.origin_s,
             marks=marks,
             windows=windows,
-            formula=formula(ceiling, wide=wide) if ceiling else "",
             log=self.log_scale,
-            mode=self.tick.load.mode if self.tick and self.tick.load else CLOSED,
+            mode=load.mode if load else CLOSED,
+            tps_notes=above.texts,
+            tps_note_ink=above.ink,
+            latency_notes=below.texts,
+            latency_note_ink=below.ink,
+            qps=qps_of(load),
         )
+        if self.as_density:
+            slices = (self._held or self.history.density).page(page[0], min(page[1], now_s))
+            latency = density_model(latency, slices)
+        return tps, latency
+
+    def _watch_drops(self, load: LoadView, at_s: float) -> None:
+        """A window of what an open loop drops is open while it drops, and a moment longer."""
+        is_open = bool(self.drops) and self.drops[-1].end_s is None
+        if load.dropped:
+            self._dropped = load.dropped + (self._dropped if is_open else 0)
+            self._dropped_s = at_s
+            word = f"dropped {rate(per_second(load.dropped, load))}/s"
+            if is_open:
+                self.drops[-1] = replace(self.drops[-1], word=word)
+            else:
+                self.drops.append(FaultWindow(at_s - load.duration_s, None, word))
+        elif is_open and at_s - self._dropped_s >= _DROPS_APART_S:
+            word = f"dropped {count(self._dropped)}"
+            self.drops[-1] = replace(self.drops[-1], end_s=self._dropped_s, word=word)
 
     def _watch_partition(self, tick: Tick) -> None:
         """A partition's window begins at its mark and lasts until events flow again."""
@@ -189,13 +231,3 @@ def _is_of(fault: FaultWindow, cuts: Sequence[FaultWindow]) -> bool:
         )
         for cut in cuts
     )
-
-
-def formula(ceiling: Ceiling, *, wide: bool) -> str:
-    """The bound with its numbers: `ceiling 48 ÷ (85.4 + 3.0 ms) = 543/s`."""
-    rtt, local = round_trip(ceiling.rtt_ms), round_trip(ceiling.local_ms)
-    if not ceiling.local_ms:
-        return f"ceiling {ceiling.clients} ÷ {rtt} ms = {rate(ceiling.tps)}/s"
-    if wide:
-        return f"ceiling = {ceiling.clients} clients ÷ ({rtt} ack + {local} local) ms = {rate(ceiling.tps)}/s"
-    return f"ceiling {ceiling.clients} ÷ ({rtt} + {local} ms) = {rate(ceiling.tps)}/s"

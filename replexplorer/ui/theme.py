@@ -90,6 +90,8 @@ class Inks:
         """Roles are bold, dim and reverse instead of colours."""
         self.shades = mono or self._flat("faultbg")
         """A fault's tint cannot be told from the ground: draw it with a glyph."""
+        self.tones = not mono and system in (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT)
+        """The shades of a density and the parts of a commit can be told apart by colour."""
 
     def style(self, token: str, ground: str = "bg", *, strong: bool = False) -> Style:
         """The style of a role on a ground; `strong` adds bold."""

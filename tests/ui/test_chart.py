@@ -71,7 +71,7 @@ def both(**options: object) -> tuple[ChartModel, ChartModel]:
 
 
 def test_title_axes_ticks_and_labels_stand_where_the_eye_looks_for_them() -> None:
-    tps, latency = both(formula="ceiling 16 ÷ (24.0 + 1.0 ms) = 640/s")
+    tps, latency = both(tps_notes=["ceiling 16 ÷ (24.0 + 1.0 ms) = 640/s"])
     rows = picture(tps)
     assert rows[0].startswith("─ TPS commits/s ──")
     assert rows[0].endswith("── ceiling 16 ÷ (24.0 + 1.0 ms) = 640/s ─")
@@ -177,7 +177,9 @@ def test_every_size_gives_a_picture_of_that_size(size: tuple[int, int]) -> None:
 
 def test_ascii_is_ascii() -> None:
     marks = [ChartMark(612.0, 1)]
-    for model in both(marks=marks, windows=[FaultWindow(640.0, 650.0, "partition")], formula="48 ÷ 2 → x"):
+    for model in both(
+        marks=marks, windows=[FaultWindow(640.0, 650.0, "partition")], tps_notes=["48 ÷ 2 → x"]
+    ):
         assert all(row.isascii() for row in picture(model, ASCII))
 
 

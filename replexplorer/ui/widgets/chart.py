@@ -198,7 +198,9 @@ class Chart(Widget):
         if self._model is None or not self.is_mounted or not (width and height):
             return
         inks = inks_of(self.app)
-        grid = paint_chart(self._model, width, height, self._glyphs, raster, shades=inks.shades)
+        grid = paint_chart(
+            self._model, width, height, self._glyphs, raster, shades=inks.shades, tones=inks.tones
+        )
         before, self._grid = self._grid, grid
         if before is None or (before.width, before.height) != (width, height) or inks is not self._inks:
             self._inks = inks

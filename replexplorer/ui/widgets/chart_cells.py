@@ -15,6 +15,17 @@ class Ink(NamedTuple):
     strong: bool = False
 
 
+class Plot(NamedTuple):
+    """Where the plot lies in the widget, in cells."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    gutter: int
+    """Columns to its right, for labels."""
+
+
 PLAIN: Final = Ink()
 """Blank ground."""
 _BRIDGE: Final = 3

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from replexplorer.ui.chart_model import ChartModel, ChartSeries, FaultWindow, Stroke, value_range
+from replexplorer.ui.chart_model import (
+    ChartModel,
+    ChartSeries,
+    FaultWindow,
+    Stroke,
+    drawn_values,
+    value_range,
+)
 from replexplorer.ui.glyphs import Glyphs
 from replexplorer.ui.widgets.chart_axes import (
     Scale,
@@ -20,7 +27,8 @@ from replexplorer.ui.widgets.chart_axes import (
     spread_rows,
     time_ticks,
 )
-from replexplorer.ui.widgets.chart_cells import Grid
+from replexplorer.ui.widgets.chart_cells import Grid, Plot
+from replexplorer.ui.widgets.chart_density import LEGEND_CELLS, paint_density
 from replexplorer.ui.widgets.chart_raster import Raster, Trace, traces_of
 
 Rasterizer = Callable[[Sequence[Trace], int, int, Glyphs], Raster]
@@ -37,16 +45,6 @@ _LEAST_WIDTH: Final = 30
 _LEAST_HEIGHT: Final = 4
 
 
-class Plot(NamedTuple):
-    """Where the plot lies in the widget."""
-
-    x: int
-    y: int
-    width: int
-    height: int
-    gutter: int
-
-
 def plot_area(width: int, height: int) -> Plot:
     """The plot's place in a widget of this size: a rule above, the time axis below, gutters beside."""
     gutter = WIDE_GUTTER_CELLS if width >= _WIDE_FROM else GUTTER_CELLS
@@ -54,9 +52,17 @@ def plot_area(width: int, height: int) -> Plot:
 
 
 def paint_chart(
-    model: ChartModel, width: int, height: int, glyphs: Glyphs, rasterize: Rasterizer, *, shades: bool = False
+    model: ChartModel,
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    rasterize: Rasterizer,
+    *,
+    shades: bool = False,
+    tones: bool = True,
 ) -> Grid:
-    """The whole chart; `shades` draws tints with a glyph, for terminals without the colours."""
+    """The whole chart; `shades` draws tints with a glyph and `tones=False` a density with characters,
+    for terminals without the colours."""
     grid = Grid(width, height)
     _title(grid, model, glyphs)
     if width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
@@ -67,7 +73,9 @@ def paint_chart(
     _axes(grid, plot, model, scale if limits else None, glyphs)
     _windows(grid, plot, model, glyphs, shades=shades or glyphs.ascii)
     raster: Raster = []
-    if limits:
+    if limits and model.density:
+        raster = paint_density(grid, plot, model, scale, glyphs, tones=tones and not glyphs.ascii)
+    elif limits:
         traces = traces_of(model, scale, plot.width, glyphs)
         raster = rasterize(traces, plot.width, plot.height, glyphs)
         _fills(grid, plot, model, traces, raster)
@@ -94,13 +102,7 @@ def _scale(model: ChartModel, limits: tuple[float, float] | None, rows: int) -> 
     least, greatest = limits
     if not model.log:
         return linear_scale(greatest, rows)
-    drawn = [
-        value
-        for one in model.series
-        if one.stroke is not Stroke.DASHES
-        for _, value in one.points
-        if value is not None and math.isfinite(value)
-    ]
+    drawn = drawn_values(model)
     positive = [value for value in drawn if value > 0]
     least = min(positive, default=max(greatest, 1.0))
     if len(positive) < len(drawn):
@@ -114,14 +116,27 @@ def _title(grid: Grid, model: ChartModel, glyphs: Glyphs) -> None:
         grid.put(x, 0, glyphs.rule, "rule")
     grid.text(1, 0, f" {model.title} ", "title", strong=True)
     at = 3 + len(model.title)
-    if model.subtitle:
-        grid.text(at, 0, glyphs.text(model.subtitle) + " ", "muted")
-        at += len(model.subtitle) + 1
-    room = grid.width - at - 4
-    note = glyphs.text(model.note)
+    end = grid.width - (LEGEND_CELLS if model.density else 0)
+    subtitle, note = _fitting(model, end - at - 5)
+    if subtitle:
+        grid.text(at, 0, glyphs.text(subtitle) + " ", "muted")
+        at += len(subtitle) + 1
+    room = end - at - 4
+    note = glyphs.text(note)
     if note and room > len(glyphs.ellipsis) + 8:
         note = note if len(note) <= room else note[: room - 1] + glyphs.ellipsis
-        grid.text(grid.width - len(note) - 3, 0, f" {note} ", model.note_ink)
+        grid.text(end - len(note) - 3, 0, f" {note} ", model.note_ink)
+
+
+def _fitting(model: ChartModel, room: int) -> tuple[str, str]:
+    """The longest note that fits, beside the longest subtitle that fits with it; of several notes
+    that are all too long the last one, which is then cut."""
+    notes = (model.note, *model.shorter_notes)
+    for note in notes:
+        for subtitle in dict.fromkeys((model.subtitle, model.short_subtitle or model.subtitle)):
+            if len(subtitle) + len(note) <= room:
+                return subtitle, note
+    return model.subtitle, notes[-1]
 
 
 def _axes(grid: Grid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs: Glyphs) -> None:
@@ -182,18 +197,24 @@ def _fills(grid: Grid, plot: Plot, model: ChartModel, traces: Sequence[Trace], r
 
 
 def _levels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
-    """Dashed levels: each value holds until the next one, the last one runs on to its label."""
-    for one in model.series:
-        if one.stroke is not Stroke.DASHES or not one.points:
+    """Levels: each value holds until the next one, the last one runs on to its label.
+
+    Where two share a row they take turns, so that both are seen.
+    """
+    for one in reversed(model.series):
+        if not one.stroke.is_level or not one.points:
             continue
+        is_dashed = one.stroke is Stroke.DASHES
         followers = [at_s for at_s, _ in one.points[1:]]
         ends = [column(at_s, model.start_s, model.end_s, plot.width) for at_s in followers] + [plot.width]
         for (at_s, value), end in zip(one.points, ends, strict=True):
             if value is None or not math.isfinite(value) or (row := round(scale.row(value))) < 0:
                 continue
             start = max(0, column(at_s, model.start_s, model.end_s, plot.width))
-            for x in range(start, min(end, plot.width)):
-                grid.put(plot.x + x, plot.y + min(row, plot.height - 1), glyphs.dash, one.ink)
+            y = plot.y + min(row, plot.height - 1)
+            for x in range(plot.x + start, plot.x + min(end, plot.width)):
+                if is_dashed or x % 2 or grid.chars[y][x] != glyphs.dash:
+                    grid.put(x, y, glyphs.dash if is_dashed else glyphs.bead, one.ink)
 
 
 def _series(grid: Grid, plot: Plot, traces: Sequence[Trace], raster: Raster) -> None:

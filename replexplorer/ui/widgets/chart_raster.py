@@ -53,7 +53,7 @@ def traces_of(model: ChartModel, scale: Scale, width: int, glyphs: Glyphs) -> li
             glyphs.strokes.get(one.ink, "*"),
         )
         for one in model.series
-        if one.stroke is not Stroke.DASHES
+        if one.stroke.is_drawn
     ]
 
 

@@ -1,0 +1,82 @@
+"""What the charts' titles say: bound and prediction, what limits the load, what its mode hides."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from replexplorer.core.pacing import CLOSED, HIDES
+from replexplorer.core.tick import Ceiling, LoadView, Tick
+from replexplorer.ui import figures
+from replexplorer.ui.figures import rate, round_trip
+
+_SEVERAL: Final = 1.5
+"""From so many statements a transaction on, QPS stands beside TPS."""
+
+
+class Notes(NamedTuple):
+    """Words for the right end of a title."""
+
+    texts: tuple[str, ...]
+    """Longest first; the first that fits is taken."""
+    ink: str
+    """Theme token."""
+
+
+def tps_notes(tick: Tick, *, wide: bool) -> Notes:
+    """Why the figure is the load's own and not the server's, else prediction and ceiling."""
+    if tick.load is not None and tick.load.limited:
+        return Notes((f"▲ the load is the limit: {tick.load.limited}", f"▲ {tick.load.limited}"), "warn")
+    ceiling, predicted = tick.ceiling, tick.predicted
+    widths = (True, False) if wide else (False,)
+    bounds = [] if ceiling is None else [formula(ceiling, wide=each) for each in widths]
+    if predicted is None:
+        return Notes(tuple(bounds), "ceiling")
+    found = [f"predicted {rate(predicted.tps)}/s", f"pred {rate(predicted.tps)}"]
+    together = [f"{word} · {bound}" for bound in bounds for word in found]
+    return Notes((*together, *found), "ceiling")
+
+
+def formula(ceiling: Ceiling, *, wide: bool) -> str:
+    """The bound with its numbers: `ceiling 48 ÷ (85.4 + 3.0 ms) = 543/s`."""
+    rtt, local = round_trip(ceiling.rtt_ms), round_trip(ceiling.local_ms)
+    if not ceiling.local_ms:
+        return f"ceiling {ceiling.clients} ÷ {rtt} ms = {rate(ceiling.tps)}/s"
+    if wide:
+        return f"ceiling = {ceiling.clients} clients ÷ ({rtt} ack + {local} local) ms = {rate(ceiling.tps)}/s"
+    return f"ceiling {ceiling.clients} ÷ ({rtt} + {local} ms) = {rate(ceiling.tps)}/s"
+
+
+def latency_notes(load: LoadView | None) -> Notes:
+    """Backlog and what is dropped, while there is any; what the load's mode hides."""
+    if load is None or load.state not in ("running", "viewer"):
+        return Notes((), "muted")
+    hidden = hides(load.mode, load.clients)
+    told = [f"backlog {figures.count(load.backlog)}"] if load.backlog else []
+    if load.dropped:
+        told.append(f"dropped {rate(per_second(load.dropped, load))}/s")
+    if not told:
+        return Notes(hidden, "muted")
+    text = " · ".join(told)
+    return Notes((*(f"{text} · {words}" for words in hidden), text), "warn")
+
+
+def hides(mode: str, clients: int) -> tuple[str, ...]:
+    """What a mode hides, longest first."""
+    if mode == CLOSED:
+        samples = f"{clients} sample{'' if clients == 1 else 's'}"
+        shorter = (f"closed: a stall is {samples} only, however long", f"closed: a stall is {samples} only")
+    else:
+        shorter = ("open: TPS is what was asked until the backlog grows", "open: watch response and backlog")
+    return (HIDES[mode], *shorter)
+
+
+def qps_of(load: LoadView | None) -> float | None:
+    """Statements a second, where a transaction has several."""
+    if load is None or load.qps is None or not load.tps or load.qps < _SEVERAL * load.tps:
+        return None
+    return load.qps
+
+
+def per_second(count: int, load: LoadView) -> float:
+    """A count of the load's interval as a rate."""
+    return count / (load.duration_s if load.duration_s > 0 else 0.5)
