@@ -23,6 +23,7 @@ _START: Final[dict[str, Any]] = {
     "fsync_ms": 0.3,
     "receive_ms": 0.1,
     "receive_cpu_ms": 0.1,
+    "held_cpu_ms": 0.1,
     "fsync_cpu_ms": 0.05,
     "network_half": 30.0,
     "fsync_half": 2.0,

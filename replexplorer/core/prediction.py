@@ -144,4 +144,5 @@ def _told(gain: float) -> str:
 
 
 def _share(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
+    """In whole percent; all of it only where there is nothing else."""
+    return f"{share if share == 1 else min(share, 0.99):.0%}".replace("%", " %")

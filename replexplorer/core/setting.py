@@ -29,8 +29,9 @@ def setting_of(
     `rtts_ms` are the links' measured round trips; without them those asked count. With more replicas
     required than there are commits fall back after the timeout: then the farthest one counts.
     """
+    asked_ms = [_link(values, replica).total_ms for replica in replicas]
     if rtts_ms is None:
-        rtts_ms = [_link(values, replica).total_ms for replica in replicas]
+        rtts_ms = asked_ms
     workload = str(_value(values, "workload", Place.LOAD))
     writes = workload not in _READ_ONLY
     sync_binlog = int(_value(values, "sync_binlog"))
@@ -40,6 +41,7 @@ def setting_of(
         clients=int(_value(values, "clients", Place.LOAD)),
         workload=workload,
         rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
+        held=any(asked_ms),
         semi_sync=writes and _value(values, "semi_sync") == "on",
         after_commit=_value(values, "wait_point") == "after_commit",
         redo_fsyncs=float(writes and redo),

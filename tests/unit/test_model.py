@@ -1,0 +1,259 @@
+"""The model: its laws, its limits in words, and the way from knobs to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.ceiling import bound
+from replexplorer.core.knobs import PRIMARY, KnobName, Value
+from replexplorer.core.model import Calibration, LocalCost, Setting, Term, queued_ms, solve, wait_factor
+from replexplorer.core.prediction import local_cost, measured, predict
+from replexplorer.core.setting import beyond, setting_of
+
+CALIBRATION = Calibration(
+    day="2026-01-31",
+    machine="2 cores",
+    server="mysql 9.7.4",
+    runs=112,
+    median_error=0.09,
+    most_clients=64,
+    most_rtt_ms=85.0,
+    least_rtt_ms=0.25,
+    local={"update_index": LocalCost(0.1, 0.3), "insert": LocalCost(0.1, 0.4)},
+    fsync_ms=0.2,
+    receive_ms=0.05,
+    receive_cpu_ms=0.1,
+    held_cpu_ms=0.2,
+    fsync_cpu_ms=0.15,
+    network_half=30.0,
+    fsync_half=2.5,
+)
+FAR = Setting(1, "update_index", rtt_ms=85.0, held=True, semi_sync=True, redo_fsyncs=0, binlog_fsyncs=0)
+
+costs = st.floats(0.001, 5.0)
+calibrations = st.builds(
+    replace,
+    st.just(CALIBRATION),
+    local=st.builds(lambda delay, cpu: {"update_index": LocalCost(delay, cpu)}, costs, costs),
+    fsync_ms=st.floats(0.01, 20.0),
+    receive_ms=st.floats(0.0, 5.0),
+    receive_cpu_ms=costs,
+    held_cpu_ms=costs,
+    fsync_cpu_ms=costs,
+    network_half=st.floats(0.1, 200.0),
+    fsync_half=st.floats(0.1, 200.0),
+)
+settings = st.builds(
+    Setting,
+    clients=st.integers(1, 200),
+    workload=st.just("update_index"),
+    rtt_ms=st.floats(0.0, 1000.0),
+    held=st.booleans(),
+    semi_sync=st.booleans(),
+    redo_fsyncs=st.sampled_from((0.0, 1.0)),
+    binlog_fsyncs=st.sampled_from((0.0, 0.1, 1.0)),
+    fsync_ms=st.none() | st.floats(0.01, 50.0),
+    fsync_delay_ms=st.floats(0.0, 20.0),
+    group_delay_ms=st.floats(0.0, 5.0),
+)
+
+
+def tps(setting: Setting, calibration: Calibration = CALIBRATION) -> float:
+    return solve(setting, calibration, local_cost(setting.workload, calibration)).tps
+
+
+def test_one_client_pays_each_term_once() -> None:
+    # 85 + 0.05 on the network, 0.1 + 0.3 here; the acknowledgement's own work is within the round trip.
+    assert tps(FAR) == pytest.approx(1000 / 85.45)
+    local = replace(FAR, semi_sync=False, redo_fsyncs=1.0, binlog_fsyncs=1.0, fsync_delay_ms=2.0)
+    assert tps(local) == pytest.approx(1000 / (0.4 + 2 * 2.2))
+
+
+def test_many_clients_come_to_what_the_cores_can_do() -> None:
+    here = Setting(1000, "update_index", redo_fsyncs=0, binlog_fsyncs=0)
+    assert tps(here) == pytest.approx(1000 / 0.3, rel=0.01)
+
+
+def test_the_factor_is_1_alone_1_and_a_half_beside_its_half_and_never_2() -> None:
+    assert wait_factor(1, 30) == 1
+    assert wait_factor(31, 30) == 1.5
+    assert 1.99 < wait_factor(1024, 30) < 2
+
+
+@pytest.mark.parametrize(
+    ("demand_ms", "elsewhere_ms", "clients", "residence_ms"),
+    [(2.0, 0.0, 1, 2.0), (2.0, 0.0, 5, 10.0), (1.0, 1.0, 2, 1.5), (0.0, 0.0, 3, 0.0)],
+)
+def test_mean_value_analysis_of_cases_that_can_be_done_by_hand(
+    demand_ms: float, elsewhere_ms: float, clients: int, residence_ms: float
+) -> None:
+    assert queued_ms(demand_ms, elsewhere_ms, clients) == pytest.approx(residence_ms)
+
+
+@examples(deadline=None)
+@given(settings, calibrations, st.floats(0.0, 500.0))
+def test_more_rtt_never_predicts_more(setting: Setting, calibration: Calibration, more_ms: float) -> None:
+    slower = replace(setting, rtt_ms=setting.rtt_ms + more_ms)
+    assert tps(slower, calibration) <= tps(setting, calibration) * (1 + 1e-9)
+
+
+@examples(deadline=None)
+@given(settings, calibrations, st.integers(1, 50))
+def test_more_clients_never_predict_fewer(setting: Setting, calibration: Calibration, more: int) -> None:
+    busier = replace(setting, clients=setting.clients + more)
+    assert tps(busier, calibration) >= tps(setting, calibration) * (1 - 1e-9)
+
+
+@examples(deadline=None)
+@given(settings, calibrations)
+def test_semi_sync_and_fsyncs_never_predict_more(setting: Setting, calibration: Calibration) -> None:
+    free = replace(setting, semi_sync=False, redo_fsyncs=0.0, binlog_fsyncs=0.0)
+    assert tps(setting, calibration) <= tps(free, calibration) * (1 + 1e-9)
+
+
+@examples(deadline=None)
+@given(settings, calibrations)
+def test_the_terms_are_the_latency_and_littles_law_holds(setting: Setting, calibration: Calibration) -> None:
+    predicted = predict(setting, calibration)
+    assert predicted is not None
+    assert sum(predicted.terms.values()) == pytest.approx(predicted.latency_ms)
+    assert predicted.tps * predicted.latency_ms == pytest.approx(1000 * setting.clients)
+    assert all(ms > 0 for ms in predicted.terms.values())
+
+
+@examples(deadline=None)
+@given(settings.filter(lambda setting: setting.semi_sync), calibrations)
+def test_the_bound_holds_without_being_asked(setting: Setting, calibration: Calibration) -> None:
+    local = calibration.local["update_index"]
+    ceiling = bound(setting.clients, setting.rtt_ms, local.delay_ms + local.cpu_ms)
+    assert ceiling is not None
+    assert tps(setting, calibration) <= ceiling.tps * (1 + 1e-9)
+
+
+def test_the_ceiling_holds_whatever_the_model_says() -> None:
+    predicted = predict(replace(FAR, clients=8), CALIBRATION, at_most_tps=50.0)
+    assert predicted is not None
+    assert (predicted.tps, predicted.latency_ms) == (50.0, 160.0)
+
+
+def test_without_a_client_nothing_is_predicted() -> None:
+    assert predict(replace(FAR, clients=0), CALIBRATION) is None
+
+
+FSYNC = Setting(1, "update_index", fsync_delay_ms=2.0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        (FAR, "network wait: 99 % of a commit; twice the clients would nearly double TPS"),
+        (
+            replace(FAR, rtt_ms=2.0, clients=4),
+            "network wait: 67 % of a commit; twice the clients would make 1.3",
+        ),
+        (FSYNC, "redo and binlog fsync: 92 % of a commit; twice the clients would make 1."),
+        (replace(FSYNC, redo_fsyncs=0.0), "binlog fsync: 85 % of a commit; "),
+        (replace(FAR, clients=64, rtt_ms=0.0), "the machine's CPU: more clients would only wait longer"),
+        (Setting(1, "insert", redo_fsyncs=0, binlog_fsyncs=0), "the machine's CPU: 80 % of a commit; "),
+    ],
+)
+def test_the_limit_in_words(setting: Setting, words: str) -> None:
+    predicted = predict(setting, CALIBRATION)
+    assert predicted is not None
+    assert predicted.limit.startswith(words)
+
+
+def test_arrivals_that_the_clients_can_take_are_all_answered() -> None:
+    far = replace(FAR, clients=64)
+    most = tps(far)
+    slow, fast = (predict(far, CALIBRATION, rate_tps=rate) for rate in (100.0, 2 * most))
+    assert slow is not None
+    assert fast is not None
+    assert slow.tps == 100.0
+    assert slow.latency_ms == pytest.approx(92.5, abs=0.1)
+    assert slow.limit.startswith("the arrivals: they keep about 10 of 64 clients busy")
+    assert fast.tps == pytest.approx(most)
+
+
+def anatomy(**parts: float) -> Anatomy:
+    return Anatomy(5.0, 1000, sum(parts.values()), {Part(name): ms for name, ms in parts.items()})
+
+
+@examples(deadline=None)
+@given(st.integers(1, 64), st.floats(0.3, 4.0))
+def test_the_measured_local_cost_is_scaled_until_the_model_has_it(clients: int, times: float) -> None:
+    setting = replace(FAR, clients=clients, semi_sync=False)
+    slower = LocalCost(0.1 * times, 0.3 * times)
+    answer = solve(setting, CALIBRATION, slower)
+    seen = anatomy(execute=answer.latency_ms)
+    _, local = measured(setting, CALIBRATION, seen)
+    assert local is not None
+    assert (local.delay_ms, local.cpu_ms) == pytest.approx((slower.delay_ms, slower.cpu_ms), rel=0.01)
+
+
+def test_the_fsync_is_the_measured_one_and_unknown_parts_leave_the_calibration() -> None:
+    setting, local = measured(FSYNC, CALIBRATION, anatomy(redo=2.0, binlog=3.0))
+    assert setting.fsync_ms == 2.5
+    assert local is None
+
+
+def knobs(**values: Value) -> dict[KnobName, Value | None]:
+    nodes = {"rtt": "replica", "jitter": "replica", "clients": "load", "workload": "load"}
+    return {KnobName(key, nodes.get(key, PRIMARY)): value for key, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, Setting(8, "update_index")),
+        ({"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}, {"redo_fsyncs": 0, "binlog_fsyncs": 0}),
+        ({"sync_binlog": 10}, {"binlog_fsyncs": 0.1}),
+        ({"semi_sync": "on", "rtt": 85.0}, {"semi_sync": True, "rtt_ms": 85.0, "held": True}),
+        ({"semi_sync": "on", "workload": "point_select"}, {"semi_sync": False, "redo_fsyncs": 0.0}),
+        ({"fsync_delay": 2.0, "clients": 32}, {"fsync_delay_ms": 2.0, "clients": 32}),
+        ({"binlog_group_commit_sync_delay": 500}, {"group_delay_ms": 0.5}),
+        (
+            {"binlog_group_commit_sync_delay": 500, "binlog_group_commit_sync_no_delay_count": 8},
+            {"group_delay_ms": 0.0},
+        ),
+    ],
+)
+def test_from_knobs(values: dict[str, Value], expected: Setting | dict[str, object]) -> None:
+    setting = setting_of(knobs(**values), ("replica",))
+    if isinstance(expected, Setting):
+        assert setting == expected
+    else:
+        assert {name: getattr(setting, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(("required", "rtt_ms"), [(1, 5.0), (2, 85.0), (3, 85.0)])
+def test_a_commit_waits_for_the_fastest_that_suffice(required: int, rtt_ms: float) -> None:
+    values = knobs(semi_sync_replicas=required)
+    assert setting_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
+
+
+def test_what_was_never_calibrated_is_told() -> None:
+    values = knobs(clients=128, workload="ledger", rtt=200.0, semi_sync="on", jitter=5.0)
+    told = beyond(setting_of(values, ("replica", "b")), values, ("replica", "b"), CALIBRATION)
+    assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@replica=5.0"]
+    values = knobs(clients=64, rtt=85.0, semi_sync="on")
+    assert beyond(setting_of(values, ("replica",)), values, ("replica",), CALIBRATION) == ()
+
+
+@pytest.mark.parametrize("field", ["fsync_ms", "receive_ms", "network_half", "median_error"])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_figures_that_no_fit_makes_are_refused(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match="numbers from 0"):
+        replace(CALIBRATION, **{field: value})  # type: ignore[arg-type]
+
+
+def test_terms_come_in_the_order_of_a_commit() -> None:
+    predicted = predict(replace(FAR, redo_fsyncs=1.0, binlog_fsyncs=1.0), CALIBRATION)
+    assert predicted is not None
+    assert list(predicted.terms) == [Term.EXECUTE, Term.CPU, Term.REDO, Term.BINLOG, Term.NETWORK]
