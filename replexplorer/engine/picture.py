@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
-from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.interval import Interval
-from replexplorer.core.knobs import PRIMARY, Group, KnobName, Value
 from replexplorer.core.pacing import OPEN
-from replexplorer.core.tick import Ceiling, LoadView, NodeView, Protection, ProtectionState, Tick
+from replexplorer.core.tick import LoadView, NodeView, Tick
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.driving import Driving
 from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.outlook import Outlook
 from replexplorer.engine.watch import Watcher
 
 
@@ -27,41 +26,15 @@ def state_word(nodes: Sequence[NodeView]) -> str:
 
 
 @dataclass(slots=True)
-class LocalCost:
-    """Execute and fsync time of one commit, measured while commits were asynchronous.
-
-    One client's mean; with more clients a mean holds their queueing as well and would make the
-    bound too low, so it is the fastest commit then. The least seen counts, under the durability
-    settings and the workload that it was measured under.
-    """
-
-    settings: tuple[tuple[KnobName, Value | None], ...] = ()
-    local_ms: float | None = None
-
-    def learn(self, settings: Iterable[tuple[KnobName, Value | None]], load: LoadView) -> None:
-        """Take an asynchronous interval; other settings than before begin anew."""
-        self.keep_for(settings)
-        seen_ms = load.mean_ms if load.clients == 1 or load.service is None else load.service.min_ms
-        if seen_ms is not None and (self.local_ms is None or seen_ms < self.local_ms):
-            self.local_ms = seen_ms
-
-    def keep_for(self, settings: Iterable[tuple[KnobName, Value | None]]) -> None:
-        """Forget what was measured under other settings."""
-        now = tuple(settings)
-        if now != self.settings:
-            self.settings, self.local_ms = now, None
-
-
-@dataclass(slots=True)
 class Picture:
-    """Makes ticks; it keeps only what the ceiling needs to remember."""
+    """Makes ticks."""
 
     controls: Controls
     driving: Driving
     load: LoadDriver
     chronicle: Chronicle
     watcher: Watcher
-    _local: LocalCost = field(default_factory=LocalCost)
+    outlook: Outlook
     _last: Interval | None = None
 
     def tick(self) -> Tick:
@@ -75,7 +48,7 @@ class Picture:
         links = tuple(self.controls.links.values())
         nodes = self.controls.node_views()
         load = self._load_view()
-        self._learn_local(protection, load)
+        ceiling = self.outlook.ceiling(protection, load)
         return Tick(
             at_s=self.chronicle.at_s,
             wall_s=self.controls.fleet.outside.clock.wall(),
@@ -87,7 +60,8 @@ class Picture:
             disks=tuple(self.controls.disks.values()),
             load=load,
             knobs=self.controls.views(),
-            ceiling=self._ceiling(protection, load),
+            ceiling=ceiling,
+            predicted=self.outlook.predicted(protection, load, ceiling=ceiling),
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
             viewer=self.driving.viewer_of is not None,
@@ -144,27 +118,3 @@ class Picture:
             lateness_p99_ms=last.lateness_p99_ms,
             processes=last.processes,
         )
-
-    def _learn_local(self, protection: Protection, load: LoadView) -> None:
-        """Remember what a commit costs while nothing waits for the link."""
-        settings = [
-            (name, self.controls.effective_value(name))
-            for name in self.controls.names()
-            if name.node == PRIMARY and name.knob.group in (Group.DURABILITY, Group.BINLOG)
-        ]
-        settings.append((KnobName("workload", "load"), load.workload))
-        if protection.state is ProtectionState.OFF and load.state == "running":
-            self._local.learn(settings, load)
-        else:
-            self._local.keep_for(settings)
-
-    def _ceiling(self, protection: Protection, load: LoadView) -> Ceiling | None:
-        """The k=1 bound; none while commits do not wait for a replica, and none where neither the
-        link nor a measured local cost bounds anything: a bound of tens of thousands says nothing."""
-        if protection.state in (ProtectionState.OFF, ProtectionState.DEGRADED, ProtectionState.DOWN):
-            return None
-        if self._local.local_ms is None and not any(self.controls.asked_rtts_ms()):
-            return None
-        rtts = [link.rtt_measured_ms for link in self.controls.links.values()]
-        rtt_ms = acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
-        return bound(load.clients, rtt_ms, self._local.local_ms)

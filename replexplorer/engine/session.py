@@ -23,6 +23,7 @@ from replexplorer.core.knobs import (
     desired_of,
     format_change,
 )
+from replexplorer.core.model import Calibration
 from replexplorer.core.sweep import Sweep
 from replexplorer.core.tick import Severity, Tick
 from replexplorer.engine.absence import restarts_since_the_request
@@ -42,6 +43,7 @@ from replexplorer.engine.facade import (
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load import LoadDriver
+from replexplorer.engine.outlook import Outlook
 from replexplorer.engine.picture import Picture
 from replexplorer.engine.recording import Recording
 from replexplorer.engine.status import Status, take_status
@@ -65,6 +67,8 @@ class SessionOptions:
     """Drive a second load although somebody holds the lease."""
     table_size: int = 10_000
     tick_s: float = 0.5
+    calibration: Calibration | None = None
+    """What the model was fitted to; None: nothing is predicted."""
 
 
 class Session:
@@ -86,7 +90,10 @@ class Session:
         self.watcher = Watcher(self.controls, self)
         driver = Driver(options.holder, options.beside, options.table_size)
         self.driving = Driving(driver, self.controls, self.load, self.chronicle)
-        self._picture = Picture(self.controls, self.driving, self.load, self.chronicle, self.watcher)
+        self.outlook = Outlook(self.controls, options.calibration)
+        self._picture = Picture(
+            self.controls, self.driving, self.load, self.chronicle, self.watcher, self.outlook
+        )
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self._undo: list[Desired] = []
         self._created = False
