@@ -164,6 +164,8 @@ class LoadView:
     """In words, when the generator and not the server is the limit."""
     state: str = "running"
     """running, stopped, preparing, waiting (the primary is away), viewer (another app drives)."""
+    prepared: float | None = None
+    """Which part of its table is ready, 0 to 1, while it is prepared; None when not known."""
     driver: str | None = None
     """Who drives the load when it is not us: `name (pid N)`."""
     fault: str | None = None

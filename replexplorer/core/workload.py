@@ -36,9 +36,8 @@ _BELL_DRAWS: Final = 12
 _RANGE_SIZE: Final = 100
 _POINT_SELECTS: Final = 10
 _GROUP_DIGITS: Final = 11
-_C_GROUPS: Final = 10
 _PAD_GROUPS: Final = 5
-_GROUP_POOL: Final = 1024
+_GROUP_POOL: Final = 4096
 _FOO_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXY"
 _FOO_LENGTH: Final = 8
 _PAYLOAD_POOL_BYTES: Final = 1 << 16
@@ -46,6 +45,8 @@ _WRITER_BITS: Final = 62
 
 PAYLOAD: Final = "payload"
 """The column that a table has only for a load with a payload."""
+PAYLOAD_COLUMN: Final = f"{PAYLOAD} MEDIUMTEXT"
+"""As a table declares it, behind all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class Table:
     name: str
     ddl: str
     """Creates it in the current database."""
+    index: str = ""
+    """Name and columns of a secondary index, which is made when the rows are there: `k_1 (k)`."""
     grows: bool = False
     """Each commit adds a row: it starts empty and is truncated at a bound. Otherwise it starts with
     table_size rows of sysbench's and keeps their number."""
@@ -108,7 +111,7 @@ class Workload:
         """The same with one more column, which every INSERT and UPDATE writes."""
         if self.table is None:
             return self
-        ddl = self.table.ddl.replace(", PRIMARY KEY", f", {PAYLOAD} MEDIUMTEXT, PRIMARY KEY", 1)
+        ddl = self.table.ddl.replace(", PRIMARY KEY", f", {PAYLOAD_COLUMN}, PRIMARY KEY", 1)
         return replace(
             self,
             table=replace(self.table, ddl=ddl),
@@ -133,12 +136,13 @@ def _with_payload(statement: Statement) -> Statement:
 
 
 def _sbtest(number: int, *, grows: bool = False) -> Table:
-    """The table of sysbench 1.0's oltp_common; the index stands in the same statement."""
+    """The table of sysbench 1.0's oltp_common, which makes the index after the rows, too."""
     return Table(
         f"sbtest{number}",
         f"CREATE TABLE sbtest{number} (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, "
         "c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, "
-        f"PRIMARY KEY (id), KEY k_{number} (k)) ENGINE=InnoDB",
+        "PRIMARY KEY (id)) ENGINE=InnoDB",
+        f"k_{number} (k)",
         grows,
     )
 
@@ -389,28 +393,37 @@ _DRAWS: Final[Mapping[str, Callable[[Sources], Draw]]] = {
 }
 
 
-def fill_statement(table: str, first: int, last: int, table_size: int, random: Random) -> str:
-    """One multi-row insert of the rows with ids first..last into a sysbench table."""
+def fill_source(table: str, table_size: int, random: Random) -> Callable[[int, int], str]:
+    """Makes multi-row inserts into a sysbench table, each of the rows with ids first..last."""
     key = key_source(table_size, random)
     texts = _text_source(random)
-    row = "(%d, %d, '%s', '%s')"
-    rows = ", ".join(
-        row % (number, key(), *(text.decode() for text in texts())) for number in range(first, last + 1)
-    )
-    return f"INSERT INTO {table} (id, k, c, pad) VALUES {rows}"
+    head, row = f"INSERT INTO {table} (id, k, c, pad) VALUES ".encode(), b"(%d,%d,'%b','%b')"
+
+    def fill(first: int, last: int) -> str:
+        return (head + b",".join(row % (id, key(), *texts()) for id in range(first, last + 1))).decode()
+
+    return fill
 
 
 def _text_source(random: Random) -> Callable[[], tuple[bytes, bytes]]:
-    """Draws values of `c` and `pad`: groups of eleven digits joined by dashes.
+    """Draws values of `c` and `pad`: ten and five groups of eleven digits joined by dashes.
 
-    Groups come from a pool that is drawn once, since making digits costs more than sending them.
+    A value is made of halves of five groups, each from another place of one long text that is drawn
+    once: making digits costs a generator more than sending them.
     """
-    pool = [b"%0*d" % (_GROUP_DIGITS, random.randrange(10**_GROUP_DIGITS)) for _ in range(_GROUP_POOL)]
-    choices, join = random.choices, b"-".join
+    step = _GROUP_DIGITS + 1
+    half = _PAD_GROUPS * step - 1
+    groups = (b"%0*d" % (_GROUP_DIGITS, random.randrange(10**_GROUP_DIGITS)) for _ in range(_GROUP_POOL))
+    pool = b"-".join(groups)
+    uniform, places = random.random, _GROUP_POOL - _PAD_GROUPS + 1
 
     def draw() -> tuple[bytes, bytes]:
-        groups = choices(pool, k=_C_GROUPS + _PAD_GROUPS)
-        return join(groups[:_C_GROUPS]), join(groups[_C_GROUPS:])
+        one, other, last = (
+            step * int(uniform() * places),
+            step * int(uniform() * places),
+            step * int(uniform() * places),
+        )
+        return pool[one : one + half] + b"-" + pool[other : other + half], pool[last : last + half]
 
     return draw
 
@@ -421,7 +434,8 @@ def _payload_source(size: int, random: Random) -> Callable[[], Values]:
         return tuple
     digits = b"%0*d" % (_GROUP_DIGITS, 0)
     pool = b"".join(
-        b"%0*d" % (len(digits), random.randrange(10 ** len(digits))) for _ in range(_GROUP_POOL * 6)
+        b"%0*d" % (len(digits), random.randrange(10 ** len(digits)))
+        for _ in range(_PAYLOAD_POOL_BYTES // len(digits) + 1)
     )
     pool = pool[:_PAYLOAD_POOL_BYTES]
     long = pool * (2 + size // len(pool))

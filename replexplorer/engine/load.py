@@ -102,6 +102,8 @@ class LoadDriver:
         """Where the load was started; None when it was stopped, or never begun."""
         self.fault: str | None = None
         """Why the process ended by itself; None while it runs or was stopped."""
+        self.prepared: float | None = None
+        """Which part of the table was ready when that was told last, 0 to 1."""
 
     async def warm_up(self) -> None:
         """Start the bare process of the next start, while there is something else to wait for."""
@@ -109,7 +111,8 @@ class LoadDriver:
         await self._spare.spawn()
 
     def _tell(self, text: str, done: float | None) -> None:
-        """Pass the progress of a start on."""
+        """Pass on how far the table is."""
+        self.prepared = done
         self._report(text, done)
 
     @property

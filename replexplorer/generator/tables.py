@@ -1,7 +1,8 @@
 """The load's tables: reused when they fit, else made anew in a few large transactions.
 
 A commit may cost a round trip of the semi-synchronous link, so rows go in by thousands and over a
-few connections at once; a table that fits costs no write at all.
+few connections at once, and the index comes after them, which costs both servers a third less; a table
+that fits costs no write at all. The index is the last thing made: what lacks it was never finished.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.workload import DATABASE, PAYLOAD, Table, fill_statement
+from replexplorer.core.workload import DATABASE, PAYLOAD, PAYLOAD_COLUMN, Table, fill_source
 from replexplorer.ports import LoadTarget, Row
 
-ROWS_A_STATEMENT: Final = 2000
-"""About 400 kB: below the smallest default of max_allowed_packet."""
+ROWS_A_STATEMENT: Final = 5000
+"""About 1 MB: below every default of max_allowed_packet since 5.6 (4 MiB)."""
 _CONNECTIONS: Final = 4
 _DEADLINE_S: Final = 86_400.0
 """A statement may wait for an acknowledgement for as long as the semi-sync timeout says."""
@@ -27,6 +28,13 @@ _NO_SUCH: Final = frozenset({1049, 1146})
 _LOCK: Final = "replexplorer.prepare"
 
 Report = Callable[[str, float | None], None]
+
+
+class _Shape(NamedTuple):
+    """What a table has beside its rows."""
+
+    payload: bool
+    index: bool
 
 
 class Tables:
@@ -61,7 +69,7 @@ class Tables:
                 return rows
             await _query(connection, "SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
             rows = await self._rows(connection, table, table_size)
-            if rows is None:
+            if rows is None and not await self._widened(connection, table, table_size):
                 if before_making is not None:
                     await before_making()
                 await self._make(connection, table, table_size)
@@ -71,9 +79,14 @@ class Tables:
 
     async def _rows(self, connection: ControlConnection, table: Table, table_size: int) -> int | None:
         """How many rows the table has; None when it does not fit."""
-        name = f"{DATABASE}.{table.name}"
-        if await self._has_payload(connection, table) != (PAYLOAD in table.ddl):
+        shape = await self._shape(connection, table)
+        if shape != _Shape(PAYLOAD in table.ddl, bool(table.index)):
             return None
+        return await self._counted(connection, table, table_size)
+
+    async def _counted(self, connection: ControlConnection, table: Table, table_size: int) -> int | None:
+        """How many rows the table has; None when they are not the ones that it starts with."""
+        name = f"{DATABASE}.{table.name}"
         if table.grows:
             # The highest id stands for the count: counting millions of rows would take a second.
             statement = (
@@ -91,17 +104,35 @@ class Tables:
             return int(row["n"])
         return table_size if (row["n"], row["low"], row["high"]) == (table_size, 1, table_size) else None
 
-    async def _has_payload(self, connection: ControlConnection, table: Table) -> bool:
-        """Whether the table there has the payload's column."""
-        found = await _query(
+    async def _shape(self, connection: ControlConnection, table: Table) -> _Shape:
+        """What the table there has; nothing when there is none."""
+        of_table = "table_schema = %s AND table_name = %s"
+        [found] = await _query(
             connection,
-            "SELECT COUNT(*) AS n FROM information_schema.columns "
-            "WHERE table_schema = %s AND table_name = %s AND column_name = %s",
-            DATABASE,
-            table.name,
-            PAYLOAD,
+            f"SELECT (SELECT COUNT(*) FROM information_schema.columns WHERE {of_table} "
+            f"AND column_name = %s) AS payload, (SELECT COUNT(*) FROM information_schema.statistics "
+            f"WHERE {of_table} AND index_name = %s) AS indexed",
+            *(DATABASE, table.name, PAYLOAD),
+            *(DATABASE, table.name, table.index.partition(" ")[0]),
         )
-        return bool(found[0]["n"])
+        return _Shape(bool(found["payload"]), bool(found["indexed"]))
+
+    async def _widened(self, connection: ControlConnection, table: Table, table_size: int) -> bool:
+        """Whether all that a table lacked was the payload's column and the server added it in no time.
+
+        The load goes on meanwhile. A server without instant DDL, or one that had its fill of it on this
+        table, refuses. The way back is no such: the rows would keep what was written into the column.
+        """
+        if PAYLOAD not in table.ddl or await self._shape(connection, table) != (False, bool(table.index)):
+            return False
+        if await self._counted(connection, table, table_size) is None:
+            return False
+        add = f"ALTER TABLE {DATABASE}.{table.name} ADD COLUMN {PAYLOAD_COLUMN}, ALGORITHM=INSTANT"
+        try:
+            await _query(connection, add)
+        except ServerRefused:
+            return False
+        return True
 
     async def _make(self, connection: ControlConnection, table: Table, table_size: int) -> None:
         """Create the table anew and fill it."""
@@ -118,28 +149,32 @@ class Tables:
         await _query(connection, table.ddl.replace("CREATE TABLE ", f"CREATE TABLE {DATABASE}.", 1))
         if not table.grows:
             await self._fill(table, table_size, what)
+        if table.index:
+            name, _, columns = table.index.partition(" ")
+            await _query(connection, f"CREATE INDEX {name} ON {DATABASE}.{table.name} {columns}")
+        self._report(what, 1.0)
 
     async def _fill(self, table: Table, table_size: int, what: str) -> None:
         """Insert rows 1..table_size over a few connections."""
         firsts = iter(range(1, table_size + 1, ROWS_A_STATEMENT))
         done = itertools.count(1)
-        total = -(-table_size // ROWS_A_STATEMENT)
-        name = f"{DATABASE}.{table.name}"
+        statements = -(-table_size // ROWS_A_STATEMENT)
+        fill = fill_source(f"{DATABASE}.{table.name}", table_size, self._random)
 
         async def work() -> None:
             connection = self._connection()
             try:
                 for first in firsts:
                     last = min(first + ROWS_A_STATEMENT - 1, table_size)
-                    statement = fill_statement(name, first, last, table_size, self._random)
-                    await _query(connection, statement)
-                    self._report(what, next(done) / total)
+                    await _query(connection, fill(first, last))
+                    # The index is one more step.
+                    self._report(what, next(done) / (statements + 1))
             finally:
                 await connection.close()
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(_CONNECTIONS, total)):
+                for _ in range(min(_CONNECTIONS, statements)):
                     group.create_task(work())
         except ExceptionGroup as several:
             raise several.exceptions[0] from None

@@ -12,7 +12,7 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnav
 from replexplorer.core.interval import Interval
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.measure import measure
-from replexplorer.ports import LoadSettings, LoadTarget
+from replexplorer.ports import LoadSettings, LoadTarget, Report
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.load import PREPARING_S, FakeLoadProcess
 from tests.fakes.world import tasks_left
@@ -28,9 +28,11 @@ class Bench:
         self.processes: list[FakeLoadProcess] = []
         self.failure: ReplexplorerError | None = None
         self.ends: list[str] = []
+        self.report: Report = lambda *_: None
         self.driver = LoadDriver(self._make, interval_s=interval_s, on_end=self.ends.append)
 
-    def _make(self, _: object) -> FakeLoadProcess:
+    def _make(self, report: Report) -> FakeLoadProcess:
+        self.report = report
         process = FakeLoadProcess(
             lambda seconds, clients: (round(clients * seconds * 100), 10.0), lambda *_: None
         )
@@ -57,6 +59,17 @@ async def test_intervals_are_kept_until_they_are_taken() -> None:
     await bench.driver.stop()
     assert bench.driver.effective() == {}
     assert tasks_left() == []
+
+
+@virtual
+async def test_how_far_a_table_is_can_be_read_while_a_load_is_changed() -> None:
+    bench, told = Bench(), list[tuple[str, float | None]]()
+    await bench.driver.start(TARGET, SETTINGS, lambda *step: told.append(step))
+    assert bench.driver.prepared is None
+    bench.report("preparing table sbtest1", 0.4)
+    assert bench.driver.prepared == 0.4
+    assert told == [("preparing table sbtest1", 0.4)]
+    await bench.driver.stop()
 
 
 @virtual

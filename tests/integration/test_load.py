@@ -232,6 +232,53 @@ async def test_a_table_that_fits_is_reused_and_another_size_is_made(primary: Pri
     assert [bool(each) for each in told[1:]] == [False, True]
 
 
+async def test_a_table_that_was_never_finished_is_made_anew(primary: Primary) -> None:
+    settings = LoadSettings(1, "update_index", table_size=60_000)
+    halves: list[float] = []
+    going = asyncio.Event()
+
+    def tell(text: str, done: float | None) -> None:
+        halves.append(done or 0.0)
+        if 0 < (done or 0.0) < 1:
+            going.set()
+
+    child = LoadChild(tell)
+    starting = asyncio.create_task(child.start(primary.target, settings, interval_s=INTERVAL_S))
+    await going.wait()
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    assert halves[-1] < 1
+    for is_finished in (False, True, False):
+        load = Watched()
+        try:
+            await load.start(primary, settings)
+        finally:
+            await load.stop()
+        assert bool(load.told) == (not is_finished)
+        assert await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest1") == 60_000
+        async with primary.sql() as sql:
+            if is_finished:  # its last step is lost
+                await sql.query("DROP INDEX k_1 ON replexplorer.sbtest1")
+
+
+async def test_a_payload_s_column_comes_at_once_and_no_commit_waits_for_a_table(
+    primary: Primary, load: Watched
+) -> None:
+    plain = LoadSettings(2, "update_index")
+    await empty(primary, "sbtest1")
+    await load.start(primary, plain)
+    load.told.clear()
+    await load.child.change(replace(plain, payload_bytes=1000))
+    await load.shown(lambda each: each.commits > 0, "commits with a payload")
+    assert load.told == []
+    assert await primary.value("SELECT MAX(LENGTH(payload)) FROM replexplorer.sbtest1") == 1000
+    assert await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest1") == plain.table_size
+    await load.child.change(plain)
+    await load.shown(lambda each: each.commits > 0, "commits without it")
+    assert load.told  # rows without it are made anew, and that is said
+    assert whole(load.intervals).errors == 0
+
+
 async def test_clients_that_stay_keep_their_connections(primary: Primary, load: Watched) -> None:
     async def has(count: int) -> bool:
         return len(await primary.sessions()) == count

@@ -251,7 +251,8 @@ def _load(load: LoadView | None) -> Segment:
         return ([],)
     runs = load.state in ("running", "viewer")
     token = "text" if runs else "warn b"
-    short = "" if runs else f"load {load.state}"
+    part = "" if load.prepared is None else f" {load.prepared:.0%}"
+    short = "" if runs else f"load {load.state}{part}"
     asked = "" if load.rate_asked_tps is None else f" {load.rate_asked_tps:g}/s"
     full = f"{load.mode}{asked} ×{load.clients}" if runs else short
     if load.dropped:
