@@ -60,6 +60,11 @@ def sessions_directory() -> Path:
     return state_directory() / "sessions"
 
 
+def calibration_file() -> Path:
+    """What the model was last fitted to on this machine, by a sweep."""
+    return state_directory() / "calibration.json"
+
+
 def log_file() -> Path:
     """The program's own log."""
     return state_directory() / "log"

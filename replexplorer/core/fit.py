@@ -2,7 +2,7 @@
 
 Law: what is made small is the mean |log(predicted / measured)|: every run counts by its ratio, and a
 disturbed one pulls no more than its share. The search is a pattern search on factors, each parameter in
-turn (Hooke and Jeeves, Direct Search, J. ACM 8(2), 1961): no derivative, and no library for eight numbers.
+turn (Hooke and Jeeves, Direct Search, J. ACM 8(2), 1961): no derivative, and no library for nine numbers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 from replexplorer.core.errors import UsageError
 from replexplorer.core.model import FITTED, Calibration, LocalCost, Run, solve
 
-LEAST_RUNS: Final = 12
-"""Fewer say too little for eight parameters."""
+LEAST_RUNS: Final = 16
+"""Fewer say too little for nine parameters."""
 _START: Final[dict[str, Any]] = {
     "fsync_ms": 0.3,
     "receive_ms": 0.1,
@@ -56,15 +56,13 @@ class Residual:
 
 
 def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
-    """The calibration that these runs give; raises UsageError when they are too few.
+    """The calibration that these runs give; raises UsageError when they cannot tell (`lacking`).
 
     What all workloads share comes from the workload with most runs, the others add their local cost.
     """
     usable = [run for run in runs if run.tps > 0 and run.setting.clients > 0]
-    if len(usable) < LEAST_RUNS:
-        raise UsageError(
-            f"{len(usable)} runs are too few to fit the model", f"it takes {LEAST_RUNS} with commits"
-        )
+    if missing := lacking(usable):
+        raise UsageError("these runs cannot calibrate the model", f"it takes {missing}")
     counts = Counter(run.setting.workload for run in usable)
     main = counts.most_common(1)[0][0]
     trips = [run.setting.rtt_ms for run in usable if run.setting.rtt_ms > 0]
@@ -86,6 +84,26 @@ def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
         calibration = _fitted(calibration, usable, workload, shared=False)
     errors = [abs(residual.error) for residual in residuals(usable, calibration)]
     return replace(calibration, median_error=round(median(errors), 4))
+
+
+def lacking(runs: Sequence[Run]) -> str | None:
+    """What the runs need more, so that each parameter shows in some of them; None: nothing."""
+    settings = [run.setting for run in runs]
+    waiting = [setting for setting in settings if setting.semi_sync]
+    needs = (
+        (f"{LEAST_RUNS} runs with commits", len(runs) >= LEAST_RUNS),
+        ("clients of 1 and of 32 or more", {1, 32} <= {min(each.clients, 32) for each in settings}),
+        ("semi_sync on and off", 0 < len(waiting) < len(settings)),
+        (
+            "an rtt of 0 and one above under semi-sync",
+            {each.held for each in waiting} == {False, True},
+        ),
+        (
+            "runs with the fsyncs and without",
+            {each.redo_fsyncs + each.binlog_fsyncs > 0 for each in settings} == {False, True},
+        ),
+    )
+    return next((need for need, is_met in needs if not is_met), None)
 
 
 def residuals(runs: Sequence[Run], calibration: Calibration) -> list[Residual]:

@@ -127,6 +127,8 @@ class Calibration:
     """Other clients at which a commit waits half a round trip more than its own: k = 1.5."""
     fsync_half: float
     """Other clients at which a commit waits half an fsync more than its own."""
+    is_shipped: bool = False
+    """It came with the program, from another machine than this one."""
 
     def __post_init__(self) -> None:
         """Refuse figures that no fit makes; raise ValueError."""

@@ -55,7 +55,7 @@ def predict(
         tps=tps,
         latency_ms=latency_ms,
         limit=limit,
-        calibrated=calibration.title,
+        calibrated=None if calibration.is_shipped else calibration.title,
         terms=answer.terms,
     )
 

@@ -1,0 +1,108 @@
+"""The file of a calibration: the fitted parameters with the runs that they were fitted to.
+
+One ships with the program; a sweep writes this machine's own beside the other state. Law: a file that
+cannot be used is said in one line, and the shipped one is used.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from replexplorer.config.model import first_error
+from replexplorer.core.errors import UsageError
+from replexplorer.core.model import Calibration, Run
+
+VERSION: Final = 1
+"""Of the file's shape and of what its parameters mean."""
+
+
+class _CalibrationFile(BaseModel):
+    """The file's shape."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    version: Literal[1]
+    calibration: Calibration
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A calibration with its runs and where it was read."""
+
+    calibration: Calibration
+    runs: tuple[Run, ...]
+    file: Path
+    problem: str | None = None
+    """Why the machine's own one is not used, in one line; None when it is, or there is none."""
+
+
+def load_calibration(file: Path) -> Calibrated:
+    """This machine's own calibration, or the shipped one where there is none or it cannot be used."""
+    if not file.exists():
+        return shipped_calibration()
+    try:
+        return read_calibration(file)
+    except UsageError as error:
+        return replace(shipped_calibration(), problem=f"{error}; the shipped calibration is used")
+
+
+def read_calibration(file: Path) -> Calibrated:
+    """Read one file; raises UsageError."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        read = _CalibrationFile.model_validate_json(text)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8"
+        raise UsageError(f"cannot read {file}", reason.lower()) from None
+    except ValidationError as error:
+        where, what = first_error(error)
+        reason = f"{'.'.join(where)} {what}".strip()
+        raise UsageError(f"{file} is no calibration of version {VERSION}", reason) from None
+    return Calibrated(read.calibration, read.runs, file)
+
+
+def shipped_calibration() -> Calibrated:
+    """The one that ships: beside this module, in a wheel as in a checkout."""
+    read = read_calibration(shipped_file())
+    return replace(read, calibration=replace(read.calibration, is_shipped=True))
+
+
+def shipped_file() -> Path:
+    """Where it is."""
+    return Path(str(resources.files("replexplorer.config"))) / "shipped_calibration.json"
+
+
+def save_calibration(calibration: Calibration, runs: Sequence[Run], file: Path) -> None:
+    """Write whole or not at all, a run a line; raises UsageError when that cannot be."""
+    content = _CalibrationFile(version=VERSION, calibration=calibration, runs=tuple(runs))
+    head = content.model_dump_json(indent=1, include={"version", "calibration"}, exclude_defaults=True)
+    lines = [
+        content.model_dump_json(include={"runs": {index}}, exclude_defaults=True)[len('{"runs":[') : -2]
+        for index in range(len(content.runs))
+    ]
+    text = head.removesuffix("\n}") + ',\n "runs": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as stream:
+            stream.write(text)
+        os.replace(stream.name, file)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}", (error.strerror or str(error)).lower()) from None
+
+
+def this_machine() -> str:
+    """`2 cores, 8 GB, Linux 6.1 x86_64`, as a calibration names where it was measured."""
+    cores = os.cpu_count() or 1
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
+    kernel = ".".join(platform.release().split("-")[0].split(".")[:2])
+    return f"{cores} cores, {memory_gb:.0f} GB, {platform.system()} {kernel} {platform.machine()}"
