@@ -38,6 +38,8 @@ class Rates:
     """Commits that did not wait (no_tx)."""
     switched_off: int | None = None
     """Times that semi-sync went off, by timeout or by a statement."""
+    ack_waits: int | None = None
+    """Waits for an acknowledgement that really slept and were acknowledged."""
     ack_wait_ms: float | None = None
     """Mean wait of those that really slept (DOMAIN.md section 1.2: the server's own average is of
     its whole life)."""
@@ -62,6 +64,7 @@ def rates(before: Sample, after: Sample) -> Rates | None:
         acks=_grown(old.yes_tx, new.yes_tx),
         unprotected=_grown(old.no_tx, new.no_tx),
         switched_off=_grown(old.no_times, new.no_times),
+        ack_waits=waits,
         ack_wait_ms=waited_us / waits / 1000 if waits and waited_us is not None else None,
     )
 

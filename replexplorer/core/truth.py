@@ -5,7 +5,18 @@ Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.commit_counters import CommitGrowth, Source
+from replexplorer.core.counters import Rates
+from replexplorer.core.interval import Interval
+from replexplorer.core.pacing import CLOSED
+
+CHECKED_S: Final = 10.0
+"""Checks compare at least so much time, so that what is under way at its ends weighs little."""
+_LITTLE_SHARE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +36,13 @@ class ReplicaTruth:
 
     name: str
     lag_ms: float | None = None
-    """Age of the newest transaction that it has applied, less what it did not have to wait for;
-    0 when it has applied everything; None when unknown."""
+    """Age of the oldest transaction that it has not applied, from the time that the primary wrote into
+    the transaction; while that one is not known to it yet (it is on its way), the age of the newest that
+    it has applied, which is at least that. 0 when it has applied everything; None when unknown."""
     queued: int | None = None
     """Transactions received and not applied."""
     shipped_bytes_per_s: float | None = None
+    """Sent by the primary's dump thread for it, as the server counts (Bytes_sent of that thread)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +53,12 @@ class ServerTruth:
     commits: int | None = None
     """Transactions written to the binlog, whoever made them."""
     group_size: float | None = None
-    """Commits a binlog write: the flush group."""
+    """Commits a binlog write: the flush group. A transaction of more than the binlog's cache (32 KiB)
+    is written in several pieces and makes it look smaller."""
     queue_size: float | None = None
     """Commits an acknowledged queue (after_sync only)."""
     redo_fsyncs: float | None = None
-    """A commit."""
+    """A commit; those of checkpoints and of the once-a-second flush are in it."""
     binlog_fsyncs: float | None = None
     """A commit."""
     ack_waits: int | None = None
@@ -55,3 +69,152 @@ class ServerTruth:
     """Commits that did not wait for a replica though semi-sync is on."""
     replicas: tuple[ReplicaTruth, ...] = ()
     checks: tuple[Check, ...] = ()
+
+
+def server_truth(
+    rates: Rates,
+    counted: CommitGrowth | None,
+    *,
+    wait_point: str | None,
+    replicas: tuple[ReplicaTruth, ...] = (),
+    checks: tuple[Check, ...] = (),
+) -> ServerTruth:
+    """Put together what the primary counted between two samples; what one of them lacks is None.
+
+    `yes_tx` counts queues under after_sync and transactions under after_commit (DOMAIN.md section 0.1),
+    so only the first makes a queue's size. The mean wait is from the growth of tx_wait_time and
+    tx_waits: the server's own tx_avg_wait_time is of its whole life, net_wait_time is always 0.
+    """
+    commits = rates.commits
+    return ServerTruth(
+        duration_s=rates.duration_s,
+        commits=commits,
+        group_size=_per(commits, _times(counted, Source.BINLOG_WRITE)),
+        queue_size=_per(commits, rates.acks) if wait_point == "after_sync" else None,
+        redo_fsyncs=_per(_times(counted, Source.REDO_FSYNC), commits),
+        binlog_fsyncs=_per(_times(counted, Source.BINLOG_FSYNC), commits),
+        ack_waits=rates.ack_waits,
+        ack_wait_ms=rates.ack_wait_ms,
+        unprotected=rates.unprotected,
+        replicas=replicas,
+        checks=checks,
+    )
+
+
+def _times(counted: CommitGrowth | None, source: Source) -> int | None:
+    """How often; None where it is not counted."""
+    if counted is None or source not in counted.totals:
+        return None
+    return counted.totals[source].times
+
+
+def _per(many: int | None, few: int | None) -> float | None:
+    """One by the other; None where either is unknown or there is nothing to divide by."""
+    return many / few if many is not None and few else None
+
+
+# -- checks
+
+
+def littles_law(stretch: Interval) -> Check | None:
+    """clients = TPS x mean latency, over a stretch of the closed loop in which every client was at work.
+
+    A transaction is counted whole where it ends: per client the first brings time of before the
+    stretch and the last leaves some out, which is at most the longest over the stretch's length. None
+    for another mode, and while clients come, fail or begin anew.
+    """
+    troubled = (
+        stretch.errors or stretch.unknown or stretch.reconnects or stretch.retries or stretch.rows_reset
+    )
+    idle = not stretch.commits or stretch.state != "running" or stretch.connected != stretch.clients
+    mean_ms, max_ms = stretch.service.mean_ms, stretch.service.max_ms
+    if stretch.mode != CLOSED or troubled or idle or mean_ms is None or max_ms is None:
+        return None
+    busy = stretch.tps * mean_ms / 1000
+    allowed = stretch.clients * (_LITTLE_SHARE + max_ms / 1000 / stretch.duration_s)
+    evidence = f"{stretch.clients} clients, {stretch.tps:,.1f} TPS x {mean_ms:.2f} ms = {busy:.2f}"
+    return Check("Little's law", abs(busy - stretch.clients) <= allowed, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBetween:
+    """How much a server's counter grew in a span, as its samples before and after the span's ends bound
+    it: exact but for what happened between two samples."""
+
+    least: int
+    most: int
+
+
+def commits_agree(own: int, heartbeats: int, server: CountedBetween, *, under_way: int) -> Check:
+    """Commits that our clients had acknowledged and our heartbeats against what the server wrote to its
+    binlog in the same span (Binlog_cache_use); our test commits belong to changes, and no span crosses one.
+
+    More on the server are somebody else's: no mismatch. Fewer are one, beyond what the samples around
+    the span's ends leave open and what was under way there: the server counts a commit before its
+    client hears of it, at most one a client.
+    """
+    ours = own + heartbeats
+    others = max(0, server.least - under_way - ours)
+    counted = f"{server.least:,}" if server.least == server.most else f"{server.least:,} to {server.most:,}"
+    evidence = f"{own:,} own + {heartbeats:,} heartbeats, server {counted}"
+    if others:
+        evidence += f": {others:,} of others"
+    return Check("commits", ours <= server.most + under_way, evidence)
+
+
+# -- replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a replica says of its applier, and the primary's dump thread of it, at one moment."""
+
+    at_s: float
+    queued_gtids: str | None = None
+    """Received and not executed."""
+    missing_gtids: str | None = None
+    """Executed by the primary a moment before, and not by the replica."""
+    applying_us: int | None = None
+    """Age of the oldest transaction that is being applied; None when none is."""
+    applied_us: int | None = None
+    """Age of the newest transaction that was applied; None when none was since the applier began."""
+    dump_thread: int | None = None
+    sent_bytes: int | None = None
+    """By that dump thread since its connection began."""
+
+
+def replica_truth(name: str, now: Applied, before: Applied | None = None) -> ReplicaTruth:
+    """One replica's figures; `before` is an earlier moment, for the rate."""
+    return ReplicaTruth(
+        name,
+        lag_ms=_lag_ms(now),
+        queued=None if now.queued_gtids is None else gtid_count(now.queued_gtids),
+        shipped_bytes_per_s=None if before is None else _shipped_per_s(before, now),
+    )
+
+
+def _shipped_per_s(before: Applied, now: Applied) -> float | None:
+    """None for another connection of the dump, and where it is not counted."""
+    seconds = now.at_s - before.at_s
+    if before.dump_thread != now.dump_thread or seconds <= 0:
+        return None
+    if before.sent_bytes is None or now.sent_bytes is None or now.sent_bytes < before.sent_bytes:
+        return None
+    return (now.sent_bytes - before.sent_bytes) / seconds
+
+
+def _lag_ms(now: Applied) -> float | None:
+    """See `ReplicaTruth.lag_ms`; the servers of a stack share the host's clock."""
+    if now.queued_gtids is None and now.missing_gtids is None:
+        age_us = now.applied_us
+    elif not now.queued_gtids and not now.missing_gtids:
+        return 0.0
+    else:
+        age_us = now.applied_us if now.applying_us is None else now.applying_us
+    return None if age_us is None else max(0, age_us) / 1000
+
+
+def gtid_count(gtids: str) -> int:
+    """Transactions in a GTID set: `uuid:1-3:7, uuid2:tag:5` are 5."""
+    spans = re.findall(r":(\d+)(?:-(\d+))?(?=[:,\s]|$)", gtids)
+    return sum(int(last or first) - int(first) + 1 for first, last in spans)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from replexplorer.core.epochs import Epochs
 from replexplorer.core.interval import Interval
 from replexplorer.core.tick import Epoch, Event, Severity
@@ -18,6 +20,8 @@ class Chronicle:
         self._epochs = Epochs(self.began_s)
         self._untold: list[Event] = []
         self._last_mark = 0
+        self.unchanged_since_s = self.began_s
+        """Monotonic clock of the last change's effect or mark; while a change is under way infinity."""
 
     @property
     def at_s(self) -> float:
@@ -34,17 +38,20 @@ class Chronicle:
     def begin_change(self, title: str) -> int:
         """A change begins: the epoch before ends here; answers the change's number."""
         self._last_mark += 1
+        self.unchanged_since_s = inf
         self._epochs.begin(self._last_mark, self._clock.monotonic(), title)
         return self._last_mark
 
     def change_effective(self, number: int, title: str, text: str) -> None:
         """The change has taken effect: draw its mark and begin to measure its epoch."""
-        self._epochs.effective(number, self._clock.monotonic(), title)
+        self.unchanged_since_s = self._clock.monotonic()
+        self._epochs.effective(number, self.unchanged_since_s, title)
         self.tell(Severity.MARK, text, mark=number)
 
     def change_failed(self, number: int, text: str) -> None:
         """The change was taken back: the figures from here on count as before it."""
-        self._epochs.effective(number, self._clock.monotonic(), "taken back")
+        self.unchanged_since_s = self._clock.monotonic()
+        self._epochs.effective(number, self.unchanged_since_s, "taken back")
         self.tell(Severity.BAD, text, mark=number)
 
     def add(self, interval: Interval) -> None:

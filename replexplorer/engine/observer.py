@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from replexplorer.core.commit_counters import CommitSample
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import Value
 from replexplorer.core.link import LinkSettings, contradiction, installed
@@ -23,6 +24,7 @@ from replexplorer.core.server import (
     ServerStatus,
 )
 from replexplorer.core.tick import DiskView, LinkView, NodeView, Protection
+from replexplorer.core.truth import Applied
 from replexplorer.engine.fleet import Member
 from replexplorer.ports import LinkState, Row, Sql
 
@@ -40,6 +42,10 @@ class NodeSample:
     """Knob key to effective value; empty while unknown."""
     oldest_wait_s: float | None = None
     logged_timeouts: int | None = None
+    commits: CommitSample | None = None
+    """On the primary, when it was looked at closely."""
+    applied: Applied | None = None
+    """On a replica, likewise."""
 
 
 async def probe(sql: Sql) -> Capabilities:

@@ -44,11 +44,14 @@ class Picture:
             self.chronicle.add(interval)
         if intervals:
             self._last = reduce(Interval.followed_by, intervals)
+        lookback, since_s = self.controls.lookback, self.chronicle.unchanged_since_s
+        lookback.add_intervals(intervals)
         protection = self.controls.protection()
         links = tuple(self.controls.links.values())
         nodes = self.controls.node_views()
         load = self._load_view()
         ceiling = self.outlook.ceiling(protection, load)
+        anatomy = lookback.anatomy(since_s) if self.load.is_running else None
         return Tick(
             at_s=self.chronicle.at_s,
             wall_s=self.controls.fleet.outside.clock.wall(),
@@ -61,7 +64,9 @@ class Picture:
             load=load,
             knobs=self.controls.views(),
             ceiling=ceiling,
-            predicted=self.outlook.predicted(protection, load, ceiling=ceiling),
+            predicted=self.outlook.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
+            anatomy=anatomy,
+            truth=lookback.truth(since_s, self.watcher.heartbeat.beats_s),
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
             viewer=self.driving.viewer_of is not None,

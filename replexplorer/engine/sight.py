@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import (
@@ -20,6 +21,8 @@ from replexplorer.core.plan import Observed
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.apply import LoadControl
 from replexplorer.engine.fleet import Fleet
+from replexplorer.engine.insight import sample_applied, sample_commits
+from replexplorer.engine.lookback import Lookback
 from replexplorer.engine.observer import (
     NodeSample,
     judge_protection,
@@ -48,6 +51,9 @@ class Sight:
         """The one before it."""
         self.links: dict[str, LinkView] = {}
         self.disks: dict[str, DiskView] = {}
+        self.lookback = Lookback()
+        self.counts_commits = True
+        """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
 
     async def refresh(self, *, with_gtids: bool = False, probe: bool = False) -> None:
         """Look at everything at once; what cannot be learned stays unknown. With `probe` disks that
@@ -74,6 +80,23 @@ class Sight:
         if before is not None:
             self.samples_before[node] = before
         self.samples[node] = sample
+        return sample
+
+    async def look_closely(self, node: str) -> NodeSample:
+        """Sample one server as `look` does, and what its commits wait for or how far it is behind."""
+        sample = await self.look(node)
+        clock, user = self.fleet.outside.clock, self.fleet.credentials
+        member = self.fleet.members.get(node)
+        if member is None or not sample.view.reachable or user is None:
+            pass
+        elif node != PRIMARY:
+            sample = replace(sample, applied=await sample_applied(self.fleet.primary, member, clock))
+        elif self.counts_commits:
+            sample = replace(sample, commits=await sample_commits(member, user.dsn_user, clock))
+        if node == PRIMARY:
+            self.lookback.add_sample(sample)
+        else:
+            self.lookback.add_applied(node, sample.applied)
         return sample
 
     async def look_at_links(self) -> None:

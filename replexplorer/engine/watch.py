@@ -13,6 +13,8 @@ from replexplorer.core.knobs import PRIMARY, Desired
 from replexplorer.engine.bringup import watch_links
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.fleet import Member
+from replexplorer.engine.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
+from replexplorer.engine.heartbeat import Heartbeat
 from replexplorer.engine.observer import NodeSample
 from replexplorer.ports import Lease
 
@@ -62,8 +64,10 @@ class Listener(Protocol):
 class Watcher:
     """Background looking; it tells its listener when something happened by itself."""
 
-    def __init__(self, controls: Controls, listener: Listener) -> None:
+    def __init__(self, controls: Controls, listener: Listener, *, beats: bool = False) -> None:
         self._controls = controls
+        self._beats = beats
+        self.heartbeat = Heartbeat(controls.fleet)
         self._clock = controls.fleet.outside.clock
         self._listener = listener
         self._tasks: list[asyncio.Task[None]] = []
@@ -85,6 +89,8 @@ class Watcher:
             self._every(_SHARED_EVERY_S, self._look_at_shared),
             self._every(_DOCKER_EVERY_S, self._look_at_containers),
         ]
+        if self._beats:
+            loops.append(self._every(_HEARTBEAT_EVERY_S, self._beat))
         self._primary = self._controls.fleet.primary
         self._follow_members()
         self._tasks = [asyncio.create_task(loop, name="watch") for loop in loops]
@@ -103,6 +109,7 @@ class Watcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.heartbeat.close()
 
     @property
     def failed(self) -> BaseException | None:
@@ -135,7 +142,7 @@ class Watcher:
         answered: NodeSample | None = None
         reachable = True
         while (member := self._controls.fleet.members.get(name)) is not None:
-            sample = await self._controls.look(name)
+            sample = await self._controls.look_closely(name)
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
@@ -148,6 +155,11 @@ class Watcher:
                     await self._listener.server_restarted(name)
                 answered = sample
             await self._clock.sleep(every_s)
+
+    async def _beat(self) -> None:
+        """One heartbeat while our load runs."""
+        if self._controls.load.effective().get("clients"):
+            await self.heartbeat.beat()
 
     async def _look_at_shared(self) -> None:
         """The document and the lease, which other apps write."""

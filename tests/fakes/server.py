@@ -12,9 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from replexplorer.core.commit_counters import commit_statement
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.server import METADATA_PROBES, OLDEST_WAIT_STATEMENT, TIMEOUTS_STATEMENT
 from replexplorer.engine.disk_change import KICK_STATEMENT
+from replexplorer.engine.heartbeat import BEAT_STATEMENT, CREATE_STATEMENT
+from replexplorer.engine.insight import APPLIED_STATEMENT, HEARTBEAT_AGE_STATEMENT, SENT_STATEMENT
 from replexplorer.engine.link_change import STREAM_STATEMENT
 from tests.fakes.servers import METADATA_9, MYSQL_9
 
@@ -84,6 +87,15 @@ class FakeServer:
         self.acknowledges = True
         """On the source: acknowledgements arrive; otherwise they are lost on the way."""
         self.has_kick_table = True
+        self.has_heartbeat_table = True
+        self.commit_counters: list[dict[str, Any]] = []
+        """Rows of performance_schema that say what commits wait for."""
+        self.sent_bytes = 0
+        """By the dump thread."""
+        self.applied: dict[str, Any] = {"queued": "", "missing": ""}
+        """What a replica says of its applier."""
+        self.knows_commit_times = True
+        """Its transactions carry the time of their commit."""
         self.binlogs: list[tuple[str, int]] = [("binlog.000001", 1000)]
         """Name and size in bytes, oldest first."""
         self.reads = "binlog.000001"
@@ -199,6 +211,13 @@ class FakeServer:
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
+        if statement == commit_statement("sandbox"):
+            return self.commit_counters
+        if statement == SENT_STATEMENT:
+            executed = self._as_selected("gtid_executed")
+            return [{"executed": executed, "dump_thread": 41, "sent": str(self.sent_bytes)}]
+        if statement in (APPLIED_STATEMENT, HEARTBEAT_AGE_STATEMENT):
+            return self._applied(statement)
         if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{match[2]: self._as_selected(match[1])}]
         if statement == "SHOW BINARY LOGS":
@@ -210,6 +229,11 @@ class FakeServer:
         if statement == "SHOW REPLICA STATUS":
             return [self._replica_status()] if self.is_replica else []
         raise AssertionError(f"the engine sent {statement!r}")
+
+    def _applied(self, statement: str) -> Rows:
+        if statement == APPLIED_STATEMENT and not self.knows_commit_times:
+            raise ServerRefused(1054, f"{self.node}: 1054 Unknown column")
+        return [{**dict.fromkeys(("applying_us", "waiting_us", "applied_us")), **self.applied}]
 
     def _as_selected(self, name: str) -> object:
         if name == "gtid_executed":
@@ -273,6 +297,13 @@ class FakeServer:
                 self.start_io()
             case ["PURGE", "BINARY", "LOGS", "TO", first]:
                 self.binlogs = [log for log in self.binlogs if log[0] >= first.strip("'")]
+            case _ if statement == CREATE_STATEMENT:
+                self.has_heartbeat_table = True
+                await self.commit()
+            case _ if statement == BEAT_STATEMENT:
+                if not self.has_heartbeat_table:
+                    raise ServerRefused(1146, f"{self.node}: 1146 no such table")
+                await self.commit()
             case _ if statement == KICK_STATEMENT:
                 if self.variables["super_read_only"] == "ON":
                     raise ServerRefused(1290, f"{self.node}: 1290 --super-read-only")

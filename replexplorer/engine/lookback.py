@@ -1,0 +1,236 @@
+"""The last seconds of the load and of the servers side by side: a commit's anatomy, the servers' truth.
+
+Law: a stretch never reaches across a change, a mark or a restart; and it is merged over seconds, so
+that figures stand still.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from replexplorer.core.anatomy import Anatomy, CommitPath, Served, dissect
+from replexplorer.core.commit_counters import CommitGrowth, growth
+from replexplorer.core.counters import Sample, rates, restarted
+from replexplorer.core.interval import Interval
+from replexplorer.core.pacing import CLOSED
+from replexplorer.core.truth import (
+    CHECKED_S,
+    Applied,
+    Check,
+    CountedBetween,
+    ReplicaTruth,
+    ServerTruth,
+    commits_agree,
+    littles_law,
+    replica_truth,
+    server_truth,
+)
+from replexplorer.core.workload import WORKLOADS, WRITE
+from replexplorer.engine.observer import NodeSample
+
+FIGURES_S: Final = 5.0
+"""How much is merged."""
+FIGURES_MOST_S: Final = 10.0
+LEAST_COMMITS: Final = 20
+"""With fewer in FIGURES_S it reaches further back, to FIGURES_MOST_S."""
+KEPT_S: Final = 30.0
+LEAST_S: Final = 0.9
+"""Two polls of the primary: less says little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Two samples of the primary and the load's intervals between them."""
+
+    first: NodeSample
+    last: NodeSample
+    intervals: Sequence[tuple[Interval, float]]
+    """Each with the share of it that lies between the samples: the load and the poller cut time at
+    moments of their own."""
+
+    @property
+    def commits(self) -> float:
+        """That the load had acknowledged."""
+        return sum(each.commits * share for each, share in self.intervals)
+
+    def served(self) -> Served | None:
+        """What the load's clients saw; None without a commit."""
+        timed = [(each, each.commits * share, each.service.mean_ms) for each, share in self.intervals]
+        commits = self.commits
+        if not commits:
+            return None
+        last, _ = self.intervals[-1]
+        return Served(
+            duration_s=sum(each.duration_s * share for each, share in self.intervals),
+            commits=round(commits),
+            queries=round(sum(each.queries * share for each, share in self.intervals)),
+            mean_ms=sum(times * mean_ms for _, times, mean_ms in timed if mean_ms is not None) / commits,
+            clients=last.clients,
+            is_closed=last.mode == CLOSED,
+        )
+
+
+class Lookback:
+    """What was seen in the last KEPT_S."""
+
+    def __init__(self) -> None:
+        self._intervals: deque[Interval] = deque()
+        self._samples: deque[NodeSample] = deque()
+        self._applied: dict[str, deque[Applied]] = {}
+
+    def add_intervals(self, intervals: Iterable[Interval]) -> None:
+        """Take what the load reported."""
+        for interval in intervals:
+            self._intervals.append(interval)
+            while self._intervals[0].end_s < interval.end_s - KEPT_S:
+                self._intervals.popleft()
+
+    def add_sample(self, sample: NodeSample) -> None:
+        """Take a sample of the primary; one that says nothing, or of another life, begins anew."""
+        if self._samples and sample.at_s <= self._samples[-1].at_s:
+            return
+        if not sample.view.reachable or (
+            self._samples and restarted(_counted(self._samples[-1]), _counted(sample))
+        ):
+            self._samples.clear()
+        if sample.view.reachable:
+            self._samples.append(sample)
+            while self._samples[0].at_s < sample.at_s - KEPT_S:
+                self._samples.popleft()
+
+    def add_applied(self, replica: str, applied: Applied | None) -> None:
+        """Take what a replica says of its applier; None: it does not answer."""
+        known = self._applied.setdefault(replica, deque())
+        if applied is None:
+            known.clear()
+        elif not known or applied.at_s > known[-1].at_s:
+            known.append(applied)
+            while known[0].at_s < applied.at_s - FIGURES_S:
+                known.popleft()
+
+    # -- what it says
+
+    def stretch(self, since_s: float) -> Stretch | None:
+        """The last FIGURES_S, or more for want of commits, but nothing before `since_s`."""
+        for seconds in (FIGURES_S, FIGURES_MOST_S):
+            found = self._back(since_s, seconds)
+            if found is None or found.commits >= LEAST_COMMITS:
+                return found
+        return found
+
+    def _back(self, since_s: float, seconds: float) -> Stretch | None:
+        """So many seconds back, or fewer where there are no more."""
+        if not self._samples:
+            return None
+        last = self._samples[-1]
+        from_s = max(since_s, last.at_s - seconds)
+        first = next(sample for sample in self._samples if sample.at_s >= from_s or sample is last)
+        if last.at_s - first.at_s < LEAST_S:
+            return None
+        return Stretch(first, last, self._between(first.at_s, last.at_s))
+
+    def _between(self, from_s: float, to_s: float) -> tuple[tuple[Interval, float], ...]:
+        """The load's intervals that lie within, each with its share."""
+        found = []
+        for each in self._intervals:
+            seconds = min(each.end_s, to_s) - max(each.start_s, from_s)
+            if seconds > 0:
+                found.append((each, seconds / each.duration_s))
+        return tuple(found)
+
+    def anatomy(self, since_s: float) -> Anatomy | None:
+        """The mean commit taken apart; None while no load of ours commits or nothing is counted."""
+        found = self.stretch(since_s)
+        counted, served = _grown(found), found.served() if found else None
+        if found is None or counted is None or served is None:
+            return None
+        values = found.last.values
+        path = CommitPath(
+            wait_point=str(values.get("wait_point", "after_sync")),
+            redo_fsync=values.get("innodb_flush_log_at_trx_commit") == 1,
+        )
+        return dissect(counted, served, path)
+
+    def truth(self, since_s: float, heartbeats_s: Sequence[float]) -> ServerTruth | None:
+        """What the servers' counters say; None while the primary is not known for long enough."""
+        found = self.stretch(since_s)
+        seen = rates(_counted(found.first), _counted(found.last)) if found else None
+        if found is None or seen is None:
+            return None
+        point = found.last.values.get("wait_point")
+        return server_truth(
+            seen,
+            _grown(found),
+            wait_point=None if point is None else str(point),
+            replicas=self._replicas(),
+            checks=self._checks(since_s, heartbeats_s),
+        )
+
+    def _replicas(self) -> tuple[ReplicaTruth, ...]:
+        return tuple(
+            replica_truth(name, known[-1], known[0]) if known else ReplicaTruth(name)
+            for name, known in self._applied.items()
+        )
+
+    def _checks(self, since_s: float, heartbeats_s: Sequence[float]) -> tuple[Check, ...]:
+        """Over CHECKED_S of intervals, each with the samples around it; none while there are fewer."""
+        until_s = self._samples[-1].at_s
+        intervals = [each for each in self._intervals if each.start_s >= since_s and each.end_s <= until_s]
+        taken: list[Interval] = []
+        while intervals and sum(each.duration_s for each in taken) < CHECKED_S:
+            taken.insert(0, intervals.pop())
+        if sum(each.duration_s for each in taken) < CHECKED_S:
+            return ()
+        whole = reduce(Interval.followed_by, taken)
+        same = len({(each.clients, each.connected, each.mode, each.state) for each in taken}) == 1
+        found = [littles_law(whole) if same else None, self._commits_agree(whole, heartbeats_s)]
+        return tuple(check for check in found if check is not None)
+
+    def _commits_agree(self, whole: Interval, heartbeats_s: Sequence[float]) -> Check | None:
+        """Our commits against the primary's; None where it is unknown what a transaction writes."""
+        counted = self._counted_between(whole.start_s, whole.end_s)
+        writes = _writes(whole.workload)
+        if counted is None or writes is None or whole.unknown:
+            return None
+        own = whole.commits if writes else 0
+        beats = sum(whole.start_s <= at_s < whole.end_s for at_s in heartbeats_s)
+        return commits_agree(own, beats, counted, under_way=whole.clients + 1)
+
+    def _counted_between(self, from_s: float, to_s: float) -> CountedBetween | None:
+        """How many commits the primary counted then. A sample's counters were read after its `at_s` and
+        before its commits': those surely read before an end and those surely read after it bound it."""
+        read = [
+            (sample.at_s, sample.commits.at_s, sample.status.binlog_cache_use)
+            for sample in self._samples
+            if sample.commits is not None and sample.status.binlog_cache_use is not None
+        ]
+        before = [count for _, until_s, count in read if until_s <= from_s]
+        within = [count for asked_s, until_s, count in read if asked_s >= from_s and until_s <= to_s]
+        after = [count for asked_s, _, count in read if asked_s >= to_s]
+        if not (before and within and after):
+            return None
+        counts = [before[-1], within[0], within[-1], after[0]]
+        if counts != sorted(counts):
+            return None
+        return CountedBetween(counts[2] - counts[1], counts[3] - counts[0])
+
+
+def _writes(workload: str) -> bool | None:
+    """Whether a transaction is one commit in the binlog; None for a user's file."""
+    known = WORKLOADS.get(workload)
+    return None if known is None else any(each.kind == WRITE for each in known.statements)
+
+
+def _grown(found: Stretch | None) -> CommitGrowth | None:
+    """What was counted of commits in a stretch."""
+    if found is None or found.first.commits is None or found.last.commits is None:
+        return None
+    return growth(found.first.commits, found.last.commits)
+
+
+def _counted(sample: NodeSample) -> Sample:
+    return Sample(sample.at_s, sample.status, sample.view.server_uuid)
