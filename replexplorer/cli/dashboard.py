@@ -43,6 +43,7 @@ def run(call: Call) -> int:
         reapply=loaded.values.reapply,
         on_quit=loaded.values.on_quit,
         table_size=loaded.values.workload.table_size,
+        heartbeat=True,
     )
     outside = outside_of(stack, recorder_of(loaded.values, options.holder))
     app = ExplorerApp(Session(outside, options), settings)

@@ -67,6 +67,8 @@ class SessionOptions:
     """Drive a second load although somebody holds the lease."""
     table_size: int = 10_000
     tick_s: float = 0.5
+    heartbeat: bool = False
+    """Write a heartbeat a second while our load runs (engine/heartbeat.py); the dashboard alone does."""
     calibration: Calibration | None = None
     """What the model was fitted to; None: nothing is predicted."""
 
@@ -87,7 +89,7 @@ class Session:
             writer=self.writer,
             report=lambda text: self.chronicle.tell(Severity.INFO, text),
         )
-        self.watcher = Watcher(self.controls, self)
+        self.watcher = Watcher(self.controls, self, beats=options.heartbeat)
         driver = Driver(options.holder, options.beside, options.table_size)
         self.driving = Driving(driver, self.controls, self.load, self.chronicle)
         self.outlook = Outlook(self.controls, options.calibration)
