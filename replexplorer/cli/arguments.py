@@ -242,6 +242,16 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     _json(parser)
 
 
+def _add_predict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "assignments",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as `set` takes them; others are the stack's, or the defaults where none runs",
+    )
+    _json(parser)
+
+
 def _add_get(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("keys", nargs="*", metavar="KEY", help="without a key: all of them")
     _json(parser)
@@ -378,6 +388,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("lab", "scripted experiments: list, run", "lab:run", _add_lab),
     Verb("sweep", "measure every combination of some knobs", "sweep:run", _add_sweep),
     Verb("export", "a recorded session as csv, jsonl or md", "recorded:export", _add_export),
+    Verb("predict", "what the model expects of settings; nothing is turned", "predict:run", _add_predict),
     Verb("dsn", "the address of a server for mysql, mycli, sysbench", "stack:dsn", _add_dsn),
     Verb("doctor", "what is here and what is missing, with the remedy", "machine:doctor", _json),
     Verb("config", "effective configuration and where each value came from", "machine:config", _json),

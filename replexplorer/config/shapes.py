@@ -339,6 +339,40 @@ class SceneEntry(Shape):
     error: str | None = None
 
 
+class PredictTerm(Shape):
+    """One term of a predicted commit."""
+
+    name: str
+    ms: float
+    share: float = Field(description="of the latency, 0 to 1")
+
+
+class PredictCalibration(Shape):
+    """What the model was fitted to."""
+
+    origin: Literal["shipped", "own"]
+    file: str
+    day: str
+    machine: str
+    server: str
+    runs: int
+    median_error: float = Field(description="of |predicted / measured - 1| over the runs")
+
+
+class PredictDocument(Shape):
+    """`predict --json`."""
+
+    settings: dict[str, Scalar] = Field(description="the knobs that it rests on")
+    others_from: Literal["stack", "defaults"] = Field(description="the knobs that were not named")
+    tps: float
+    latency_ms: float = Field(description="mean service time of a commit")
+    ceiling_tps: float | None = Field(description="the bound that the link sets; null without semi-sync")
+    terms: list[PredictTerm]
+    limit: str
+    calibration: PredictCalibration
+    warnings: list[str]
+
+
 class Check(Shape):
     """One thing that doctor looked at."""
 
@@ -509,6 +543,7 @@ DOCUMENTS: Final[dict[str, type[Shape]]] = {
     "load": LoadReport,
     "lab run": LabResult,
     "sweep": SweepResult,
+    "predict": PredictDocument,
     "lab list": LabEntry,
     "scene list": SceneEntry,
     "doctor": Doctor,

@@ -78,10 +78,13 @@ def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
         local={main: _START_LOCAL},
         **_START,
     )
-    calibration = _fitted(calibration, usable, main, shared=True)
+    calibration = _fitted(calibration, usable, main, FITTED)
+    if any(run.setting.after_commit and run.setting.semi_sync for run in usable):
+        calibration = replace(calibration, after_commit_half=calibration.network_half)
+        calibration = _fitted(calibration, usable, main, (*FITTED, "after_commit_half"))
     for workload in sorted(counts.keys() - {main}):
         calibration = replace(calibration, local={**calibration.local, workload: calibration.local[main]})
-        calibration = _fitted(calibration, usable, workload, shared=False)
+        calibration = _fitted(calibration, usable, workload, ())
     errors = [abs(residual.error) for residual in residuals(usable, calibration)]
     return replace(calibration, median_error=round(median(errors), 4))
 
@@ -115,11 +118,12 @@ def residuals(runs: Sequence[Run], calibration: Calibration) -> list[Residual]:
     ]
 
 
-def _fitted(calibration: Calibration, runs: Sequence[Run], workload: str, *, shared: bool) -> Calibration:
-    """The calibration with this workload's cost fitted, and with `shared` what all share as well."""
+def _fitted(
+    calibration: Calibration, runs: Sequence[Run], workload: str, names: Sequence[str]
+) -> Calibration:
+    """The calibration with this workload's cost fitted, and these of what all share as well."""
     own = [run for run in runs if run.setting.workload == workload]
     local = calibration.local[workload]
-    names = FITTED if shared else ()
 
     def made(values: Sequence[float]) -> Calibration:
         cost = LocalCost(delay_ms=values[0], cpu_ms=values[1])
@@ -130,7 +134,7 @@ def _fitted(calibration: Calibration, runs: Sequence[Run], workload: str, *, sha
         return fmean(abs(log(each.predicted_tps / each.run.tps)) for each in residuals(own, made(values)))
 
     found = search(misfit, [local.delay_ms, local.cpu_ms, *(getattr(calibration, name) for name in names)])
-    return made([float(f"{value:.4g}") for value in found])
+    return made([round(value, 4) for value in found])
 
 
 def search(misfit: Callable[[Sequence[float]], float], start: Sequence[float]) -> list[float]:

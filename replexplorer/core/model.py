@@ -127,6 +127,9 @@ class Calibration:
     """Other clients at which a commit waits half a round trip more than its own: k = 1.5."""
     fsync_half: float
     """Other clients at which a commit waits half an fsync more than its own."""
+    after_commit_half: float | None = None
+    """`network_half` under wait_point=after_commit, whose waiters hold up no engine commit; None where no
+    run was made under it: then it is taken for the same."""
     is_shipped: bool = False
     """It came with the program, from another machine than this one."""
 
@@ -200,7 +203,10 @@ def solve(setting: Setting, calibration: Calibration, local: LocalCost) -> Answe
     cpu_ms = calibration.fsync_cpu_ms * (setting.redo_fsyncs + setting.binlog_fsyncs) / 2
     if setting.semi_sync:
         trip_ms = max(setting.rtt_ms, calibration.least_rtt_ms) + calibration.receive_ms
-        terms[Term.NETWORK] = wait_factor(clients, calibration.network_half) * trip_ms
+        half = calibration.network_half
+        if setting.after_commit and calibration.after_commit_half is not None:
+            half = calibration.after_commit_half
+        terms[Term.NETWORK] = wait_factor(clients, half) * trip_ms
         cpu_ms += calibration.receive_cpu_ms + calibration.held_cpu_ms * setting.held
     # One commit alone: its fsyncs and its round trip take what they take, their own work within them.
     waits_ms = sum(terms.values())

@@ -65,6 +65,12 @@ def local_cost(workload: str, calibration: Calibration) -> LocalCost:
     return calibration.local.get(workload) or next(iter(calibration.local.values()))
 
 
+def alone_ms(setting: Setting, calibration: Calibration) -> float:
+    """What a commit of one client costs while nothing waits for a replica: the ceiling's local term."""
+    alone = replace(setting, clients=1, semi_sync=False)
+    return solve(alone, calibration, local_cost(setting.workload, calibration)).latency_ms
+
+
 def measured(
     setting: Setting, calibration: Calibration, anatomy: Anatomy
 ) -> tuple[Setting, LocalCost | None]:
@@ -119,10 +125,12 @@ def _limit(setting: Setting, calibration: Calibration, cost: LocalCost, answer: 
     twice = gain(clients=2 * setting.clients)
     if name == Term.CPU and twice < _HELPS:
         return f"{name}: more clients would only wait longer"
-    help_text, helps = "twice the clients", twice
-    if name == Term.NETWORK and (half := gain(rtt_ms=setting.rtt_ms / 2)) > 1.05 * helps:
-        help_text, helps = "half the RTT", half
-    return f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; {help_text} would {_told(helps)}"
+    told = (
+        f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; twice the clients would {_told(twice)}"
+    )
+    if name == Term.NETWORK and (half := gain(rtt_ms=setting.rtt_ms / 2)) > 1.05 * twice:
+        told += f", half the RTT {half:.1f} times"
+    return told
 
 
 def _largest(answer: Answer) -> tuple[str, float]:

@@ -7,8 +7,9 @@ from typing import Final
 
 from replexplorer.core.ceiling import acknowledging_rtt_ms
 from replexplorer.core.knobs import BY_KEY, PRIMARY, KnobName, Place, Value
-from replexplorer.core.link import LinkSettings
+from replexplorer.core.link import DELAYS, LinkSettings
 from replexplorer.core.model import Calibration, Setting
+from replexplorer.core.pacing import OPEN
 
 Values = Mapping[KnobName, Value | None]
 """Knobs by name; one that is missing or None counts as its default."""
@@ -19,6 +20,30 @@ _CHANGES_NOTHING: Final = frozenset({"none", "off", "auto", 0})
 _NOT_MODELLED: Final = ("jitter", "loss", "bandwidth", "partition")
 """Knobs of a link that the model does not look at."""
 _NOT_MODELLED_OF_LOAD: Final = ("key_spread", "payload")
+_OF_SEMI_SYNC: Final = DELAYS | {"wait_point", "semi_sync_replicas"}
+_SELDOM: Final = frozenset(
+    {
+        "delay_to_replica",
+        "delay_to_primary",
+        "binlog_group_commit_sync_delay",
+        "binlog_group_commit_sync_no_delay_count",
+        "load_mode",
+    }
+)
+"""Not worth a word at their defaults."""
+_LOOKED_AT: Final = (
+    _OF_SEMI_SYNC
+    | _SELDOM
+    | {
+        "semi_sync",
+        "sync_binlog",
+        "innodb_flush_log_at_trx_commit",
+        "fsync_delay",
+        "clients",
+        "rate",
+        "workload",
+    }
+)
 
 
 def setting_of(
@@ -51,6 +76,19 @@ def setting_of(
     )
 
 
+def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
+    """Those of the knobs that the prediction rests on, in catalogue order."""
+    keys = _LOOKED_AT if _value(values, "load_mode", Place.LOAD) == OPEN else _LOOKED_AT - {"rate"}
+    if _value(values, "semi_sync") != "on":
+        keys -= _OF_SEMI_SYNC
+    return {
+        name: value
+        for name, value in values.items()
+        if name.key in keys and (name.node == PRIMARY or name.knob.place is not Place.PRIMARY)
+        if value != name.knob.default or name.key not in _SELDOM
+    }
+
+
 def beyond(
     setting: Setting, values: Values, replicas: Sequence[str], calibration: Calibration
 ) -> tuple[str, ...]:
@@ -61,6 +99,8 @@ def beyond(
         told.append(
             f"workload {setting.workload} was not calibrated ({known} was): its local cost is a guess"
         )
+    if setting.semi_sync and setting.after_commit and calibration.after_commit_half is None:
+        told.append("wait_point after_commit was not calibrated: it is taken for after_sync")
     if setting.clients > calibration.most_clients:
         told.append(f"clients {setting.clients} is beyond the {calibration.most_clients} calibrated")
     if setting.semi_sync and setting.rtt_ms > calibration.most_rtt_ms:

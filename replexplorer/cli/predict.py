@@ -1,0 +1,162 @@
+"""The verb `predict`: what the model expects of settings; nothing is turned, and no stack is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from replexplorer.cli.console import number, table
+from replexplorer.cli.knobs import check_without_stack
+from replexplorer.cli.running import run_async
+from replexplorer.cli.wiring import attached
+from replexplorer.config import paths
+from replexplorer.config.calibration import Calibrated, load_calibration
+from replexplorer.config.shapes import PredictCalibration, PredictDocument, PredictTerm
+from replexplorer.core.ceiling import bound
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.knobs import (
+    KnobName,
+    Place,
+    Value,
+    defaults,
+    desired_of,
+    format_value,
+    parse_assignment,
+    parse_name,
+)
+from replexplorer.core.model import Calibration, Prediction, Setting
+from replexplorer.core.pacing import OPEN
+from replexplorer.core.prediction import alone_ms, predict
+from replexplorer.core.setting import beyond, looked_at, setting_of
+from replexplorer.core.warn import warnings_for
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+
+_NO_STACK = ("replica",)
+"""The replicas of a stack that is not there."""
+
+
+class _Asked(NamedTuple):
+    """The knobs that a prediction is asked for."""
+
+    values: Mapping[KnobName, Value]
+    named: Sequence[KnobName]
+    replicas: tuple[str, ...]
+    origin: str
+    """Where the knobs that were not named come from."""
+
+
+def run(call: Call) -> int:
+    """Predict for the knobs that are named, the stack's others, else the defaults."""
+    texts: list[str] = call.args.assignments
+    for text in texts:
+        check_without_stack(text)
+    return run_async(_run(call, texts))
+
+
+async def _run(call: Call, texts: Sequence[str]) -> int:
+    requested, replicas, origin = await _requested(call)
+    named = desired_of(parse_assignment(text, replicas) for text in texts)
+    asked = _Asked({**defaults(replicas), **requested, **named}, tuple(named), replicas, origin)
+    calibrated = load_calibration(paths.calibration_file())
+    document = predicted(asked, calibrated)
+    for warning in document.warnings:
+        call.console.warn(warning)
+    if call.console.json:
+        call.console.document(document)
+    else:
+        call.console.print(render(document))
+    return 0
+
+
+async def _requested(call: Call) -> tuple[Mapping[KnobName, Value], tuple[str, ...], str]:
+    """What is requested of the stack, its replicas, and whose values these are."""
+    try:
+        async with attached(call, "predict") as session:
+            return session.controls.requested.values, session.fleet.replica_names, "stack"
+    except (StackUnavailable, MissingPiece):
+        return {}, _NO_STACK, "defaults"
+
+
+def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
+    """The document; raises UsageError when nobody would commit."""
+    values, calibration = asked.values, calibrated.calibration
+    setting = setting_of(values, asked.replicas)
+    rate_tps = None
+    if values[KnobName("load_mode", Place.LOAD)] == OPEN:
+        rate_tps = float(values[KnobName("rate", Place.LOAD)])
+    ceiling_tps = _ceiling_tps(setting, calibration)
+    prediction = predict(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
+    if prediction is None:
+        raise UsageError("clients=0 commits nothing", "predict takes 1 or more")
+    warnings = [
+        *([calibrated.problem] if calibrated.problem else []),
+        *warnings_for(values, asked.named, asked.replicas),
+        *beyond(setting, values, asked.replicas, calibration),
+    ]
+    return PredictDocument(
+        settings={str(name): value for name, value in looked_at(values).items()},
+        others_from="stack" if asked.origin == "stack" else "defaults",
+        tps=round(prediction.tps, 2),
+        latency_ms=round(prediction.latency_ms, 3),
+        ceiling_tps=None if ceiling_tps is None else round(ceiling_tps, 2),
+        terms=_terms(prediction),
+        limit=prediction.limit,
+        calibration=_source(calibrated),
+        warnings=warnings,
+    )
+
+
+def _ceiling_tps(setting: Setting, calibration: Calibration) -> float | None:
+    """The k=1 bound with the calibrated local cost of one client; none without semi-sync."""
+    if not setting.semi_sync:
+        return None
+    ceiling = bound(setting.clients, setting.rtt_ms, alone_ms(setting, calibration))
+    return None if ceiling is None else ceiling.tps
+
+
+def _terms(prediction: Prediction) -> list[PredictTerm]:
+    return [
+        PredictTerm(name=str(term), ms=round(ms, 3), share=round(ms / prediction.latency_ms, 4))
+        for term, ms in prediction.terms.items()
+    ]
+
+
+def _source(calibrated: Calibrated) -> PredictCalibration:
+    calibration = calibrated.calibration
+    return PredictCalibration(
+        origin="shipped" if calibration.is_shipped else "own",
+        file=str(calibrated.file),
+        day=calibration.day,
+        machine=calibration.machine,
+        server=calibration.server,
+        runs=calibration.runs,
+        median_error=calibration.median_error,
+    )
+
+
+def render(document: PredictDocument) -> str:
+    """TPS, latency and bound, the terms of a commit, the limit, and what it rests on."""
+    others = "as the stack has them" if document.others_from == "stack" else "at their defaults"
+    knobs = ", ".join(
+        f"{key} {format_value(parse_name(key).knob, value)}" for key, value in document.settings.items()
+    )
+    rows = [
+        (term.name, number(term.ms, 2), f"{term.share:.1%}".replace("%", " %")) for term in document.terms
+    ]
+    source = document.calibration
+    whose = "the shipped calibration" if source.origin == "shipped" else "this machine's last sweep"
+    error = f"{source.median_error:.0%}".replace("%", " %")
+    lines = [
+        f"{number(document.tps)} TPS, {number(document.latency_ms, 2)} ms a commit"
+        + ("" if document.ceiling_tps is None else f", ceiling {number(document.ceiling_tps)} TPS"),
+        document.limit,
+        "",
+        table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)),
+        "",
+        f"for {knobs}; knobs not named {others}",
+        f"from {whose}: {source.day}, {source.runs} runs, median error {error}, {source.server} on"
+        f" {source.machine}",
+    ]
+    return "\n".join(lines)
