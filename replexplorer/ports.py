@@ -119,6 +119,10 @@ class Stack(Protocol):
         """
         ...
 
+    async def shrink(self, replicas: int) -> None:
+        """Remove the replicas behind the first so many, with their data."""
+        ...
+
     async def down(self) -> int:
         """Remove all that carries this stack's label; answers how many things went."""
         ...

@@ -19,8 +19,9 @@ from replexplorer.adapters import secrets
 from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.adapters.docker_build import Builder
 from replexplorer.adapters.docker_client import client, connect, spoken
-from replexplorer.adapters.docker_removal import remove_stack
+from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
 from replexplorer.config import paths
+from replexplorer.config.stack_file import replica_name
 from replexplorer.core.errors import MissingPiece, StackUnavailable
 from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
 
@@ -94,6 +95,16 @@ class DockerStack:
             with suppress(Exception):
                 await task
             raise
+
+    async def shrink(self, replicas: int) -> None:
+        """Remove the replicas behind the first so many, with their data."""
+
+        def work(client: Any) -> None:
+            with self._lock(lambda text, done: None, threading.Event()):
+                kept = ["primary", *(replica_name(number) for number in range(1, replicas + 1))]
+                remove_other_nodes(client, self.name, kept)
+
+        await self._call(work)
 
     async def down(self) -> int:
         """Remove all that carries this stack's label; answers how many things went."""

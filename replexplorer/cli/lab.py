@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.console import number, table
-from replexplorer.cli.load_report import latency
+from replexplorer.cli.console import Console, table
+from replexplorer.cli.lab_report import lab_document, render_lab
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed
-from replexplorer.config.shapes import LabEntry, LabPhase, Relation
-from replexplorer.config.shapes import LabResult as LabDocument
-from replexplorer.core.errors import ExpectationFailed
+from replexplorer.config.shapes import LabEntry
+from replexplorer.core.errors import ExpectationFailed, StackUnavailable
 from replexplorer.engine.labs import LABS, find_lab
-from replexplorer.engine.labs.lab import Lab, LabResult, PhaseResult, run_lab
+from replexplorer.engine.labs.lab import Lab
+from replexplorer.engine.labs.stage import LabStep, run_lab
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+_EXIT_CODES: Final = {
+    "holds": 0,
+    "deviates": ExpectationFailed.exit_code,
+    "aborted": StackUnavailable.exit_code,
+}
 
 
 def run(call: Call) -> int:
@@ -30,22 +35,38 @@ def run(call: Call) -> int:
 
 def _list(call: Call) -> int:
     if call.console.json:
-        call.console.document([LabEntry(name=lab.name, title=lab.title) for lab in LABS.values()])
+        call.console.document([_entry(lab) for lab in LABS.values()])
     else:
-        rows = [(lab.name, lab.title, f"{lab.seconds(quick=False):.0f} s") for lab in LABS.values()]
-        call.console.print(table(rows, ("NAME", "TITLE", "TAKES"), right=(2,)))
+        rows = [
+            (lab.name, lab.title, _minutes(lab.seconds(quick=False)), _minutes(lab.seconds(quick=True)))
+            for lab in LABS.values()
+        ]
+        call.console.print(table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3)))
     return 0
+
+
+def _entry(lab: Lab) -> LabEntry:
+    return LabEntry(
+        name=lab.name,
+        title=lab.title,
+        teaches=lab.teaches,
+        seconds=lab.seconds(quick=False),
+        quick_seconds=lab.seconds(quick=True),
+        turns=list(lab.turns),
+        replicas=lab.replicas,
+    )
 
 
 async def _run(call: Call, lab: Lab) -> int:
     """Bring a stack up where none is, run, and remove the stack again if this call made it."""
     console = call.console
     async with composed(
-        call, f"lab {lab.name}", up=UpOptions(), on_quit="remove", beside=call.args.beside
+        call, f"lab {lab.name}", up=UpOptions(), on_quit="remove", beside=call.args.beside, recorded=True
     ) as session:
         try:
             await session.up(lambda step: console.progress(step.text, step.done))
-            result = await run_lab(session, lab, quick=call.args.quick, narrate=console.narrate)
+            async with session.observed():
+                result = await run_lab(session, lab, quick=call.args.quick, watch=Narration(console))
         finally:
             console.narrate(await asyncio.shield(session.close()))
     document = lab_document(result)
@@ -53,84 +74,25 @@ async def _run(call: Call, lab: Lab) -> int:
         console.document(document)
     else:
         console.print(render_lab(document))
-    return 0 if document.verdict == "holds" else ExpectationFailed.exit_code
+    return _EXIT_CODES[document.verdict]
 
 
-def lab_document(result: LabResult) -> LabDocument:
-    """The result as `lab run --json` prints it."""
-    verdict: Literal["holds", "deviates"] = "holds" if result.verdict == "holds" else "deviates"
-    return LabDocument(
-        lab=result.lab.name,
-        source=None,
-        server=result.server,
-        started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        phases=[_phase(phase) for phase in result.phases],
-        relations=[
-            Relation(name=relation.name, holds=relation.holds, evidence=relation.evidence)
-            for relation in result.relations
-        ],
-        verdict=verdict,
-    )
+class Narration:
+    """Tells a lab's steps on stderr: a line a phase, and the time left while it measures."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._number = 0
+
+    def __call__(self, step: LabStep) -> None:
+        """Tell one step."""
+        phase = step.phase
+        if phase is not None and step.number != self._number:
+            self._number = step.number
+            self._console.narrate(f"{step.number}/{len(step.lab.phases)} {phase.name}: {phase.shows}")
+        left = f", {_minutes(step.left_s)} left" if step.left_s else ""
+        self._console.progress(f"{step.doing}{left}", step.done)
 
 
-def _phase(result: PhaseResult) -> LabPhase:
-    return LabPhase(
-        name=result.phase.name,
-        settings={str(name): value for name, value in result.settings.items()},
-        clients=result.clients,
-        rtt_measured_ms=_rounded(result.rtt_measured_ms, 3),
-        fsync_measured_ms=_rounded(result.fsync_measured_ms, 3),
-        disk_probe_ms=_rounded(result.disk_probe_ms, 3),
-        ceiling_tps=_rounded(result.ceiling_tps, 2),
-        tps=round(result.tps, 2),
-        latency_ms=latency(result.service),
-        protection=result.protection.state.value,
-        errors=result.errors,
-        n=result.service.count,
-    )
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
-
-
-_HEADINGS = ("PHASE", "CLIENTS", "RTT ms", "TPS", "CEILING", "p50 ms", "p95 ms", "p99 ms", "PROTECTION")
-
-
-def render_lab(document: LabDocument) -> str:
-    """The table of phases, then each relation with its evidence, then the verdict."""
-    rows = [
-        (
-            phase.name,
-            str(phase.clients),
-            number(phase.rtt_measured_ms),
-            number(phase.tps),
-            number(phase.ceiling_tps),
-            *(
-                number(value, 2)
-                for value in (
-                    (phase.latency_ms.p50, phase.latency_ms.p95, phase.latency_ms.p99)
-                    if phase.latency_ms
-                    else (None, None, None)
-                )
-            ),
-            phase.protection or "-",
-        )
-        for phase in document.phases
-    ]
-    relations = [
-        ("holds" if relation.holds else "DEVIATES", relation.name, relation.evidence)
-        for relation in document.relations
-    ]
-    started = document.started.replace("T", " ").removesuffix("Z")
-    return "\n".join(
-        (
-            f"{document.lab} on {document.server}, {started} UTC",
-            "",
-            table(rows, _HEADINGS, right=range(1, 8)),
-            "",
-            table(relations),
-            "",
-            f"verdict: {document.verdict}",
-        )
-    )
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

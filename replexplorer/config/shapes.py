@@ -299,6 +299,12 @@ class LabPhase(Shape):
     clients: int | None = None
     errors: int | None = None
     protection: str | None = None
+    rtt_interval_ms: tuple[float, float] | None = Field(
+        default=None, description="95 % interval of the round trip measured before the load"
+    )
+    duration_s: float | None = None
+    generator_cpu_percent: float | None = None
+    figures: dict[str, Scalar] = Field(default={}, description="what the phase found beside its load")
 
 
 class Relation(Shape):
@@ -319,6 +325,9 @@ class LabResult(Shape):
     phases: list[LabPhase]
     relations: list[Relation]
     verdict: Literal["holds", "deviates", "aborted"]
+    quick: bool = False
+    aborted: str | None = Field(default=None, description="why it ended before its last phase")
+    unrestored: list[str] = Field(default=[], description="what could not be given back yet")
 
 
 class LabEntry(Shape):
@@ -326,6 +335,12 @@ class LabEntry(Shape):
 
     name: str
     title: str
+    teaches: str = ""
+    seconds: float | None = None
+    quick_seconds: float | None = None
+    turns: list[str] = Field(default=[], description="keys of the knobs that it turns")
+    replicas: int = 1
+    file: str | None = Field(default=None, description="of a lab of one's own")
 
 
 class SceneEntry(Shape):
@@ -460,6 +475,7 @@ class SweepRunShape(Shape):
     started: str
     took_s: float
     failed: str | None = Field(description="why its figures do not count")
+    limited: str | None = Field(description="what beside the servers may have been the limit; it counts")
     tps: SweepInterval = Field(description="with the interval within the run, from batch means")
     duration_s: float
     n: int
@@ -487,6 +503,7 @@ class SweepCell(Shape):
     rtt_measured_ms: float | None
     fsync_measured_ms: float | None
     failed: str | None = Field(description="why no run counts; the figures are the last one's then")
+    limited: str | None
     runs: list[SweepRunShape]
 
 

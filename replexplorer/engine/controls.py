@@ -176,6 +176,12 @@ class Controls(Sight):
             yes_tx_at_enabling=yes_tx_at_enabling,
         )
 
+    async def request(self, desired: Desired) -> None:
+        """Write a request down and turn nothing: whoever finds its server again applies it."""
+        async with self._turning:
+            await self._write(desired)
+            self.noted.update(desired)
+
     async def confirm(self) -> None:
         """Write down that what is requested is in force now, after restarts; nobody's news."""
         with contextlib.suppress(ReplexplorerError):

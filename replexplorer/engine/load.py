@@ -175,6 +175,11 @@ class LoadDriver:
         if self.settings is not None:
             await self._adopt(replace(self.settings, fresh_sessions=self.settings.fresh_sessions + 1))
 
+    async def resize(self, table_size: int) -> None:
+        """Let the load work on a table of so many rows; made anew where it has others."""
+        if self.settings is not None and self.settings.table_size != table_size:
+            await self._adopt(replace(self.settings, table_size=table_size))
+
     async def _adopt(self, settings: LoadSettings) -> None:
         """Make the running process follow these settings."""
         if self._running is not None:

@@ -82,18 +82,20 @@ async def measure(
     clock: Clock,
     *,
     duration_s: float,
+    commits: int = 0,
     warmup_s: float = 0.0,
     on_interval: IntervalCallback = lambda _: None,
 ) -> Measurement:
     """Let the running load run and merge its intervals that begin after the warm-up.
 
-    Ends with the interval that completes the duration; an open loop's backlog is drained then, so
-    that no slow arrival is left out. Raises StackUnavailable when the load ends by itself.
+    Ends with the interval that completes the duration and as many commits as asked; an open loop's
+    backlog is drained then, so that no slow arrival is left out. Raises StackUnavailable when the load
+    ends by itself.
     """
     from_s = clock.monotonic() + warmup_s
     measured = Measurement()
     with load.listening() as inbox:
-        while measured.duration_s < duration_s - 0.05:
+        while measured.duration_s < duration_s - 0.05 or measured.commits < commits or not measured.intervals:
             for interval in await _next(load, inbox):
                 on_interval(interval)
                 if interval.state != "preparing" and (not warmup_s or interval.start_s >= from_s):

@@ -126,6 +126,17 @@ class Session:
             await self._change(lost, "re-applied: ")
         return created
 
+    async def scale(self, replicas: int, progress: ProgressCallback) -> None:
+        """Bring up replicas, or remove the last ones with their data, until there are so many."""
+        if replicas < len(self.fleet.replicas):
+            await self.outside.stack.shrink(replicas)
+            await self.fleet.discover()
+        elif replicas > len(self.fleet.replicas):
+            await bring_up(
+                self.fleet, UpOptions(replicas=replicas), lambda text, done: progress(Progress(text, done))
+            )
+        await self.controls.refresh()
+
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
         await self.load.warm_up()

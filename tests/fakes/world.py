@@ -91,6 +91,14 @@ class World:
         self.servers[name] = FakeServer(name, len(self.node_names), self._around)
         self.sidecars[name] = self._sidecar(name)
 
+    def shrink(self, replicas: int) -> None:
+        """Remove all replicas but the first so many."""
+        for name in self.node_names[replicas + 1 :]:
+            self.crash(name)
+            self.sidecars.pop(name).stop()
+            del self.links[name], self.servers[name]
+        del self.node_names[replicas + 1 :]
+
     def _sidecar(self, name: str) -> FakeSidecar:
         return FakeSidecar(
             name, self.links, self.document, self._total_delay_ms, self._changing, self._shaped
@@ -328,6 +336,8 @@ class FakeStack:
                     server.crash()
             return True
         await asyncio.sleep(DOCKER_S)
+        while options.replicas is not None and len(world.node_names) <= options.replicas:
+            world.grow()
         for sidecar in world.sidecars.values():
             if not sidecar.running:
                 sidecar.boot()
@@ -335,6 +345,11 @@ class FakeStack:
             if not server.running and not world.servers_stay_away:
                 server.boot()
         return False
+
+    async def shrink(self, replicas: int) -> None:
+        """See `ports.Stack`."""
+        await asyncio.sleep(DOCKER_S)
+        self._world.shrink(replicas)
 
     async def down(self) -> int:
         """See `ports.Stack`."""

@@ -1,0 +1,380 @@
+"""Running a lab: its phases set, measured and judged, and everything it turned given back.
+
+Law: whatever ends it - a failure, a cancel, a dead server - knobs, replicas and load are restored; what
+cannot be restored now is requested, so that whoever attaches next restores it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Final
+
+from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.knobs import PRIMARY, KnobName, Value
+from replexplorer.core.student import t_quantile_975
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Rtt, Stretch
+from replexplorer.engine.measure import Measurement, measure
+from replexplorer.engine.session import Session
+
+_STATE_WITHIN_S: Final = 5.0
+_LOOK_EVERY_S: Final = 0.1
+_WARMUP_S: Final = 1.5
+_WARMUP_LATENCIES: Final = 4
+_RTT_LOOKS: Final = 8
+_RTT_LOOK_S: Final = 0.25
+_ATTACHED_WITHIN_S: Final = 30.0
+_CLIENTS: Final = KnobName("clients", "load")
+_WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class LabStep:
+    """What a lab does now."""
+
+    lab: Lab
+    number: int
+    """Of the phase, from 1; 0 before the first."""
+    doing: str
+    """In the present tense: `measuring`, `waiting for n`."""
+    done: float | None = None
+    """0..1 of the phase, when it can be told."""
+    left_s: float | None = None
+    """About until the lab's end."""
+    results: tuple[PhaseResult, ...] = ()
+
+    @property
+    def phase(self) -> Phase | None:
+        """The phase under way."""
+        return self.lab.phases[self.number - 1] if self.number else None
+
+
+Watch = Callable[[LabStep], None]
+
+
+class Conductor:
+    """A presenter's hand on a lab: pause and next."""
+
+    def __init__(self, *, by_hand: bool = False) -> None:
+        """`by_hand`: each phase waits for `next`, its load running on meanwhile."""
+        self.by_hand = by_hand
+        self.paused = False
+        self._go = asyncio.Event()
+
+    def toggle(self) -> bool:
+        """Pause before the next phase, or go on; whether it is paused now."""
+        self.paused = not self.paused
+        self._go.set()
+        return self.paused
+
+    def next(self) -> None:
+        """Begin the next phase now."""
+        self.paused = False
+        self._go.set()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the next phase waits for somebody."""
+        return self.paused or self.by_hand
+
+    async def gate(self) -> None:
+        """Wait until the next phase may begin."""
+        self._go.clear()
+        while self.holds:
+            await self._go.wait()
+            self._go.clear()
+            if not self.paused:
+                return
+
+
+async def run_lab(
+    session: Session,
+    lab: Lab,
+    *,
+    quick: bool,
+    watch: Watch = lambda _: None,
+    conductor: Conductor | None = None,
+) -> LabResult:
+    """Run a lab on an attached session; a server that dies ends it as aborted.
+
+    Raises StackUnavailable when another driver holds the load, and what `set` raises for settings that
+    this stack cannot have; everything is restored before it does.
+    """
+    return await Stage(session, lab, quick, watch, conductor or Conductor()).run()
+
+
+@dataclass(slots=True)
+class Stage:
+    """One lab under way; what a phase's script works with."""
+
+    session: Session
+    lab: Lab
+    quick: bool
+    watch: Watch
+    conductor: Conductor
+    results: list[PhaseResult] = field(default_factory=list)
+    _kept: dict[KnobName, Value] = field(default_factory=dict)
+    _number: int = 0
+
+    async def run(self) -> LabResult:
+        """Run to the end."""
+        session, lab = self.session, self.lab
+        capabilities = session.fleet.primary.capabilities
+        title = capabilities.title if capabilities else "unknown"
+        result = LabResult(lab, title, session.outside.clock.wall(), self.quick, self.results)
+        replicas = len(session.fleet.replicas)
+        was_running = session.load.is_running
+        settings = session.load_settings()
+        try:
+            await self._enough_replicas()
+            await session.controls.look_at_disks(probe=True)
+            await session.drive(replace(settings, clients=0))
+            for number in range(1, len(lab.phases) + 1):
+                self._number = number
+                self.results.append(await self._run_phase(lab.phases[number - 1]))
+                if number < len(lab.phases) and self.conductor.holds:
+                    self.tell("waiting for the next phase", 1.0)
+                    await self.conductor.gate()
+        except ReplexplorerError as error:
+            died = isinstance(error, ServerUnreachable | StackUnavailable) or not session.load.is_running
+            if not died or not self._kept:
+                raise
+            result.aborted = str(error)
+        finally:
+            result.unrestored = await to_the_end(self._restore(replicas, was_running))
+        if result.aborted is None:
+            result.relations = tuple(lab.judge({each.phase.name: each for each in self.results}))
+        return result
+
+    # -- what scripts use
+
+    def tell(self, doing: str, done: float | None = None) -> None:
+        """Say what is done now."""
+        ahead = self.lab.phases[self._number :]
+        left_s = sum(phase.stretch(quick=self.quick).seconds + 4 for phase in ahead)
+        phase = self.lab.phases[self._number - 1] if self._number else None
+        if phase is not None:
+            left_s += phase.stretch(quick=self.quick).seconds * (1 - (done or 0.0))
+        self.watch(LabStep(self.lab, self._number, doing, done, left_s, tuple(self.results)))
+
+    async def turn(self, *settings: str) -> None:
+        """Set knobs as they are typed; the lab's end gives them back."""
+        session = self.session
+        assignments = [session.parse(text) for text in settings]
+        for assignment in assignments:
+            for name in assignment.names:
+                self._kept.setdefault(name, session.controls.requested_value(name))
+        self._kept.setdefault(_CLIENTS, session.controls.requested_value(_CLIENTS))
+        if assignments:
+            await session.set(assignments)
+
+    async def measured_rtt(self) -> Rtt | None:
+        """The acknowledging replica's round trip, measured by several looks at the probe; a Student
+        interval of their mean."""
+        controls, clock = self.session.controls, self.session.outside.clock
+        required = controls.protection().replicas_required or 1
+        seen: list[float] = []
+        for _ in range(_RTT_LOOKS):
+            await controls.look_at_links()
+            rtts = [link.rtt_measured_ms for link in controls.links.values()]
+            rtt_ms = acknowledging_rtt_ms(rtts, required)
+            if rtt_ms is not None:
+                seen.append(rtt_ms)
+            await clock.sleep(_RTT_LOOK_S)
+        if not seen:
+            return None
+        mean = sum(seen) / len(seen)
+        half = 0.0
+        if len(seen) > 1:
+            variance = sum((each - mean) ** 2 for each in seen) / (len(seen) - 1)
+            half = t_quantile_975(len(seen) - 1) * (variance / len(seen)) ** 0.5
+        return Rtt(median(seen), mean - half, mean + half, len(seen))
+
+    # -- a phase
+
+    async def _run_phase(self, phase: Phase) -> PhaseResult:
+        """Set the phase's knobs, measure the link, wait for the protection state, measure the load."""
+        self.tell("setting")
+        session = self.session
+        controls, load = session.controls, session.load
+        if controls.protection().state is not ProtectionState.BLOCKED:
+            await load.change({"clients": 0})  # the link and the disk are measured at rest
+        await self._attach(phase.replicas)
+        await self.turn(*phase.settings)
+        self.tell("measuring the link")
+        rtt = await self.measured_rtt()
+        stretch = phase.stretch(quick=self.quick)
+        if phase.play is not None:
+            self.tell("running")
+            figures, measured = await phase.play(self, phase), Measurement()
+        else:
+            figures, measured = {}, await self._measured(phase, stretch, rtt)
+        await controls.refresh()
+        self.alive()
+        return self._result(phase, measured, rtt, figures)
+
+    async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None) -> Measurement:
+        session = self.session
+        changes: dict[str, Value] = {"clients": session.controls.requested_value(_CLIENTS)}
+        if phase.table_size is not None:
+            await session.load.resize(phase.table_size)
+        await session.load.change(changes)
+        await self._until_state(phase.state)
+        began_s = session.outside.clock.monotonic()
+        commits = 0
+
+        def show(interval: object) -> None:
+            nonlocal commits
+            commits += getattr(interval, "commits", 0)
+            passed_s = session.outside.clock.monotonic() - began_s
+            share = commits / stretch.commits if stretch.commits else passed_s / stretch.seconds
+            self.tell("measuring", min(1.0, share))
+
+        return await measure(
+            session.load,
+            session.outside.clock,
+            duration_s=0.0 if stretch.commits else stretch.seconds,
+            commits=stretch.commits or 0,
+            warmup_s=_WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000,
+            on_interval=show,
+        )
+
+    def _result(
+        self, phase: Phase, measured: Measurement, rtt: Rtt | None, figures: Mapping[str, float | str]
+    ) -> PhaseResult:
+        controls = self.session.controls
+        protection = controls.protection()
+        rtts = [link.rtt_measured_ms for link in controls.links.values()]
+        rtt_ms = rtt.ms if rtt else acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
+        disk = controls.disks.get(PRIMARY)
+        clients = int(self.session.load.effective().get("clients", 0))
+        local_ms = next(
+            (each.mean_ms for each in self.results if each.protection.state is ProtectionState.OFF), None
+        )
+        waits = protection.state in _WAITING
+        ceiling = bound(clients, rtt_ms, local_ms) if waits else None
+        return PhaseResult(
+            phase=phase,
+            settings=self._settings(phase),
+            rtt_measured_ms=rtt_ms,
+            service=measured.service if measured.total else Histogram(),
+            tps=measured.tps,
+            ceiling_tps=ceiling.tps if ceiling else None,
+            protection=protection,
+            clients=clients,
+            errors=measured.errors + measured.unknown,
+            fsync_measured_ms=disk.measured_ms if disk else None,
+            disk_probe_ms=disk.probe_p50_ms if disk else None,
+            rtt=rtt,
+            duration_s=measured.duration_s,
+            busy_percent=measured.cpu_percent,
+            figures=figures,
+        )
+
+    def _settings(self, phase: Phase) -> dict[KnobName, Value]:
+        """The phase's knobs as they are in effect."""
+        found: dict[KnobName, Value] = {}
+        for text in phase.settings:
+            assignment = self.session.parse(text)
+            for name in assignment.names:
+                effective = self.session.controls.effective_value(name)
+                found[name] = assignment.value if effective is None else effective
+        return found
+
+    async def _until_state(self, wanted: ProtectionState) -> None:
+        """Wait for a protection state; one that does not come is reported by the relations."""
+        controls, clock = self.session.controls, self.session.outside.clock
+        ends_s = clock.monotonic() + _STATE_WITHIN_S
+        while controls.protection().state is not wanted and clock.monotonic() < ends_s:
+            await clock.sleep(_LOOK_EVERY_S)
+            await controls.refresh()
+
+    def alive(self) -> None:
+        """Raise StackUnavailable when a node is down."""
+        dead = [node.name for node in self.session.controls.node_views() if not node.reachable]
+        if dead:
+            raise StackUnavailable(
+                f"{' and '.join(dead)} went down in the lab", "`replexplorer up` brings it back"
+            )
+
+    # -- replicas
+
+    async def _enough_replicas(self) -> None:
+        """Bring up the replicas that the lab needs and that are not there."""
+        if len(self.session.fleet.replicas) < self.lab.replicas:
+            await self._replicas(self.lab.replicas)
+
+    async def _replicas(self, number: int) -> None:
+        await self.session.scale(number, lambda step: self.tell(step.text, step.done))
+
+    async def _attach(self, number: int | None) -> None:
+        """Let so many replicas receive events; the others' IO threads stop."""
+        replicas = self.session.fleet.replicas
+        for at, replica in enumerate(replicas):
+            if replica.capabilities is None:
+                continue
+            runs = number is None or at < number
+            word = "START" if runs else "STOP"
+            await replica.control.query(f"{word} {replica.capabilities.replica_word} IO_THREAD")
+        wanted = len(replicas) if number is None else min(number, len(replicas))
+        await self._until_registered(wanted)
+
+    async def _until_registered(self, wanted: int) -> None:
+        """Wait until the source counts so many semi-sync replicas (it notices a stopped one late)."""
+        controls, clock = self.session.controls, self.session.outside.clock
+        ends_s = clock.monotonic() + _ATTACHED_WITHIN_S
+        while clock.monotonic() < ends_s:
+            sample = await controls.look(PRIMARY)
+            if sample.status.clients in (None, wanted):
+                return
+            await clock.sleep(_LOOK_EVERY_S)
+
+    # -- the end
+
+    async def _restore(self, replicas: int, was_running: bool) -> tuple[str, ...]:
+        """Give back what the lab turned; answers what could not be, each in a line."""
+        session = self.session
+        lost: list[str] = []
+        if not was_running:
+            await session.load.stop()
+        self.tell("restoring")
+        for work in (self._give_back(), self._attach_all(), self._remove_surplus(replicas)):
+            try:
+                lost += await work
+            except ReplexplorerError as error:
+                lost.append(str(error))
+        if was_running and session.load.is_running:
+            await session.load.change(session.controls.wanted_load())
+        return tuple(lost)
+
+    async def _give_back(self) -> Sequence[str]:
+        """All knobs at once, or as many as can be; the rest is requested for when its server is back."""
+        controls, lost = self.session.controls, []
+        if not self._kept:
+            return ()
+        try:
+            await controls.set(self._kept)
+        except ReplexplorerError:
+            for name, value in self._kept.items():
+                try:
+                    await controls.set({name: value})
+                except ReplexplorerError as error:
+                    await controls.request({name: value})
+                    lost.append(f"{name} = {value} is requested and comes with its server: {error}")
+        return lost
+
+    async def _attach_all(self) -> Sequence[str]:
+        if any(phase.replicas is not None for phase in self.lab.phases):
+            await self._attach(None)
+        return ()
+
+    async def _remove_surplus(self, replicas: int) -> Sequence[str]:
+        if len(self.session.fleet.replicas) > replicas:
+            await self._replicas(replicas)
+        return ()
