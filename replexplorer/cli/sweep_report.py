@@ -73,6 +73,7 @@ def _cell(each: CellFigures, dimensions: Sequence[Dimension]) -> SweepCell:
         rtt_measured_ms=_rounded(each.typical("rtt_ms")),
         fsync_measured_ms=_rounded(each.typical("fsync_ms")),
         failed=each.why,
+        limited=each.limited,
         runs=[_run(run) for run in each.runs],
     )
 
@@ -84,6 +85,7 @@ def _run(run: SweptRun) -> SweepRunShape:
         started=_moment(run.started_wall_s),
         took_s=round(run.took_s, 3),
         failed=run.why,
+        limited=run.limited,
         tps=_interval(run.interval),
         duration_s=round(run.duration_s, 3),
         n=run.service.count,

@@ -46,6 +46,8 @@ class SweptRun:
     """With turning the knobs and settling."""
     why: str | None = None
     """Why its figures do not count; None: they do."""
+    limited: str | None = None
+    """What of the load's own or of this machine may have been the limit; the figures count."""
     tps: float | None = None
     variance: float | None = None
     """Of the TPS, from batch means; None: too few batches."""
@@ -80,6 +82,11 @@ class SweptRun:
         """Read `to_wire`'s form; raises KeyError, TypeError or ValueError on another shape."""
         histograms = {name: Histogram.from_wire(wire[name]) for name in ("service", "response")}
         return cls(**{**wire, **histograms})
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its cell is not tried again in this pass."""
+        return self.attempt >= ATTEMPTS or (self.why is None and self.limited is None)
 
     @property
     def interval(self) -> Estimate:
@@ -131,8 +138,13 @@ class CellFigures:
 
     @property
     def good(self) -> tuple[SweptRun, ...]:
-        """Those that count."""
-        return tuple(run for run in self.runs if run.why is None and run.tps is not None)
+        """Those that count: of each pass the last, one that nothing limited before one that was."""
+        chosen: dict[int, SweptRun] = {}
+        for run in self.runs:
+            before = chosen.get(run.block)
+            if run.why is None and run.tps is not None and (before is None or before.limited is not None):
+                chosen[run.block] = run
+        return tuple(chosen.values())
 
     @property
     def shown(self) -> tuple[SweptRun, ...]:
@@ -143,6 +155,11 @@ class CellFigures:
     def why(self) -> str | None:
         """Why no figure of this cell counts; None while one does, and before the first run."""
         return self.runs[-1].why if self.runs and not self.good else None
+
+    @property
+    def limited(self) -> str | None:
+        """What may have limited a run that counts; None: nothing."""
+        return next((run.limited for run in self.good if run.limited is not None), None)
 
     @property
     def tps(self) -> Estimate:
@@ -309,15 +326,12 @@ def _ratio(difference: float) -> float | None:
 
 
 def _short(ratio: float | None) -> str:
+    """Two figures, and near 1 those that tell it from 1."""
     if ratio is None:
         return "?"
-    return (
-        f"{ratio:,.0f}"
-        if ratio >= 1000
-        else f"{ratio:.2g}"
-        if ratio < 10 or ratio >= 1000
-        else f"{ratio:.3g}"
-    )
+    if 0.8 <= ratio <= 1.25:
+        return f"{ratio:.2f}"
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"
 
 
 def _change(before: str, after: str) -> str:

@@ -18,11 +18,13 @@ SHADES = " ░▒▓█"
 def run_line(sweep: Sweep, done: int, run: SweptRun, left_s: float) -> str:
     """`17/48 rtt=10 ms clients=8 ... 312.4 TPS ±4 % · 3 min left`."""
     name = sweep.grid.describe(sweep.grid.cells[run.cell])
+    result = f"{figure(run.tps)} TPS {scatter(run.interval)}".rstrip()
     if run.why is not None:
-        again = " (will be tried again)" if run.attempt == 1 else ""
-        result = f"failed: {run.why}{again}"
-    else:
-        result = f"{figure(run.tps)} TPS {scatter(run.interval)}".rstrip()
+        result = f"failed: {run.why}"
+    elif run.limited is not None:
+        result += f" ({run.limited})"
+    if not run.is_final:
+        result += ", to be tried again"
     left = f" · {duration_text(left_s)} left" if left_s > 0 else ""
     return f"{done}/{sweep.total} {name} ... {result}{left}"
 
@@ -66,7 +68,7 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         f"{service.count:,}" if each.shown else "-",
         f"{each.errors:,}" if each.shown else "-",
         figure(each.typical("cpu_percent"), 0),
-        f"does not count: {each.why}" if each.why else "",
+        f"does not count: {each.why}" if each.why else each.limited or "",
     )
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _STATE_WITHIN_S: Final = 5.0
 _LOOK_EVERY_S: Final = 0.1
+_CPU_LIMIT_PERCENT: Final = 80.0
+"""Of one core: the generator is the limit from there on (`core.interval`)."""
 _CLIENTS: Final = KnobName("clients", "load")
 
 
@@ -165,15 +167,19 @@ class Sweeping:
 
     @property
     def _done(self) -> int:
-        return len({(run.block, run.cell) for run in self.runs if run.why is None or run.attempt >= ATTEMPTS})
+        return len(self._finals())
+
+    def _finals(self) -> set[tuple[int, int]]:
+        """Pass and cell of all that need no further run."""
+        return {(run.block, run.cell) for run in self.runs if run.is_final}
 
     async def _pass(self, block: int) -> None:
-        """Every cell once; those that failed once more at the end."""
+        """Every cell once; those that failed or were limited once more at the end."""
         order = self.sweep.order(self.seed, block)
         for attempt in range(1, ATTEMPTS + 1):
             for cell in order:
                 known = [run for run in self.runs if (run.block, run.cell) == (block, cell.index)]
-                if any(run.why is None for run in known) or len(known) >= attempt:
+                if any(run.is_final for run in known) or len(known) >= attempt:
                     continue
                 self._show(cell, None)
                 began_s = self._clock.monotonic()
@@ -273,7 +279,9 @@ class Sweeping:
             return f"the stack is {state}, not {wanted}"
         if not measured.commits and wanted is not None:
             return "nothing was committed"
-        return None if measured.total is None else measured.total.limited
+        total = measured.total
+        # Its TPS would be the generator's.
+        return total.limited if total is not None and total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
 
     def _measured(self, bare: SweptRun, measured: Measurement, why: str | None) -> SweptRun:
         controls, total = self.session.controls, measured.total
@@ -288,6 +296,7 @@ class Sweeping:
         return replace(
             bare,
             why=why,
+            limited=total.limited if total is not None and why is None else None,
             tps=measured.tps,
             variance=variance,
             freedom=freedom,
@@ -315,7 +324,7 @@ class Sweeping:
         """What the runs left take, by what turning the knobs took so far."""
         seen = self._overheads_s
         overhead_s = sum(seen) / len(seen) if seen else SETTLING_S
-        done = {(run.block, run.cell) for run in self.runs if run.why is None or run.attempt >= ATTEMPTS}
+        done = self._finals()
         return sum(
             self.sweep.run_s(cell, overhead_s)
             for block in range(self.sweep.repeats)

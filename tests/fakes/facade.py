@@ -271,7 +271,7 @@ class FakeFacade:
                     await self.sweep_turns.get()
                 tps = 100.0 * (cell.index + 1)
                 runs.append(
-                    SweptRun(cell.index, 0, 1, WALL_S, 8.0, None, tps, (tps / 50) ** 2, 9.0, 5.0, state="off")
+                    SweptRun(cell.index, 0, 1, WALL_S, 8.0, tps=tps, variance=tps**2 / 2500, freedom=9.0)
                 )
                 report(SweepProgress(wanted, tuple(runs), len(runs), cell, runs[-1], left_s - 10))
         except asyncio.CancelledError:

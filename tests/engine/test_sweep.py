@@ -1,0 +1,349 @@
+"""Running a sweep: every cell once, failed ones again, the knobs given back whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.interval import Interval
+from replexplorer.core.sweep import Sweep, read_grid
+from replexplorer.core.sweep_runs import figures_of
+from replexplorer.engine.facade import SweepProgress, Swept
+from replexplorer.engine.session import Session, SessionOptions
+from tests.fakes.clock import Counted, until, virtual
+from tests.fakes.sweeps import FakeShelf
+from tests.fakes.world import World, tasks_left
+
+BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
+REQUESTED = {"sync_binlog": 100, "rtt@replica": 5.0, "clients": 3, "semi_sync": "on"}
+SPEC = ("rtt=0,20", "clients=1,8")
+
+
+def no_scene(name: str) -> tuple[str, ...]:
+    raise UsageError(f"unknown scene {name!r}")
+
+
+def plan(session: Session, *texts: str, repeats: int = 1, seed: int | None = 7) -> Sweep:
+    return Sweep(read_grid(texts or SPEC, session.parse, no_scene), 2.0, repeats, seed)
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.set([session.parse(text) for text in texts])
+
+
+@asynccontextmanager
+async def attached(world: World, shelf: FakeShelf, *, started: bool = False) -> AsyncIterator[Session]:
+    session = Session(replace(world.outside(), sweeps=shelf), SessionOptions("sweep", tick_s=0.1))
+    try:
+        await (session.start(lambda _: None) if started else session.attach())
+        yield session
+    finally:
+        await (session.close() if started else session.disconnect())
+
+
+class Narrated:
+    """What a sweep reported."""
+
+    def __init__(self) -> None:
+        self.all: list[SweepProgress] = []
+
+    def __call__(self, progress: SweepProgress) -> None:
+        self.all.append(progress)
+
+    @property
+    def notes(self) -> list[str]:
+        return [each.note for each in self.all if each.note]
+
+    @property
+    def runs(self) -> list[tuple[str, str | None]]:
+        return [
+            (each.sweep.grid.describe(each.sweep.grid.cells[each.run.cell]), each.run.why)
+            for each in self.all
+            if each.run
+        ]
+
+
+def as_before(world: World) -> None:
+    assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
+    assert world.primary.variables["sync_binlog"] == "100"
+    assert world.rtt_ms() == pytest.approx(5)
+    assert world.primary.enabled
+
+
+@virtual
+async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back() -> None:
+    world, shelf, told = World(), FakeShelf(), Narrated()
+    async with attached(world, shelf) as session:
+        await turn(session, *BEFORE)
+        swept = await session.sweep(plan(session), told)
+        figures = {each.cell.labels: each for each in figures_of(swept.sweep.grid, swept.runs)}
+    assert {labels: round(each.tps.value or 0) for labels, each in figures.items()} == {
+        ("0 ms", "1"): pytest.approx(1000 / 1.1, rel=0.02),
+        ("0 ms", "8"): pytest.approx(8000 / 1.1, rel=0.02),
+        ("20 ms", "1"): pytest.approx(1000 / 21, rel=0.03),
+        ("20 ms", "8"): pytest.approx(8000 / 21, rel=0.03),
+    }
+    assert all(
+        each.tps.low is not None and each.tps.low <= (each.tps.value or 0) for each in figures.values()
+    )
+    run = figures["20 ms", "8"].runs[0]
+    assert (run.rtt_ms, run.state, run.errors, run.why, run.limited) == (20.0, "protected", 0, None, None)
+    assert run.effective == {"rtt@replica": 20.0, "clients": 8}
+    as_before(world)
+    assert (world.running_loads(), tasks_left()) == (0, [])
+    assert [each.done for each in told.all] == [0, 1, 1, 2, 2, 3, 3, 4]
+    assert [each.left_s for each in told.all][-1] == 0
+    assert sorted(name for name, _ in told.runs) == sorted(
+        f"rtt={rtt} ms clients={clients}" for rtt in (0, 20) for clients in (1, 8)
+    )
+    assert (shelf.only.lines, len(shelf.only.finished)) == ([], 1)
+    assert '"restored"' in shelf.only.finished[0][-1]
+
+
+@virtual
+async def test_a_pass_has_an_order_of_its_own_that_the_seed_tells() -> None:
+    orders = []
+    for seed in (7, 7, 8):
+        world, told = World(), Narrated()
+        async with attached(world, FakeShelf()) as session:
+            swept = await session.sweep(plan(session, "rtt=0,5,10,20", repeats=2, seed=seed), told)
+        assert swept.seed == seed
+        names = [name for name, _ in told.runs]
+        assert sorted(names[:4]) == sorted(names[4:])
+        orders.append(names)
+    assert orders[0] == orders[1] != orders[2]
+    assert orders[0][:4] != orders[0][4:]
+
+
+@pytest.mark.parametrize("waits", [*range(1, 400, 13), *range(400, 1400, 97)])
+@virtual
+async def test_a_cancel_at_any_await_gives_the_knobs_back(waits: int) -> None:
+    world, shelf = World(), FakeShelf()
+    async with attached(world, shelf) as session:
+        await turn(session, *BEFORE)
+
+        async def counted() -> Swept:
+            return await Counted(session.sweep(plan(session), lambda _: None), cancel_at=waits)
+
+        task = asyncio.create_task(counted())
+        await asyncio.wait({task})
+        assert task.cancelled() or task.done()
+        as_before(world)
+        assert world.running_loads() == 0
+    assert tasks_left() == []
+    assert (world.open_connections(), world.open_bridges()) == (0, 0)
+    for journal in shelf.journals.values():
+        if any('"kept"' in line for line in journal.lines):
+            assert '"restored"' in journal.lines[-1]
+
+
+@virtual
+async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
+    world, shelf, told = World(), FakeShelf(), Narrated()
+    async with attached(world, shelf) as session:
+        await turn(session, *BEFORE)
+        task = asyncio.create_task(session.sweep(plan(session), told))
+        await until(lambda: len(told.runs) == 2)
+        task.cancel()
+        await asyncio.wait({task})
+        as_before(world)
+    first = [name for name, _ in told.runs]
+    again = Narrated()
+    async with attached(world, shelf) as session:
+        await turn(session, "rtt=7")
+        swept = await session.sweep(plan(session), again)
+    assert again.notes == ["continuing: 2 of 4 runs are done (--fresh begins anew)"]
+    assert (swept.resumed, len(swept.runs)) == (2, 4)
+    assert sorted(first + [name for name, _ in again.runs]) == sorted(set(first) | {n for n, _ in again.runs})
+    assert world.requested["rtt@replica"] == 7.0
+
+
+@virtual
+async def test_what_a_kill_left_turned_is_given_back_by_the_next_run() -> None:
+    world, shelf, told = World(), FakeShelf(), Narrated()
+    async with attached(world, shelf) as session:
+        await turn(session, *BEFORE)
+        await session.sweep(plan(session), told)
+    # The journal as a kill in the third run would have left it, and the knobs as they were then.
+    finished = shelf.only.finished[0]
+    runs = [line for line in finished if '"run"' in line]
+    shelf.only.lines = [finished[0], finished[1], *runs[:2]]
+    async with attached(world, shelf) as session:
+        await turn(session, "rtt=20", "clients=8")
+        again = Narrated()
+        swept = await session.sweep(plan(session), again)
+    assert again.notes[0] == "the last run of this sweep was killed: restoring the knobs that it had turned"
+    assert swept.resumed == 2
+    as_before(world)
+
+
+@virtual
+async def test_fresh_begins_anew_and_another_server_does_so_by_itself() -> None:
+    for fresh in (True, False):
+        world, shelf, told = World(), FakeShelf(), Narrated()
+        async with attached(world, shelf) as session:
+            wanted = plan(session)
+            await session.sweep(wanted, told)
+            finished = shelf.only.finished[0]
+            shelf.only.lines = finished[:3]
+            if not fresh:
+                shelf.only.lines[0] = finished[0].replace('"server_uuid": "', '"server_uuid": "x')
+            again = Narrated()
+            swept = await session.sweep(plan(session), again, fresh=fresh)
+        assert (swept.resumed, len(swept.runs)) == (0, 4)
+        assert ("another server" in " ".join(again.notes)) is not fresh
+
+
+@virtual
+async def test_a_dead_server_ends_it_and_what_can_be_given_back_is() -> None:
+    world, shelf, told = World(), FakeShelf(), Narrated()
+    async with attached(world, shelf) as session:
+        await turn(session, *BEFORE)
+        task = asyncio.create_task(session.sweep(plan(session), told))
+        await until(lambda: len(told.runs) == 1)
+        world.crash("replica")
+        world.sidecars["replica"].stop()
+        with pytest.raises(StackUnavailable, match=r"replica|sidecar") as caught:
+            await task
+        assert caught.value.exit_code == 4
+    assert any("rtt@replica could not be restored" in note for note in told.notes)
+    assert world.requested["clients"] == 3
+    assert world.running_loads() == 0
+    # Not all is as it was, so the next run tries again.
+    assert '"restored"' not in shelf.only.lines[-1]
+
+
+@virtual
+async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more() -> None:
+    world, told = World(replicas=1), Narrated()
+    async with attached(world, FakeShelf()) as session:
+        await turn(session, *BEFORE)
+        swept = await session.sweep(plan(session, "semi_sync_replicas=1,2"), told)
+    failed = [run for run in swept.runs if run.why]
+    assert [run.attempt for run in failed] == [1, 2]
+    assert {run.why for run in failed} <= {
+        "the stack is armed, not protected",
+        "the stack is blocked, not protected",
+    }
+    bad = next(each for each in figures_of(swept.sweep.grid, swept.runs) if each.cell.labels == ("2",))
+    assert bad.why is not None
+    assert bad.log_tps is None
+    as_before(world)
+
+
+@virtual
+async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_settings_back() -> None:
+    world, told = World(), Narrated()
+    async with attached(world, FakeShelf()) as session:
+        await turn(session, *BEFORE, "binlog_order_commits=off")
+        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20"), told))
+        await until(lambda: len(told.runs) == 1)
+        await asyncio.sleep(3.5)
+        world.restart("primary")
+        swept = await task
+    whys = [why for _, why in told.runs if why]
+    assert whys == ["primary restarted meanwhile"]
+    assert len(swept.runs) == 3
+    assert all(each.good for each in figures_of(swept.sweep.grid, swept.runs))
+    as_before(world)
+    assert world.primary.variables["binlog_order_commits"] == "OFF"
+
+
+@virtual
+async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
+    world, told = World(), Narrated()
+    async with attached(world, FakeShelf()) as session, world.attached() as other:
+        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20"), told))
+        await asyncio.sleep(3)
+        await turn(other, "rtt=50")
+        await task
+    assert [why for _, why in told.runs if why] == ["rtt@replica was turned meanwhile"]
+
+
+def busy(interval: Interval) -> Interval:
+    return replace(interval, cpu_busiest_percent=95.0)
+
+
+def late(interval: Interval) -> Interval:
+    return replace(interval, lateness_p99_ms=30.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "why", "limited"),
+    [
+        (busy, "generator at 95 % of a core", None),
+        (late, None, "machine short of CPU, generator 30.0 ms late"),
+    ],
+)
+@virtual
+async def test_a_busy_generator_is_no_server_and_a_late_one_is_marked(
+    change: Callable[[Interval], Interval], why: str | None, limited: str | None
+) -> None:
+    world, told = World(), Narrated()
+    async with attached(world, FakeShelf()) as session:
+        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20"), told))
+        await until(lambda: world.loads and world.loads[0].running)
+        process = world.loads[0]
+        take = process._intervals.put_nowait
+        process._intervals.put_nowait = lambda each: take(each and change(each))  # type: ignore[assignment,method-assign]
+        swept = await task
+    assert len(swept.runs) == 4
+    assert {(run.why, run.limited) for run in swept.runs} == {(why, limited)}
+    good = [each.good for each in figures_of(swept.sweep.grid, swept.runs)]
+    assert [len(each) for each in good] == ([0, 0] if why else [1, 1])
+
+
+@virtual
+async def test_a_load_that_is_driven_elsewhere_and_no_clients_are_refused_before_anything_changes() -> None:
+    world = World()
+    async with world.attached("load") as other, attached(world, FakeShelf()) as session:
+        await other.drive(other.load_settings())
+        before = len(world.changes)
+        with pytest.raises(StackUnavailable, match=r"load \(pid"):
+            await session.sweep(plan(session), lambda _: None)
+        assert len(world.changes) == before
+    async with attached(world, FakeShelf()) as session:
+        await turn(session, "clients=0")
+        before = len(world.changes)
+        with pytest.raises(UsageError, match="no client commits"):
+            await session.sweep(plan(session, "rtt=0,1"), lambda _: None)
+        assert len(world.changes) == before
+
+
+@virtual
+async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_gives_the_knobs_back() -> None:
+    world, told = World(), Narrated()
+    async with attached(world, FakeShelf(), started=True) as session:
+        await until(lambda: session.load.is_running)
+        await turn(session, *BEFORE)
+        marks = session.chronicle._last_mark
+        await session.sweep(plan(session), told)
+        assert session.chronicle._last_mark == marks + 2
+        assert world.running_loads() == 1
+        as_before(world)
+        assert [load.settings.clients for load in world.loads if load.running and load.settings] == [3]
+        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20,40"), told))
+        await asyncio.sleep(4)
+        with pytest.raises(UsageError, match="a sweep runs already"):
+            await session.sweep(plan(session, "rtt=0,20"), told)
+    assert task.cancelled()
+    as_before(world)
+    assert (world.running_loads(), tasks_left()) == (0, [])
+
+
+@virtual
+async def test_an_open_loop_is_drained_and_goes_on() -> None:
+    world, told = World(), Narrated()
+    async with attached(world, FakeShelf(), started=True) as session:
+        await until(lambda: session.load.is_running)
+        await turn(session, "load_mode=open", "rate=100")
+        swept = await session.sweep(plan(session, "rtt=0,20"), told)
+        process = next(load for load in world.loads if load.running)
+        assert process.drains == 2
+        assert len(process.history) > 4
+    assert all(run.response.count for run in swept.runs)

@@ -1,0 +1,433 @@
+"""A sweep's grid and order, its figures, effects, heat map, texts, report and journal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from math import exp, log
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.adapters.sweep_journal import FileJournal
+from replexplorer.cli.sweep_report import markdown, render, sweep_document, write_report
+from replexplorer.config.shapes import SweepResult, document_schema
+from replexplorer.core.errors import UsageError
+from replexplorer.core.heat import heat_map, mapped
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.knobs import Assignment, parse_assignment
+from replexplorer.core.sweep import Grid, Sweep, read_grid
+from replexplorer.core.sweep_runs import Effect, SweptRun, effects_of, figures_of
+from replexplorer.core.sweep_text import duration_text, heat_lines, rows_of, run_line, scatter
+from replexplorer.core.tick import Estimate
+from replexplorer.engine.facade import Swept
+
+SCENES = {
+    "none": ("semi_sync=off", "sync_binlog=0"),
+    "both": ("semi_sync=on", "sync_binlog=1"),
+    "odd": ("semi_sync=on",),
+}
+
+
+def parse(text: str) -> Assignment:
+    return parse_assignment(text, ("replica", "replica2"))
+
+
+def scene(name: str) -> Sequence[str]:
+    if name not in SCENES:
+        raise UsageError(f"unknown scene {name!r}", "known: none")
+    return SCENES[name]
+
+
+def grid_of(*texts: str) -> Grid:
+    return read_grid(texts, parse, scene)
+
+
+def run_of(cell: int, tps: float | None, *, relative: float | None = 0.01, **options: object) -> SweptRun:
+    service = Histogram()
+    service.record_all([1000] * min(1000, round(tps or 0)))
+    variance = None if tps is None or relative is None else (relative * tps) ** 2
+    fields: dict[str, object] = {
+        "block": 0,
+        "attempt": 1,
+        "started_wall_s": 1_760_000_000.0,
+        "took_s": 8.0,
+        "tps": tps,
+        "variance": variance,
+        "freedom": 9.0,
+        "duration_s": 1.0,
+        "service": service,
+        "rtt_ms": 10.0,
+    } | options
+    return SweptRun(cell=cell, **fields)  # type: ignore[arg-type]
+
+
+# -- the grid
+
+
+def test_every_combination_is_a_cell_the_last_knob_changing_fastest() -> None:
+    grid = grid_of("rtt=0,2.5ms", "clients=1,8", "sync_binlog=1")
+    assert [cell.labels for cell in grid.cells] == [
+        ("0 ms", "1", "1"),
+        ("0 ms", "8", "1"),
+        ("2.5 ms", "1", "1"),
+        ("2.5 ms", "8", "1"),
+    ]
+    assert {str(name): value for name, value in grid.cells[3].values.items()} == {
+        "rtt@replica": 2.5,
+        "rtt@replica2": 2.5,
+        "clients": 8,
+        "sync_binlog": 1,
+    }
+    assert grid.describe(grid.cells[3]) == "rtt=2.5 ms clients=8"
+    assert grid.text == "rtt=0,2.5 clients=1,8 sync_binlog=1"
+    assert [dimension.key for dimension in grid.varied] == ["rtt", "clients"]
+
+
+def test_units_aliases_nodes_and_scenes_are_read() -> None:
+    grid = grid_of("rtt@replica2=1s,85ms", "rpl_semi_sync_master_wait_point=after_sync,after_commit")
+    assert [dimension.key for dimension in grid.dimensions] == ["rtt@replica2", "wait_point"]
+    assert grid.dimension("rpl_semi_sync_source_wait_point").key == "wait_point"
+    scenes = grid_of("mode=none,both", "clients=1,8")
+    assert scenes.text == "scene=none,both clients=1,8"
+    assert {str(name): value for name, value in scenes.cells[2].values.items()} == {
+        "semi_sync": "on",
+        "sync_binlog": 1,
+        "clients": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ((), "nothing to sweep"),
+        (("rtt",), "'rtt' is not KEY=V1,V2"),
+        (("=1",), "'=1' is not KEY=V1,V2"),
+        (("rtt=1,,2",), "has an empty value"),
+        (("rtt=0,9999",), "rtt=9999 is out of range"),
+        (("rtt=1,1ms",), "rtt=1ms is given twice"),
+        (("clints=1",), "unknown knob 'clints': did you mean clients"),
+        (("clients=0,1",), "clients=0 commits nothing"),
+        (("rtt=1", "rtt=2"), "rtt@replica is named twice, by rtt"),
+        (("rtt=1", "rtt@replica2=2"), "rtt@replica2 is named twice, by rtt and rtt@replica2"),
+        (("scene=none,both", "sync_binlog=1"), "sync_binlog is named twice, by scene and sync_binlog"),
+        (("scene=none,none",), "scene=none is given twice"),
+        (("scene=none,odd",), "the scene 'odd' leaves out sync_binlog"),
+        (("scene=nine",), "unknown scene 'nine'"),
+        (("rtt@primary=1",), "primary has no knob rtt"),
+    ],
+)
+def test_a_wrong_spec_is_one_line(texts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        grid_of(*texts)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(seed=st.integers(0, 2**32), number=st.integers(0, 5))
+def test_a_pass_runs_every_cell_once_in_an_order_that_the_seed_tells(seed: int, number: int) -> None:
+    sweep = Sweep(grid_of("rtt=0,2,10,85", "clients=1,8,32"))
+    order = sweep.order(seed, number)
+    assert sorted(cell.index for cell in order) == list(range(12))
+    assert order == sweep.order(seed, number)
+
+
+def test_only_the_same_sweep_has_the_same_identity() -> None:
+    grid = grid_of("rtt=0,2", "clients=1,8")
+    same = Sweep(grid_of("rtt=0ms,2ms", "clients=1,8"))
+    assert Sweep(grid).identity == same.identity
+    others = [
+        Sweep(grid, duration_s=6),
+        Sweep(grid, repeats=2),
+        Sweep(grid, seed=1),
+        Sweep(grid_of("clients=1,8", "rtt=0,2")),
+        Sweep(grid_of("rtt=0,3", "clients=1,8")),
+    ]
+    assert len({Sweep(grid).identity, *(each.identity for each in others)}) == 6
+
+
+def test_the_time_counts_settling_by_latency() -> None:
+    near, far = Sweep(grid_of("rtt=0")), Sweep(grid_of("rtt=1000"))
+    assert far.estimated_s - near.estimated_s == pytest.approx(4)
+    assert Sweep(grid_of("rtt=0"), repeats=3).estimated_s == pytest.approx(3 * near.estimated_s)
+
+
+# -- figures
+
+
+def test_one_run_has_its_own_interval_and_several_how_they_differ() -> None:
+    grid = grid_of("rtt=0,2")
+    runs = [run_of(0, 100), run_of(1, 100), run_of(1, 110, block=1), run_of(1, 120, block=2)]
+    first, second = figures_of(grid, runs)
+    assert (first.tps.value, first.tps.low) == (100, pytest.approx(100 - 2.262, abs=1e-3))
+    assert first.tps.high == pytest.approx(100 + 2.262, abs=1e-3)
+    assert second.tps.value == pytest.approx(110)
+    assert second.tps.high == pytest.approx(110 + 4.30265 * 10 / 3**0.5)
+    assert second.service.count == 330
+
+
+def test_failed_runs_do_not_count_and_limited_ones_only_where_there_is_no_better() -> None:
+    grid = grid_of("rtt=0,2,4,6")
+    runs = [
+        run_of(0, 50, why="primary restarted meanwhile"),
+        run_of(0, 100, attempt=2),
+        run_of(1, 50, why="no"),
+        run_of(1, 60, why="never", attempt=2),
+        run_of(2, 50, limited="late"),
+        run_of(2, 100, attempt=2),
+        run_of(3, 50, limited="late"),
+        run_of(3, 60, limited="later", attempt=2),
+    ]
+    figures = figures_of(grid, runs)
+    assert [each.tps.value for each in figures] == [100, 60, 100, 60]
+    assert [each.why for each in figures] == [None, "never", None, None]
+    assert [each.limited for each in figures] == [None, None, None, "later"]
+    assert [each.log_tps is None for each in figures] == [False, True, False, False]
+
+
+def test_what_was_not_run_is_unknown_and_never_zero() -> None:
+    (first, second) = figures_of(grid_of("rtt=0,2"), [run_of(0, 100, relative=None, rtt_ms=None)])
+    assert second.tps == Estimate()
+    assert rows_of([second]) == [("2 ms", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "")]
+    assert (first.tps, first.typical("rtt_ms")) == (Estimate(100), None)
+
+
+# -- effects
+
+
+def effects(grid: Grid, *tps: float, relative: float | None = 0.001) -> dict[str, Effect]:
+    runs = [run_of(at, value, relative=relative) for at, value in enumerate(tps)]
+    return {f"{each.key} {each.before}": each for each in effects_of(grid, figures_of(grid, runs))}
+
+
+def test_the_ratio_is_the_geometric_mean_of_the_pairs_with_a_t_interval() -> None:
+    grid = grid_of("rtt=0,2,10", "clients=8,32")
+    found = effects(grid, 100, 300, 100, 310, 100, 320)["clients 8"]
+    logs = [log(3), log(3.1), log(3.2)]
+    middle = sum(logs) / 3
+    deviation = (sum((each - middle) ** 2 for each in logs) / 2) ** 0.5
+    assert found.ratio == pytest.approx(exp(middle))
+    assert found.low == pytest.approx(exp(middle - 4.30265 * deviation / 3**0.5))
+    assert found.high == pytest.approx(exp(middle + 4.30265 * deviation / 3**0.5))
+    assert (found.verdict, found.pairs) == ("faster", 3)
+    assert found.words == "clients 8 → 32: x3.1 (2.9 to 3.4) in 3 pairs"
+
+
+def test_neighbouring_values_are_compared_in_the_order_given() -> None:
+    grid = grid_of("sync_binlog=1,0,100", "rtt=0,1,2,3")
+    found = effects(grid, *([100, 101, 99, 100] * 3))
+    assert list(found)[:2] == ["sync_binlog 1", "sync_binlog 0"]
+    assert found["sync_binlog 1"].ratio == pytest.approx(1)
+
+
+def test_an_interval_that_holds_1_shows_no_difference() -> None:
+    grid = grid_of("sync_binlog=1,0", "rtt=0,1,2,3")
+    found = effects(grid, 100, 100, 100, 100, 103, 98, 101, 99)["sync_binlog 1"]
+    assert found.verdict == "no difference shown"
+    assert found.words.startswith("sync_binlog 1 → 0: no difference shown (x1.00, 0.97 to 1.04, in 4 pairs)")
+
+
+def test_one_pair_has_the_interval_of_its_two_cells() -> None:
+    grid = grid_of("rtt=0,10")
+    found = effects(grid, 100, 50, relative=0.01)["rtt 0 ms"]
+    half = 2.101 * (2 * 0.01**2) ** 0.5  # 18 degrees of freedom
+    assert found.low == pytest.approx(0.5 * exp(-half), rel=1e-3)
+    assert found.high == pytest.approx(0.5 * exp(half), rel=1e-3)
+    assert found.words == "rtt 0 → 10 ms: x0.5 (0.49 to 0.52) in 1 pair"
+    bare = effects(grid, 100, 50, relative=None)["rtt 0 ms"]
+    assert (bare.verdict, bare.low) == ("no interval", None)
+    assert bare.words == "rtt 0 → 10 ms: x0.5 without an interval (in 1 pair)"
+
+
+def test_an_effect_that_depends_on_the_other_knobs_is_told_as_a_range() -> None:
+    grid = grid_of("rtt=0,85", "clients=1,32")
+    found = effects(grid, 900, 1600, 11.5, 205)["rtt 0 ms"]
+    assert found.verdict == "slower in every pair"
+    assert found.words == (
+        "rtt 0 → 85 ms: x0.04, from x0.013 to x0.13: slower in every pair, in 2 pairs;"
+        " how much depends on the other knobs"
+    )
+
+
+def test_pairs_with_a_failed_cell_are_left_out_and_counted() -> None:
+    grid = grid_of("rtt=0,85", "clients=1,32")
+    runs = [run_of(0, 100), run_of(1, 100), run_of(2, 50), run_of(3, None, why="no")]
+    found = effects_of(grid, figures_of(grid, runs))[0]
+    assert (found.pairs, found.left_out) == (1, 1)
+    runs = [run_of(0, 100), run_of(1, None, why="no"), run_of(2, None, why="no"), run_of(3, 9)]
+    found = effects_of(grid, figures_of(grid, runs))[0]
+    assert (found.ratio, found.verdict) == (None, "not measured")
+    assert found.words == "rtt 0 → 85 ms: not measured, 2 pairs had a run that failed"
+
+
+def test_an_idle_knob_is_seldom_claimed() -> None:
+    """Runs differ by 5 % from each other and by less within: what a real machine does."""
+    grid = grid_of("sync_binlog=1,0", "rtt=0,1,2,3")
+    rng = random.Random(5)
+    claimed = 0
+    for _ in range(1000):
+        found = effects(grid, *(100 * exp(rng.gauss(0, 0.05)) for _ in range(8)), relative=0.02)
+        claimed += found["sync_binlog 1"].verdict != "no difference shown"
+    assert claimed <= 70
+
+
+@given(st.lists(st.floats(0.1, 1e5), min_size=6, max_size=6))
+def test_ratios_of_steps_multiply(tps: list[float]) -> None:
+    grid = grid_of("rtt=0,2,10", "clients=1,8")
+    found = effects(grid, *tps)
+    whole = (tps[4] / tps[0] * tps[5] / tps[1]) ** 0.5
+    first, second = found["rtt 0 ms"].ratio, found["rtt 2 ms"].ratio
+    assert first is not None
+    assert second is not None
+    assert first * second == pytest.approx(whole, rel=1e-6)
+
+
+# -- the heat map
+
+
+def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_others() -> None:
+    grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
+    runs = [run_of(at, float(10 * 2**at)) for at in range(12)]
+    runs[-1] = run_of(11, 5.0, why="no")
+    heat = heat_map(grid, figures_of(grid, runs))
+    assert heat is not None
+    assert (heat.rows.key, heat.columns.key) == ("sync_binlog", "clients")
+    assert heat.fields[0][0].tps == pytest.approx((10 * 80) ** 0.5)
+    worst, last = heat.fields[0][0], heat.fields[1][2]
+    assert (last.cells, last.of) == (1, 2)
+    assert heat.warmth(worst) == 0.0
+    assert max(heat.warmth(each) or 0 for row in heat.fields for each in row) == 1.0
+    lines = heat_lines(heat)
+    assert lines[0] == "TPS: sync_binlog down, clients across"
+    assert "░░ 28.3" in lines[2]
+    assert "*" in lines[3]
+
+
+def test_the_map_is_of_the_knobs_that_were_asked() -> None:
+    grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
+    rows, columns = mapped(grid, ["rtt", "sync_binlog"]) or (None, None)
+    assert rows is not None
+    assert columns is not None
+    assert (rows.key, columns.key) == ("rtt", "sync_binlog")
+    assert mapped(grid_of("rtt=0,10", "clients=1"), None) is None
+    for keys, message in (
+        (["rtt"], "a heat map has two knobs, not 1"),
+        (["rtt", "rtt"], "rtt is given twice"),
+        (["rtt", "payload"], "payload is not in this sweep: its knobs are sync_binlog, rtt, clients"),
+        (["rtt", "paylod"], "unknown knob 'paylod'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            mapped(grid, keys)
+
+
+def test_an_empty_map_has_no_warmth() -> None:
+    grid = grid_of("rtt=0,10", "clients=1,8")
+    heat = heat_map(grid, figures_of(grid, []))
+    assert heat is not None
+    assert heat.warmth(heat.fields[0][0]) is None
+    assert heat_lines(heat)[2].endswith("-")
+
+
+# -- texts and documents
+
+
+def test_a_progress_line_tells_what_was_measured_and_what_is_left() -> None:
+    sweep = Sweep(grid_of("rtt=0,10", "clients=8,32"))
+    assert run_line(sweep, 17, run_of(2, 312.4, relative=0.0177), 190) == (
+        "17/4 rtt=10 ms clients=8 ... 312.4 TPS ±4 % · 3 min left"
+    )
+    failed = run_of(0, 5, why="the stack is armed, not protected")
+    assert run_line(sweep, 1, failed, 0).endswith(
+        "failed: the stack is armed, not protected, to be tried again"
+    )
+    assert [duration_text(each) for each in (40, 89, 100, 3600, 6000)] == [
+        "40 s",
+        "89 s",
+        "2 min",
+        "60 min",
+        "1 h 40 min",
+    ]
+    assert [scatter(each) for each in (Estimate(100, 96, 104), Estimate(100), Estimate(0, 0, 0))] == [
+        "±4 %",
+        "",
+        "",
+    ]
+
+
+def swept_of(grid: Grid, runs: Sequence[SweptRun]) -> Swept:
+    return Swept(Sweep(grid), 7, tuple(runs), "mysql 9.7.4", 1_760_000_000.0, 1_760_000_099.0, 1, "journal")
+
+
+def test_the_document_has_its_shape_and_every_figure() -> None:
+    grid = grid_of("rtt=0,10", "clients=1,8")
+    runs = [run_of(at, 100.0 + at) for at in range(3)] + [run_of(3, None, why="<&no|")]
+    swept = swept_of(grid, runs)
+    document = sweep_document(swept)
+    assert SweepResult.model_validate_json(document.model_dump_json()) == document
+    assert document.cells[0].tps.value == 100
+    assert (document.cells[3].tps.value, document.cells[3].failed) == (None, "<&no|")
+    assert document.cells[0].settings == {"rtt@replica": 0.0, "rtt@replica2": 0.0, "clients": 1}
+    assert document.heat_map is not None
+    assert document.heat_map.tps == [[100, 101], [102, None]]
+    assert "SweepCell" in document_schema("sweep")["$defs"]
+    text = render(swept, document)
+    assert "does not count: <&no|" in text
+    assert "What each knob by itself did to TPS" in text
+    assert text.isprintable() is False
+    assert all(character.isprintable() for line in text.splitlines() for character in line)
+    assert "\\|" in markdown(swept, document)
+
+
+def test_the_report_is_three_files_and_the_drawing_needs_nothing_else(tmp_path: Path) -> None:
+    grid = grid_of("scene=none,both", "rtt=0,10")
+    swept = swept_of(grid, [run_of(at, 100.0 * (at + 1)) for at in range(4)])
+    write_report(tmp_path, swept, sweep_document(swept))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.md", "result.json", "sweep.svg"]
+    svg = (tmp_path / "sweep.svg").read_text()
+    root = ET.fromstring(svg)
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"rtt", "scene", "10 ms", "none", "400.0"} <= set(texts)
+    assert "prefers-color-scheme: dark" in svg
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+    assert json.loads((tmp_path / "result.json").read_text())["seed"] == 7
+    with pytest.raises(UsageError, match="cannot write"):
+        write_report(tmp_path / "report.md", swept, sweep_document(swept))
+
+
+# -- the journal
+
+
+def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path) -> None:
+    async def use() -> None:
+        journal = FileJournal(tmp_path / "sweeps" / "default-abc.jsonl")
+        assert await journal.read() == ()
+        assert await journal.set_aside() is None
+        await journal.begin({"seed": 1})
+        run = run_of(0, 12.5, effective={"rtt@replica": 1.0}, why="no")
+        await journal.append({"run": run.to_wire()})
+        with journal.file.open("a") as stream:
+            stream.write('{"run": {"ce')
+        entries = await journal.read()
+        assert [SweptRun.from_wire(entry["run"]) for entry in entries if "run" in entry] == [run]
+        await journal.append({"restored": True})
+        assert (await FileJournal(journal.file).read())[-1] == {"restored": True}
+        finished.append(str(await journal.set_aside()))
+        assert await journal.read() == ()
+
+    finished: list[str] = []
+    asyncio.run(use())
+    assert len(Path(finished[0]).read_text().splitlines()) == 3
+
+
+def test_a_broken_journal_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "broken.jsonl"
+    file.write_text("{}\nnonsense\n{}\n")
+    with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
+        asyncio.run(FileJournal(file).read())
+    with pytest.raises(UsageError, match="file exists: make room"):
+        asyncio.run(FileJournal(file / "below.jsonl").begin({}))
