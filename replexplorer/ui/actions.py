@@ -56,14 +56,21 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("chart.zoom_in", "plus,equals_sign", "Show less time"),
     Action("chart.zoom_out", "minus", "Show more time"),
     Action("chart.yscale", "y", "Switch the TPS axis: automatic, linear, log"),
+    Action("chart.heat", "d", "Show latency as percentile lines or as a density"),
     Action("view.next", "v", "Switch the chart on a small screen"),
     Action("stack.reset", "R", "Reset all knobs to their defaults (one undo)"),
     Action("stack.repair", "f", "Repair: bring dead nodes back"),
     Action("statement.copy", "Y", "Copy the statement and its undo"),
     Action("ledger.open", "g", "Open the epoch ledger"),
     Action("log.open", "L", "Open the event log"),
+    Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
 )
 """Actions of the dashboard itself."""
+
+LEDGER: Final[tuple[Action, ...]] = (
+    Action("ledger.copy", "c", "Copy the ledger as Markdown (in the ledger)", listed=False),
+)
+"""Actions of the ledger's screen."""
 
 EVERYWHERE: Final[tuple[Action, ...]] = (
     Action("theme.next", "t", "Switch to the next theme"),
@@ -73,7 +80,7 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
 )
 """Actions of every screen."""
 
-ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + EVERYWHERE
+ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + LEDGER + EVERYWHERE
 """All of them, in the order of the help."""
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}
@@ -107,6 +114,7 @@ FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("chart.freeze",), "freeze", 5),
     FooterItem(("view.next",), "view", 3, "c"),
     FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 8, "wn"),
+    FooterItem(("chart.heat",), "density", 12),
     FooterItem(("chart.yscale",), "lin/log", 13, "w"),
     FooterItem(("ledger.open",), "ledger", 9),
     FooterItem(("log.open",), "log", 14),

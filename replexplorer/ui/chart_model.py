@@ -236,7 +236,7 @@ def density_model(lines: ChartModel, density: Sequence[Slice]) -> ChartModel:
     return replace(
         lines,
         subtitle=f"density, {lines.subtitle}",
-        short_subtitle="density, ms",
+        short_subtitle=f"density, {lines.short_subtitle}",
         shorter_notes=lines.shorter_notes[:-1],
         note=lines.note if lines.shorter_notes else "",
         series=tuple(replace(one, stroke=Stroke.LABEL) for one in lines.series),

@@ -64,10 +64,13 @@ def hides(mode: str, clients: int) -> tuple[str, ...]:
     """What a mode hides, longest first."""
     if mode == CLOSED:
         samples = f"{clients} sample{'' if clients == 1 else 's'}"
-        shorter = (f"closed: a stall is {samples} only, however long", f"closed: a stall is {samples} only")
-    else:
-        shorter = ("open: TPS is what was asked until the backlog grows", "open: watch response and backlog")
-    return (HIDES[mode], *shorter)
+        told = f"a stall is {samples} only"
+        return HIDES[mode], f"closed: {told}, however long", f"closed: {told}", told
+    return (
+        HIDES[mode],
+        "open: TPS is what was asked until the backlog grows",
+        "open: watch response and backlog",
+    )
 
 
 def qps_of(load: LoadView | None) -> float | None:

@@ -51,6 +51,19 @@ CHIPS: Final = (
 )
 """What the header says of a link: text, style words, and one line for the help."""
 
+READING: Final = (
+    ("ceiling", "clients / (RTT + local time): what no semi-sync commit can beat; dashed"),
+    ("predicted", "what the model fitted from measured runs expects of these settings; dotted"),
+    (
+        "commit",
+        "the mean commit's time by its parts, from the server's counters; what none explains is other",
+    ),
+    ("density", "every commit by time and latency; a shade is half a power of ten of commits a second"),
+    ("dropped", "arrivals that an open loop gave up because the backlog was full"),
+    ("checks", "clients = TPS x mean latency; our commits = those that the server counted; ▲ when not"),
+)
+"""Words of the charts and the rows below them, each with one line for the help."""
+
 SEVERITIES: Final[Mapping[Severity, tuple[str, str]]] = {
     Severity.INFO: (" ", "muted"),
     Severity.MARK: ("·", "mark"),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
+from replexplorer.core.anatomy import Anatomy, Part
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs import (
     CATALOGUE,
@@ -19,6 +20,7 @@ from replexplorer.core.knobs import (
     parse_assignment,
 )
 from replexplorer.core.link import LinkSettings
+from replexplorer.core.model import Prediction
 from replexplorer.core.sweep import Sweep
 from replexplorer.core.sweep_runs import SweptRun
 from replexplorer.core.tick import (
@@ -35,6 +37,7 @@ from replexplorer.core.tick import (
     Severity,
     Tick,
 )
+from replexplorer.core.truth import Check, ReplicaTruth, ServerTruth
 from replexplorer.engine.facade import (
     Changed,
     Preview,
@@ -132,6 +135,33 @@ def make_tick(
         events=events,
         viewer=viewer,
     )
+
+
+def explained(tick: Tick, *, failed: bool = False, excess_ms: float = 0.0) -> Tick:
+    """The same tick with its commit taken apart, predicted and checked; one check has `failed`."""
+    load = tick.load
+    mean_ms = load.mean_ms if load is not None and load.mean_ms is not None else 10.0
+    parts = {Part.WIRE: 0.12, Part.EXECUTE: 0.7, Part.QUEUE: 0.4, Part.REDO: 1.9, Part.BINLOG: 0.05}
+    rest_ms = max(0.0, mean_ms - sum(parts.values()) - 0.5)
+    parts |= {Part.ACK: rest_ms, Part.ENGINE: 0.3, Part.OTHER: 0.2}
+    checks = (
+        Check("Little's law", not failed, "8 clients, TPS x mean = 6.1"),
+        Check("commits", True, "5300 ours, 5300 counted"),
+    )
+    return replace(
+        tick,
+        anatomy=Anatomy(5.0, 2650, mean_ms, parts, excess_ms),
+        predicted=Prediction(
+            tps=89.0,
+            latency_ms=mean_ms,
+            limit="network wait: 97 % of a commit; twice the clients would nearly double TPS",
+            calibrated="2025-10-08, 192 runs",
+        ),
+        truth=ServerTruth(
+            10.0, 5300, 6.2, 6.4, 0.31, 0.16, 850, rest_ms, 0,
+            (ReplicaTruth("replica", 12.0, 3, 148_000.0),), checks,
+        ),
+    )  # fmt: skip
 
 
 def _link(

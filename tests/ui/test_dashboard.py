@@ -500,4 +500,4 @@ async def test_an_open_loop_shows_its_rate_its_response_and_what_it_dropped() ->
         assert "512" in app.text("#header")
         assert "from when each was due" in chart(app, "#latency-chart").subtitle
         await app.play(replace(tick, at_s=1.5, load=replace(load, dropped=7)))
-        assert "7 dropped" in app.text("#header")
+        assert "dropped 14.0/s" in app.text("#header")

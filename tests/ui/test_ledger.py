@@ -51,11 +51,11 @@ async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
         assert "p99 98.0 [97.1, …]  n 7433" in shown
 
 
-async def test_y_copies_the_ledger_as_markdown() -> None:
+async def test_a_key_copies_the_ledger_as_markdown() -> None:
     async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
         await app.press("g")
         await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
-        await app.press("Y")
+        await app.press("c")
         await app.until(lambda: bool(app.app.clipboard))
         assert app.app.clipboard == markdown((BASELINE, SLOWER), app.dashboard.picture.origin_s)
         assert "| slower |" in app.app.clipboard
@@ -84,3 +84,17 @@ def test_the_open_loop_shows_the_p95_that_decides() -> None:
     assert "p95 29 → 93 ms" in text(row(OPEN, 119, BRAILLE, 0.0))
     assert "[+210.0, …]" in text(row(OPEN, 119, BRAILLE, 0.0))
     assert "from response p95" in text(details(OPEN, 119)[0])
+
+
+async def test_the_copy_key_is_the_users_own() -> None:
+    tick = make_tick(1.0, epochs=(BASELINE, SLOWER))
+    async with bench(tick, keymap={"ledger.copy": "f5"}) as app:
+        await app.press("g")
+        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        screen = app.app.screen
+        assert isinstance(screen, LedgerScreen)
+        await app.until(lambda: "f5 copy as Markdown" in screen.listing.rows[0])
+        await app.press("c")
+        assert not app.app.clipboard
+        await app.press("f5")
+        await app.until(lambda: bool(app.app.clipboard))

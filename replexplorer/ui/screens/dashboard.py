@@ -7,11 +7,15 @@ from typing import ClassVar
 from textual.binding import BindingType
 
 from replexplorer.core.knobs import format_value
+from replexplorer.engine.facade import Facade
 from replexplorer.ui.actions import DASHBOARD
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.log import LogScreen
+from replexplorer.ui.screens.sweep import SweepScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.sweep_desk import SweepDesk
 from replexplorer.ui.widgets.statement import Intent
 
 
@@ -19,6 +23,10 @@ class DashboardScreen(KnobScreen):
     """Draws the picture, handles the keys, and asks the facade."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_of(DASHBOARD)
+
+    def __init__(self, facade: Facade, settings: Settings) -> None:
+        super().__init__(facade, settings)
+        self._desk = SweepDesk(facade)
 
     def action_load_toggle(self) -> None:
         """Stop or start the load."""
@@ -61,6 +69,14 @@ class DashboardScreen(KnobScreen):
         self.notify(f"TPS axis: {scale}", timeout=2)
         self._draw_charts()
 
+    def action_chart_heat(self) -> None:
+        """Latency as lines or as a density; a small screen turns to that chart."""
+        self.picture.as_density = not self.picture.as_density
+        self.notify(f"latency as {'a density' if self.picture.as_density else 'lines'}", timeout=2)
+        if self.has_class("-compact") and not self.has_class("-tall"):
+            self.add_class("-latency")
+        self.call_after_refresh(self._draw)
+
     def action_view_next(self) -> None:
         """The other chart of a small screen."""
         self.toggle_class("-latency")
@@ -78,6 +94,10 @@ class DashboardScreen(KnobScreen):
     def action_ledger_open(self) -> None:
         """All epochs."""
         self.app.push_screen(LedgerScreen(self.picture, self._settings))
+
+    def action_sweep_open(self) -> None:
+        """Measure combinations of knobs; a viewer's facade refuses."""
+        self.app.push_screen(SweepScreen(self._desk, self._settings))
 
     def action_log_open(self) -> None:
         """All events."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 
 from replexplorer.core.knobs import CATALOGUE, describe_range, format_value
+from replexplorer.core.pacing import HIDES
 from replexplorer.ui.actions import ACTIONS, key_label, keys_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.widgets.lines import Line, wrapped
-from replexplorer.ui.words import CHIPS, STATES
+from replexplorer.ui.words import CHIPS, READING, STATES
 
 _COLUMN = 34
 
@@ -19,7 +20,7 @@ class HelpScreen(ListingScreen):
     def fill(self) -> None:
         """Keys by area, then the states, then the knobs."""
         width = self.app.size.width
-        body = [*self._keys(width), [], *_states(), [], *_knobs(width)]
+        body = [*self._keys(width), [], *_states(), [], *_reading(width), [], *_knobs(width)]
         self.listing.show([("Help ", "title b"), (f"stack {self.settings.stack}", "muted")], [], body)
 
     def _keys(self, width: int) -> list[Line]:
@@ -47,6 +48,16 @@ def _states() -> list[Line]:
     for chip, words, meaning in CHIPS:
         gap = " " * max(1, 21 - len(chip))
         rows.append([("  ", "text"), (chip, words), (gap, "text"), (meaning, "text")])
+    return rows
+
+
+def _reading(width: int) -> list[Line]:
+    """What the charts and the rows below them show, and what each mode of the load hides."""
+    rows: list[Line] = [[(" READING IT", "accent b")]]
+    told = (*READING, *((f"{mode} loop", text.partition(": ")[2]) for mode, text in HIDES.items()))
+    for word, meaning in told:
+        for at, part in enumerate(wrapped(meaning, max(20, width - 18))):
+            rows.append([(f"  {word if at == 0 else '':<14}", "title b"), (part, "text")])
     return rows
 
 

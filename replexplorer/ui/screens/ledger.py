@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from replexplorer.core.epoch_table import markdown
+from replexplorer.ui.actions import LEDGER, key_label, keys_of
+from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
@@ -17,7 +19,7 @@ from replexplorer.ui.widgets.lines import Line
 class LedgerScreen(ListingScreen):
     """The epoch table over the whole terminal, each epoch with the intervals of all its figures."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("Y,y", "copy", "Copy as Markdown", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of(LEDGER)
 
     def __init__(self, picture: Picture, settings: Settings) -> None:
         super().__init__(settings)
@@ -35,12 +37,12 @@ class LedgerScreen(ListingScreen):
         about: Line = [
             ("Epochs ", "title b"),
             (f"{len(epochs)} · each against the one before, settling left out   ", "muted"),
-            ("Y", "key b"),
+            (key_label(keys_of("ledger.copy", self.settings.keymap)[0]), "key b"),
             (" copy as Markdown", "muted"),
         ]
         self.listing.show(about, [heads(width)], body)
 
-    def action_copy(self) -> None:
+    def action_ledger_copy(self) -> None:
         """Copy the ledger as Markdown, over OSC 52."""
         tick = self._picture.tick
         epochs = tick.epochs if tick else ()

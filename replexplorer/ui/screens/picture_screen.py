@@ -20,6 +20,7 @@ from replexplorer.ui.layout import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.messages import Ticked
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.anatomy import AnatomyPanel
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.epochs import Epochs, EpochStrip
@@ -68,6 +69,7 @@ class PictureScreen(Screen[None]):
                 yield Chart(glyphs=glyphs, id="tps-chart")
                 yield Chart(glyphs=glyphs, id="latency-chart")
                 yield ValueStrip(glyphs=glyphs, id="value-strip")
+                yield AnatomyPanel(glyphs=glyphs, id="anatomy")
                 yield Epochs(glyphs=glyphs, id="epochs")
                 yield EpochStrip(glyphs=glyphs, id="epoch-strip")
         yield EventLog(glyphs=glyphs, id="events")
@@ -134,6 +136,7 @@ class PictureScreen(Screen[None]):
             self.query_one(Footer).condition = "down" if self._node_down else ""
             if picture.frozen_at_s is None:
                 self._draw_epochs(tick)
+                self.query_one(AnatomyPanel).tick = tick
             self._draw_charts()
             self._draw_knobs()
 

@@ -39,8 +39,9 @@ def shade_of(rate: float, top: float) -> int:
 
 
 def top_of(greatest: float) -> float:
-    """The power of ten at or above the busiest cell: it seldom changes, so shades seldom do."""
-    return float(10 ** math.ceil(math.log10(greatest) - 1e-9))
+    """The 1, 3, 10, 30... at or above the busiest cell: it seldom changes, so shades seldom do."""
+    power = float(10 ** math.floor(math.log10(greatest) + 1e-9))
+    return next(power * step for step in (1, 3, 10) if greatest <= power * step * (1 + 1e-9))
 
 
 def paint_density(

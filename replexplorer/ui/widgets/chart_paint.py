@@ -226,17 +226,19 @@ def _series(grid: Grid, plot: Plot, traces: Sequence[Trace], raster: Raster) -> 
 
 
 def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
-    """Dashed verticals behind the series, with their numbers in the top row."""
+    """Dashed verticals behind the series, with their numbers in the first row that hides nothing."""
     for mark in model.marks:
         x = column(mark.at_s, model.start_s, model.end_s, plot.width)
         if not 0 <= x < plot.width:
             continue
-        for y in range(1, plot.height):
-            if not raster or raster[y][x] is None:
-                grid.put(plot.x + x, plot.y + y, glyphs.mark, "mark")
         number = glyphs.number(mark.number)
         start = min(x, plot.width - len(number))
-        grid.text(plot.x + start, plot.y, number, "mark")
+        end = start + len(number)
+        top = next((y for y in range(plot.height) if not _inked(raster, y, start, end)), 0)
+        for y in range(top + 1, plot.height):
+            if not raster or raster[y][x] is None:
+                grid.put(plot.x + x, plot.y + y, glyphs.mark, "mark")
+        grid.text(plot.x + start, plot.y + top, number, "mark")
 
 
 def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:

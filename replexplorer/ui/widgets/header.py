@@ -10,6 +10,7 @@ from replexplorer.core.series import Point
 from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick
 from replexplorer.ui import figures
 from replexplorer.ui.effects import contradiction_of, fsync_too_short, rtt_is_apart
+from replexplorer.ui.notes import per_second, qps_of
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 from replexplorer.ui.words import STATES, partition_words
 
@@ -18,7 +19,8 @@ Segment = tuple[Line, ...]
 
 SHRINK: Final = (
     "fsync", "help", "title", "ack", "latency", "title", "separator", "fsync", "latency", "load", "ack",
-    "chips", "rtt", "link", "latency", "errors", "elapsed", "title", "rtt",
+    "errors", "tps", "load", "chips", "rtt", "link", "latency", "load", "errors", "elapsed", "title", "rtt",
+    "load",
 )  # fmt: skip
 """Which segment takes its next shorter variant, in this order, until the row fits."""
 
@@ -58,7 +60,7 @@ class Header(Lines):
         situation = (
             width,
             *(bool(segments[name][0]) for name in ("link", "chips", "errors", "load", "rtt", "fsync")),
-            len(segments["fsync"]),
+            *(len(segments[name]) for name in ("fsync", "load", "tps")),
         )
         if situation != self._situation:
             self._situation, self._steps = situation, 0
@@ -89,7 +91,7 @@ class Header(Lines):
             "ack": _acks(tick),
             "rtt": _rtt(tick.rtt),
             "fsync": _fsync(tick.source_disk),
-            "tps": ([("TPS ", "muted"), (f"{tps:>5}", "tps b")],),
+            "tps": _throughput(tps, tick.load),
             "latency": _latency(tick.load, self.point),
             "errors": _errors(tick.load),
             "load": _load(tick.load),
@@ -231,22 +233,39 @@ def _latency(load: LoadView | None, point: Point | None) -> Segment:
     )
 
 
+def _throughput(tps: str, load: LoadView | None) -> Segment:
+    """TPS, and QPS where a transaction has several statements."""
+    short: Line = [("TPS ", "muted"), (f"{tps:>5}", "tps b")]
+    qps = qps_of(load)
+    return (short,) if qps is None else ([*short, ("  QPS ", "muted"), (figures.rate(qps), "text b")], short)
+
+
 def _errors(load: LoadView | None) -> Segment:
-    """Errors, unknown outcomes and reconnects per second, when there are any."""
-    counted = () if load is None else (
-        (load.errors, "err/s"), (load.unknown, "unknown/s"), (load.reconnects, "reconn/s")
-    )  # fmt: skip
-    seconds = load.duration_s if load is not None and load.duration_s > 0 else 0.5
-    runs: list[Run] = []
-    for number, word in counted:
-        if number:
-            runs += [(f"{number / seconds:.0f} {word}", "bad b"), (" ", "text")]
-    total = sum(number for number, _ in counted) / seconds
-    return (runs[:-1], [(f"{total:.0f} err/s", "bad b")] if runs else [])
+    """Errors, unknown outcomes, reconnects, deadlocks and lock timeouts per second, when there are any."""
+    if load is None:
+        return ([],)
+    counted = (
+        (load.errors, "err/s", "err/s", "bad b"),
+        (load.unknown, "unknown/s", "unkn/s", "bad b"),
+        (load.reconnects, "reconn/s", "reconn/s", "bad b"),
+        (load.deadlocks, "deadlocks/s", "deadl/s", "warn b"),
+        (load.lock_timeouts, "lock timeouts/s", "lock t/s", "warn b"),
+    )
+    told = [(f"{per_second(n, load):.2g}", full, short, ink) for n, full, short, ink in counted if n]
+    if not told:
+        return ([],)
+    total = sum(per_second(n, load) for n, *_ in counted)
+    ink = told[0][3]
+    return (
+        [run for figure, full, _, ink in told for run in ((f"{figure} {full}", ink), (" ", "text"))][:-1],
+        [run for figure, _, short, ink in told for run in ((f"{figure} {short}", ink), (" ", "text"))][:-1],
+        [(f"{total:.2g} {told[0][2]}" if len(told) == 1 else f"{total:.2g} err+/s", ink)],
+    )
 
 
 def _load(load: LoadView | None) -> Segment:
-    """`closed ×48`, `open 500/s ×48`, or why the load is not running; what an open loop drops in red."""
+    """`closed ×48`, `open 500/s ×48`, or why the load is not running; beside it, and still there when
+    that is gone, what an open loop drops and that the load is its own limit."""
     if load is None:
         return ([],)
     runs = load.state in ("running", "viewer")
@@ -255,8 +274,21 @@ def _load(load: LoadView | None) -> Segment:
     short = "" if runs else f"load {load.state}{part}"
     asked = "" if load.rate_asked_tps is None else f" {load.rate_asked_tps:g}/s"
     full = f"{load.mode}{asked} ×{load.clients}" if runs else short
-    if load.dropped:
-        dropped: Line = [(f" ▲ {load.dropped} dropped", "bad b")]
-        return ([(full, token), *dropped], dropped)
-    limited: Line = [(" ▲ generator", "warn b")] if load.limited else []
-    return ([(full, token), *limited], [(short, token)] if short else [])
+    waiting: Line = [(f" backlog {figures.count(load.backlog)}", "warn")] if load.backlog else []
+    dropped = f"dropped {figures.rate(per_second(load.dropped, load))}/s" if load.dropped else ""
+    limit = "" if not load.limited else "clients busy" if "busy" in load.limited else "generator"
+    spelled, brief = _signs(dropped, limit), _signs(dropped and "dropped", limit.rpartition(" ")[2])
+    state: Line = [(short, token)] if short else []
+    variants = (
+        [(full, token), *waiting, *spelled],
+        [(full, token), *spelled],
+        [*state, *spelled],
+        [*state, *brief],
+    )
+    return tuple(dict.fromkeys(tuple(variant) for variant in variants))
+
+
+def _signs(dropped: str, limit: str) -> list[Run]:
+    """Drops in red, the limit in amber."""
+    signs = ((dropped, "bad b"), (limit, "warn b"))
+    return [(f" ▲ {word}", ink) for word, ink in signs if word]

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from textual.reactive import reactive
 
 from replexplorer.core.knobs import Knob, KnobName, Value, format_value
+from replexplorer.core.pacing import HIDES
 from replexplorer.engine.facade import Preview
 from replexplorer.ui.effects import Effect, Measured
 from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
@@ -43,6 +44,11 @@ class Intent:
         knob = self.name.knob
         risk = (knob.risk,) if knob.risk and risky(self.name, self.value) else ()
         return (*risk, *(text for text in self.preview.warnings if text not in risk))
+
+    @property
+    def help(self) -> str:
+        """What the knob does; of the load's mode, what the chosen one hides."""
+        return HIDES.get(str(self.value), "") if self.name.key == "load_mode" else self.name.knob.help
 
     @property
     def runs_on(self) -> str:
@@ -156,7 +162,7 @@ class Statement(Lines):
         for statement in intent.preview.statements[:3]:
             body += _block("", statement, "warn b", width)
         risks = [line for text in intent.risks for line in _block("▲ ", text, "warn", width)]
-        help_rows = [[("  ", "text"), (row, "text")] for row in wrapped(intent.name.knob.help, width - 4)]
+        help_rows = [[("  ", "text"), (row, "text")] for row in wrapped(intent.help, width - 4)]
         keep = max(1, room - len(body) - len(risks)) if len(body) < room else 0
         body += [*help_rows[:keep], *risks]
         rows += body[:room]
@@ -239,9 +245,11 @@ class KnobLine(Lines):
             left = [*left, ("  measured ", "muted"), (self.measured.text, ink)]
         steps = ladder(intent, width - width_of(left) - 3)
         gap = width - width_of(left) - width_of(steps) - 1
-        statement = "; ".join(intent.preview.statements) or intent.name.knob.help
+        statement = "; ".join(intent.preview.statements) or intent.help
         prompt = "mysql> " if intent.name.knob.backing.value == "global" else "agent> "
         below: list[Run] = [(f" {prompt}", "faint"), (statement, "warn b")]
+        if intent.name.key == "load_mode" and not intent.staged:
+            below = [(f" {intent.help.partition(';')[0]}", "text")]
         if intent.problem:
             below = [(f" ✖ {intent.problem}", "bad b")]
         elif intent.risks:

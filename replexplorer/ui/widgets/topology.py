@@ -8,6 +8,7 @@ from textual.reactive import reactive
 
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.tick import LinkView, NodeView, Tick
+from replexplorer.ui.truth_words import replica_runs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 
 
@@ -39,10 +40,23 @@ class Topology(Lines):
         for replica in replicas:
             start: list[Run] = first if not rows else [(" " * width_of(first), "text")]
             rows.append([*start, *_arrow(replica, links.get(replica.name)), *_node(replica, port=False)])
+        if lags := self._lags(self.tick):
+            return [*(rows or [first]), lags]
         behind = [(node.name, node.lag_s) for node in replicas if node.lag_s is not None and node.lag_s >= 1]
         lag = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in behind)
         below: list[Line] = [[(f" behind: {lag}", "warn b")]] if lag else []
         return [*(rows or [first]), *below]
+
+    def _lags(self, tick: Tick) -> list[Run]:
+        """How far each replica is behind, in ms, where the servers tell."""
+        told = [
+            (replica.name, replica_runs(replica)) for replica in (tick.truth.replicas if tick.truth else ())
+        ]
+        known = [(name, runs) for name, runs in told if runs]
+        line: list[Run] = []
+        for name, runs in known:
+            line += [("  " if line else " ", "text"), (f"{name} ", "muted"), *runs]
+        return line
 
 
 def _node(node: NodeView, *, port: bool) -> list[Run]:

@@ -42,7 +42,7 @@ class ValueStrip(Lines):
             ("max", load.latency_ms("max")),
         ):
             left += [(f"{word} ", "muted"), (f"{figures.millis(value):>3}", f"{word} b"), ("  ", "text")]
-        state = "closed" if load.state in ("running", "viewer") else load.state
+        state = load.mode if load.state in ("running", "viewer") else load.state
         left += [("ms  ", "muted"), (f"{state} ×{load.clients}", "text"), ("  ", "text")]
         risks = [
             (f"{name.knob.label} {view.requested}", "warn")
@@ -112,11 +112,20 @@ class BigStrip(Lines):
         asked = f"{link.rtt_asked_ms:g} ms" if link is not None else ""
         return [
             (("TPS", "commits/s", ""), figures.rate(load.tps if load else None), "tps"),
-            (("ceiling", "at most", ""), figures.rate(tick.ceiling.tps if tick.ceiling else None), "ceiling"),
+            _bound(tick),
             (("p50", "ms", ""), figures.millis(load.latency_ms("p50") if load else None), "p50"),
             (("p99", "ms", ""), figures.millis(load.latency_ms("p99") if load else None), "p99"),
             (("RTT", "asked", asked), figures.round_trip(link.rtt_measured_ms if link else None), "title"),
         ]
+
+
+def _bound(tick: Tick) -> tuple[tuple[str, str, str], str, str]:
+    """The prediction with the ceiling beside it; the ceiling where nothing is predicted."""
+    ceiling = figures.rate(tick.ceiling.tps if tick.ceiling else None)
+    if tick.predicted is None:
+        return ("ceiling", "at most", ""), ceiling, "ceiling"
+    beside = ("ceiling", ceiling) if tick.ceiling else ("", "")
+    return ("predicted", *beside), figures.rate(tick.predicted.tps), "title"
 
 
 class TinyNotice(Lines):

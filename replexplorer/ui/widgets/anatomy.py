@@ -1,0 +1,171 @@
+"""Where the time of a commit goes, what limits it, and whether the servers' counters agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from textual.reactive import reactive
+
+from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.tick import Protection, ProtectionState, Tick
+from replexplorer.ui import figures
+from replexplorer.ui.theme import inks_of
+from replexplorer.ui.truth_words import checks_runs, failed_runs, truth_runs
+from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, part_ms
+from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, spread, width_of
+
+WIDE_FROM: Final = 100
+"""Columns from which each part has its full name and its share."""
+_EXCESS_SHARE: Final = 0.1
+"""Of the mean, from which on parts that are more than the whole are told."""
+_BAR_AT: Final = 17
+"""Column of the bar, after `commit 88.4 ms`."""
+_WAITS: Final = {
+    "after_sync": "AFTER_SYNC: acknowledged before the engine commits",
+    "after_commit": "AFTER_COMMIT: visible before it is acknowledged",
+}
+
+
+class AnatomyPanel(Lines):
+    """Rule, legend, bar, what limits, what the counters say; a bar alone where there is one row."""
+
+    DEFAULT_CSS = "AnatomyPanel { height: 5; }"
+
+    tick: reactive[Tick | None] = reactive(None)
+    """The picture."""
+
+    def watch_tick(self) -> None:
+        """Draw the parts."""
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The rows at this size."""
+        tick = self.tick
+        if tick is None:
+            return []
+        if height == 1:
+            return [self._row(tick, width)]
+        anatomy = tick.anatomy
+        rows: list[Line] = [rule(*self._title(tick, width), width)]
+        legends = height - 4
+        if anatomy is None:
+            rows += [[(f" {_why_none(tick)}", "muted")], *[[]] * legends]
+        else:
+            told = self._legend(anatomy, width - 1, legends)
+            rows += [*told, *[[]] * (legends - len(told)), self._bar(anatomy, width)]
+        rows.append(_limit(tick, width))
+        failed, held = failed_runs(tick.truth), checks_runs(tick.truth)
+        room = width - width_of(failed) - width_of(held) - 2
+        rows.append(spread([(" ", "text"), *failed, *truth_runs(tick.truth, room)], held, width))
+        return rows
+
+    @property
+    def _tones(self) -> bool:
+        return inks_of(self.app).tones
+
+    def _title(self, tick: Tick, width: int) -> tuple[Line, Line]:
+        """The wait point in words; parts that are more than the whole, or how many commits these are."""
+        anatomy = tick.anatomy
+        title: Line = [("Commit anatomy ", "title b"), (wait_words(tick.protection), "muted")]
+        if excess := excess_of(anatomy):
+            told: Line = [(f"▲ {excess}", "warn b")]
+            return (title, told) if width >= WIDE_FROM else ([title[0], *told], [])
+        if anatomy is None or width < WIDE_FROM:
+            return title, []
+        return title, [(f"mean of {figures.count(anatomy.commits)} in {anatomy.duration_s:.0f} s", "muted")]
+
+    def _row(self, tick: Tick, width: int) -> Line:
+        """A small screen's: a check that failed comes before the bar."""
+        if failed := failed_runs(tick.truth):
+            return cut([(" ", "text"), *failed], width, self.glyphs.ellipsis)
+        if tick.anatomy is None:
+            return [(" commit ", "muted"), (_why_none(tick), "muted")]
+        return self._bar(tick.anatomy, width)
+
+    def _bar(self, anatomy: Anatomy, width: int) -> Line:
+        """`commit 88.4 ms` and its parts."""
+        figure = f"{part_ms(anatomy.mean_ms)} ms"
+        head: list[Run] = [(" commit ", "muted"), (figure, "warn b" if excess_of(anatomy) else "title b")]
+        head.append((" " * max(1, _BAR_AT - width_of(head)), "text"))
+        return [*head, *bar(anatomy.parts, width - width_of(head) - 1, self.glyphs, tones=self._tones)]
+
+    def _legend(self, anatomy: Anatomy, width: int, rows: int) -> list[Line]:
+        """Every part with its time; where they do not fit the least ones are summed up at the end."""
+        parts = list(anatomy.parts)
+        for at, gap in ((0, 3), (1, 2), (2, 2), (2, 1)):
+            entries = [self._entry(anatomy, part, at) for part in parts]
+            laid = _flowed(entries, width, gap, rows)
+            if laid is not None:
+                return laid
+        kept = sorted(parts, key=lambda part: (part is Part.OTHER, anatomy.parts[part]), reverse=True)
+        while len(kept) > 1:
+            kept.pop()
+            entries = [self._entry(anatomy, part, 2) for part in parts if part in kept]
+            rest = [part for part in parts if part not in kept]
+            sum_ms = sum(anatomy.parts[part] for part in rest)
+            entries.append([(f"+{len(rest)} parts {part_ms(sum_ms)}", "muted")])
+            if (laid := _flowed(entries, width, 1, rows)) is not None:
+                return laid
+        return []
+
+    def _entry(self, anatomy: Anatomy, part: Part, at: int) -> Line:
+        """`■ redo 1.9`; with the full name the share too."""
+        ms, has_colors = anatomy.parts[part], self._tones and not self.glyphs.ascii
+        key: Run = ("■ ", part.value) if has_colors else (f"{PATTERNS[part]} ", "text b")
+        figure: list[Run] = [(part_ms(ms), "text b")]
+        if at == 0:
+            figure += [(f" ms {ms / max(anatomy.mean_ms, 1e-9):.0%}", "muted")]
+        return [key, (f"{WORDS[part][at]} ", "muted"), *figure]
+
+
+def wait_words(protection: Protection) -> str:
+    """The wait point in words."""
+    if protection.state is ProtectionState.OFF:
+        return "asynchronous: no replica is waited for"
+    if protection.state is ProtectionState.DEGRADED:
+        return "fell back: no replica is waited for"
+    return _WAITS.get(protection.wait_point or "", "")
+
+
+def excess_of(anatomy: Anatomy | None) -> str:
+    """By how much the parts are more than the whole, where that is worth a word."""
+    if anatomy is None or anatomy.excess_ms <= _EXCESS_SHARE * anatomy.mean_ms:
+        return ""
+    return f"parts exceed the mean by {part_ms(anatomy.excess_ms)} ms"
+
+
+def _why_none(tick: Tick) -> str:
+    """Why there is no anatomy."""
+    if tick.viewer:
+        return "another app drives the load"
+    return "measuring…" if tick.load is not None and tick.load.state == "running" else "no load runs"
+
+
+def _limit(tick: Tick, width: int) -> Line:
+    """What limits now, by the model; where the model comes from, when there is room."""
+    predicted = tick.predicted
+    if predicted is None:
+        return []
+    runs: list[Run] = [(" ", "text"), (predicted.limit, "text")]
+    if width < WIDE_FROM:
+        return runs
+    figure = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms  "
+    row: Line = [(figure, "muted"), *runs[1:]]
+    origin: Line = [
+        (f"model of {predicted.calibrated}" if predicted.calibrated else "shipped model", "faint")
+    ]
+    return spread(row, origin, width - 1) if width_of(row) + width_of(origin) + 2 < width else row
+
+
+def _flowed(entries: Sequence[Line], width: int, gap: int, rows: int) -> list[Line] | None:
+    """The entries from left to right over at most so many rows; None when they do not fit."""
+    laid: list[list[Run]] = [[(" ", "text")]]
+    for entry in entries:
+        if width_of(laid[-1]) + (gap if len(laid[-1]) > 1 else 0) + width_of(entry) > width:
+            laid.append([(" ", "text")])
+        elif len(laid[-1]) > 1:
+            laid[-1].append((" " * gap, "text"))
+        laid[-1] += entry
+    fits = len(laid) <= rows and all(width_of(row) <= width for row in laid)
+    return list(laid) if fits else None

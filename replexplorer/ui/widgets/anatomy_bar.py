@@ -1,0 +1,119 @@
+"""One commit's time as a bar on a true scale: each part as long as its share, to an eighth of a cell.
+
+Law: nothing is widened to be seen; what is too short for the bar stands in the legend. Where colours
+cannot tell the parts apart each has a character of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from replexplorer.core.anatomy import Part
+from replexplorer.ui.glyphs import Glyphs
+from replexplorer.ui.widgets.lines import Run
+
+PATTERNS: Final[Mapping[Part, str]] = {
+    Part.WIRE: "~",
+    Part.EXECUTE: "=",
+    Part.QUEUE: ".",
+    Part.REDO: "%",
+    Part.BINLOG: "#",
+    Part.ACK: ":",
+    Part.ENGINE: "+",
+    Part.OTHER: "?",
+}
+"""A part's character where there are no colours."""
+
+
+class PartWords(NamedTuple):
+    """How a part is written, from long to short."""
+
+    full: str
+    word: str
+    short: str
+
+
+WORDS: Final[Mapping[Part, PartWords]] = {
+    Part.WIRE: PartWords("client + wire", "wire", "wire"),
+    Part.EXECUTE: PartWords("execute", "execute", "exec"),
+    Part.QUEUE: PartWords("queue", "queue", "queue"),
+    Part.REDO: PartWords("redo fsync", "redo", "redo"),
+    Part.BINLOG: PartWords("binlog fsync", "binlog", "binlog"),
+    Part.ACK: PartWords("ACK wait", "ACK wait", "ACK"),
+    Part.ENGINE: PartWords("engine commit", "engine", "engine"),
+    Part.OTHER: PartWords("other", "other", "other"),
+}
+"""Every part."""
+
+
+def part_ms(value: float) -> str:
+    """Milliseconds with the tenth that a sum needs: `0.05`, `85.4`, `1240`."""
+    if value < 0.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 999.95 else f"{value:.0f}"
+
+
+def bar(parts: Mapping[Part, float], width: int, glyphs: Glyphs, *, tones: bool) -> list[Run]:
+    """The parts in their order over exactly `width` cells, the long ones with their names inside."""
+    shares = [(part, ms) for part, ms in parts.items() if ms > 0]
+    total_ms = sum(ms for _, ms in shares)
+    if not total_ms or width < 1:
+        return []
+    edges = [0.0]
+    for _, ms in shares:
+        edges.append(edges[-1] + ms / total_ms * width)
+    spans = [(part, start, end) for (part, _), (start, end) in zip(shares, pairwise(edges), strict=True)]
+    has_colors = tones and not glyphs.ascii
+    cells = [
+        _cell(spans, at, glyphs) if has_colors else _whole(spans, at, tones=tones) for at in range(width)
+    ]
+    for part, start, end in spans:
+        _label(cells, part, parts[part], math.ceil(start - 1e-9), math.floor(end + 1e-9), tones=tones)
+    return _joined(cells)
+
+
+def _cell(spans: list[tuple[Part, float, float]], at: int, glyphs: Glyphs) -> Run:
+    """One cell: a ground, or two neighbours with the edge between them where it is."""
+    held = [(part, min(end, at + 1) - max(start, at)) for part, start, end in spans]
+    inside = [(part, length) for part, length in held if length > 1e-9]
+    widest = sorted(sorted(inside, key=lambda one: -one[1])[:2], key=inside.index)
+    steps = len(glyphs.edges) + 1
+    if len(widest) > 1:
+        (left, length), (right, other) = widest
+        step = round(length / (length + other) * steps)
+        if 0 < step < steps:
+            return glyphs.edges[step - 1], f"{left} on {right}"
+        return " ", f"oncolor on {left if step else right}"
+    return " ", f"oncolor on {widest[0][0]}"
+
+
+def _whole(spans: list[tuple[Part, float, float]], at: int, *, tones: bool) -> Run:
+    """One cell with the character of the part at its middle."""
+    part = next((part for part, start, end in spans if start <= at + 0.5 < end), spans[-1][0])
+    return PATTERNS[part], f"oncolor on {part}" if tones else "text"
+
+
+def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, tones: bool) -> None:
+    """Write a part's name and time, or as much of it as fits, into the cells that it has alone."""
+    full, word, short = WORDS[part]
+    figure = part_ms(ms)
+    for text in (f" {full} {figure} ms ", f" {word} {figure} ", f" {short} {figure} ", f" {word} "):
+        if len(text) + 2 <= last - first:
+            start = first + (last - first - len(text)) // 2
+            for at, char in enumerate(text, start):
+                cells[at] = (char, f"oncolor on {part} b" if tones else "title b")
+            return
+
+
+def _joined(cells: list[Run]) -> list[Run]:
+    """Neighbours of one style as one run."""
+    runs: list[Run] = []
+    for text, words in cells:
+        if runs and runs[-1][1] == words:
+            runs[-1] = (runs[-1][0] + text, words)
+        else:
+            runs.append((text, words))
+    return runs

@@ -1,0 +1,151 @@
+"""The mean commit's parts, the servers' counters and the prediction, as rows of text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.tick import ProtectionState, Tick
+from replexplorer.core.truth import ReplicaTruth, ServerTruth
+from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
+from replexplorer.ui.truth_words import truth_runs
+from replexplorer.ui.widgets.anatomy_bar import PATTERNS, bar
+from replexplorer.ui.widgets.lines import Lines, width_of
+from tests.fakes.facade import explained, make_tick
+from tests.ui.driving import Bench, bench
+
+
+def painted(app: Bench) -> list[list[tuple[str, str]]]:
+    return app.dashboard.query_one("#anatomy", Lines)._painted
+
+
+@given(
+    st.dictionaries(st.sampled_from(list(Part)), st.floats(0, 5000), min_size=1),
+    st.integers(1, 150),
+    st.sampled_from([BRAILLE, BLOCK, ASCII]),
+    st.booleans(),
+)
+def test_a_bar_fills_its_width_and_names_no_part_that_is_not_there(
+    parts: dict[Part, float], width: int, glyphs: Glyphs, tones: bool
+) -> None:
+    runs = bar(parts, width, glyphs, tones=tones)
+    assert width_of(runs) == (width if sum(parts.values()) > 0 else 0)
+    there = {part.value for part, ms in parts.items() if ms > 0}
+    if tones:
+        assert {word for _, words in runs for word in words.split()} <= there | {"oncolor", "on", "b"}
+    if glyphs is ASCII:
+        assert all(text.isascii() for text, _ in runs)
+
+
+def test_the_scale_is_true_to_an_eighth_of_a_cell() -> None:
+    """10.25 of 20 cells, whatever else is in the bar, and nothing for what is too short."""
+    runs = bar({Part.ACK: 10.25, Part.ENGINE: 9.745, Part.OTHER: 0.005}, 20, BRAILLE, tones=True)
+    ack = sum(len(text) for text, words in runs if words.startswith("oncolor on ack"))
+    assert ack == 10
+    assert [run for run in runs if " on " in run[1] and run[1].startswith("ack")] == [("▎", "ack on engine")]
+    assert "other" not in "".join(words for _, words in runs)
+    coarse = bar({Part.ACK: 10.5, Part.ENGINE: 9.5}, 20, BLOCK, tones=True)
+    assert ("▌", "ack on engine") in coarse
+
+
+def test_without_colours_each_part_has_its_own_character() -> None:
+    assert len(set(PATTERNS.values())) == len(Part)
+    text = "".join(text for text, _ in bar({Part.REDO: 1.0, Part.ACK: 3.0}, 40, ASCII, tones=False))
+    assert set(text[:10]) <= set("% redo1.")
+    assert " ACK wait 3.0 ms " in text[10:]
+    assert text.rstrip(":") != text
+
+
+@pytest.mark.parametrize("size", [(160, 45), (120, 36)])
+async def test_the_panel_tells_parts_limit_and_counters(size: tuple[int, int]) -> None:
+    async with bench(explained(make_tick(1.0)), size=size) as app:
+        text = app.text("#anatomy")
+        assert "AFTER_SYNC: acknowledged before the engine commits" in text
+        assert "commit 89.4 ms" in text
+        assert "ACK wait 85.7" in text
+        assert "other 0.20" in text
+        assert "network wait: 97 % of a commit; twice the clients would nearly double TPS" in text
+        assert "group 6.2" in text
+        assert "✓ 2 checks" in text
+        assert "replica lag 12 ms, 3 queued" in app.text("#topology")
+        if size[0] == 160:
+            assert "■ redo fsync 1.9 ms 2%" in text
+            assert "predicted 89.0/s at 89.4 ms" in text
+            assert "binlog fsync 0.05 ms 0%" in text
+        assert all(len(row) <= size[0] for row in app.rows("#anatomy"))
+
+
+async def test_a_small_screen_has_the_bar_in_one_row_and_a_failed_check_before_it() -> None:
+    async with bench(explained(make_tick(1.0)), size=(80, 24)) as app:
+        [row] = app.rows("#anatomy")
+        assert row.startswith(" commit 89.4 ms ")
+        assert "ACK wait 85.7 ms" in row
+        await app.play(explained(make_tick(1.5), failed=True))
+        [row] = app.rows("#anatomy")
+        assert row == " ▲ Little's law: 8 clients, TPS x mean = 6.1  "
+
+
+async def test_a_failed_check_is_never_hidden_and_the_others_are_still_counted() -> None:
+    async with bench(explained(make_tick(1.0), failed=True)) as app:
+        assert "▲ Little's law: 8 clients, TPS x mean = 6.1" in app.rows("#anatomy")[-1]
+        assert "✓ 1 check" in app.rows("#anatomy")[-1]
+        assert ("▲ Little's law: ", "warn b") in painted(app)[-1]
+
+
+@pytest.mark.parametrize(("excess_ms", "told"), [(8.0, False), (12.0, True)])
+@pytest.mark.parametrize("size", [(160, 45), (120, 36)])
+async def test_parts_that_are_more_than_the_whole_are_told(
+    excess_ms: float, told: bool, size: tuple[int, int]
+) -> None:
+    async with bench(explained(make_tick(1.0), excess_ms=excess_ms), size=size) as app:
+        assert ("▲ parts exceed the mean by 12.0 ms" in app.text("#anatomy")) == told
+
+
+@pytest.mark.parametrize(
+    ("tick", "why"),
+    [
+        (make_tick(1.0), "measuring…"),
+        (make_tick(1.0, viewer=True), "another app drives the load"),
+        (replace(make_tick(1.0), load=None), "no load runs"),
+    ],
+)
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_what_is_not_known_is_said_and_not_drawn(tick: Tick, why: str, size: tuple[int, int]) -> None:
+    async with bench(tick, size=size) as app:
+        assert why in app.text("#anatomy")
+        assert "0.0" not in app.text("#anatomy")
+        assert "checks" not in app.text("#anatomy")
+
+
+async def test_the_title_follows_the_wait_point_and_the_state() -> None:
+    tick = explained(make_tick(1.0))
+    after = replace(tick, protection=replace(tick.protection, wait_point="after_commit"))
+    async with bench(after) as app:
+        assert "AFTER_COMMIT: visible before it is acknowledged" in app.rows("#anatomy")[0]
+        await app.play(explained(make_tick(1.5, state=ProtectionState.OFF)))
+        assert "asynchronous: no replica is waited for" in app.rows("#anatomy")[0]
+
+
+async def test_ascii_and_no_color_tell_the_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with bench(explained(make_tick(1.0)), glyphs=ASCII, no_color=True) as app:
+        text = app.text("#anatomy")
+        assert ": ACK 85.7" in text
+        assert "%" in app.rows("#anatomy")[2]
+        assert "::: ACK wait 85.7 ms :::" in app.rows("#anatomy")[2]
+
+
+def test_what_fits_of_the_counters_is_kept_by_rank() -> None:
+    truth = ServerTruth(10.0, group_size=2.0, unprotected=3, replicas=(ReplicaTruth("replica", 2400.0),))
+    text = "".join(text for text, _ in truth_runs(truth, 60))
+    assert text == "▲ 3 unprotected · group 2.0 · lag 2.4 s"
+    assert "".join(text for text, _ in truth_runs(truth, 20)) == "▲ 3 unprotected"
+    assert truth_runs(None, 60) == []
+
+
+def test_an_anatomy_without_parts_has_no_bar() -> None:
+    assert bar(Anatomy(1.0, 1, 5.0).parts, 10, BRAILLE, tones=True) == []
