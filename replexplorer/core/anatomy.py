@@ -34,7 +34,7 @@ class Part(StrEnum):
     LOCK_sync, LOCK_commit and LOCK_after_commit, and followers' for their leader, less the fsyncs and
     acknowledgements that a follower waited for meanwhile."""
     REDO = "redo"
-    """Redo log fsync; none where a commit does not wait for it (flush 0 and 2)."""
+    """Writing and fsync of the redo log; none where a commit does not wait for it (flush 0 and 2)."""
     BINLOG = "binlog"
     """Binlog fsync."""
     ACK = "ack"
@@ -160,10 +160,9 @@ def _waits(counted: CommitGrowth, path: CommitPath) -> dict[Part, _Wait]:
     """Fsyncs and acknowledgements, a group."""
     waits: dict[Part, _Wait] = {}
     flushes = _groups(counted, Source.FLUSH_LOCK)
-    redo = counted.total(Source.REDO_FSYNC)
-    if path.redo_fsync and redo.mean_ms is not None and flushes:
-        # Those beyond one a group are the background's: checkpoints and purge, on nobody's path.
-        waits[Part.REDO] = _Wait(redo.mean_ms * min(1.0, redo.times / flushes), flushes)
+    redo_ms = _redo_ms(counted, flushes)
+    if path.redo_fsync and redo_ms:
+        waits[Part.REDO] = _Wait(redo_ms, flushes)
     binlog, syncs = counted.total(Source.BINLOG_FSYNC), _groups(counted, Source.SYNC_LOCK)
     if binlog.times and syncs:
         waits[Part.BINLOG] = _Wait(binlog.ms / syncs, syncs)
@@ -174,6 +173,17 @@ def _waits(counted: CommitGrowth, path: CommitPath) -> dict[Part, _Wait]:
     if ack.times and queues:
         waits[Part.ACK] = _Wait(ack.ms / queues, queues)
     return waits
+
+
+def _redo_ms(counted: CommitGrowth, flushes: int) -> float:
+    """A flush group's redo log. Where sessions write it themselves their own time tells; else the mean
+    fsync, of which a group waits for one: what is beyond that is the background's, on nobody's path."""
+    own, fsyncs = counted.total(Source.OWN_REDO), counted.total(Source.REDO_FSYNC)
+    if not flushes:
+        return 0.0
+    if own.times >= flushes:
+        return own.ms / flushes
+    return (fsyncs.mean_ms or 0.0) * min(1.0, fsyncs.times / flushes)
 
 
 def _commit_ms(counted: CommitGrowth) -> float | None:

@@ -20,6 +20,9 @@ class Source(StrEnum):
 
     REDO_WRITE = "redo write"
     REDO_FSYNC = "redo fsync"
+    OWN_REDO = "own redo"
+    """Writes and fsyncs of the redo log by the account's own sessions: the background's are not in it.
+    None where the server has threads of their own for it (innodb_log_writer_threads = ON)."""
     BINLOG_WRITE = "binlog write"
     BINLOG_FSYNC = "binlog fsync"
     ACK = "ack"
@@ -42,8 +45,9 @@ class Source(StrEnum):
     """Connections that wait for the next statement."""
 
 
+_REDO: Final = "wait/io/file/innodb/innodb_log_file"
 _FILES: Final = {
-    "wait/io/file/innodb/innodb_log_file": (Source.REDO_WRITE, Source.REDO_FSYNC),
+    _REDO: (Source.REDO_WRITE, Source.REDO_FSYNC),
     "wait/io/file/sql/binlog": (Source.BINLOG_WRITE, Source.BINLOG_FSYNC),
 }
 _WAITS: Final = {
@@ -54,6 +58,7 @@ _WAITS: Final = {
     "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_after_commit": Source.AFTER_COMMIT_LOCK,
     "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done": Source.FOLLOWING,
     "idle": Source.IDLE,
+    _REDO: Source.OWN_REDO,
 }
 _STAGES: Final = {
     "stage/sql/waiting for handler commit": Source.COMMIT_STAGE,
@@ -78,6 +83,9 @@ _STATEMENTS: Final = tuple(
 )
 """Prepared statements are all `Execute`; the rest is what a user's file sends as text."""
 
+INSTRUMENTS: Final = tuple(name for name in (*_WAITS, *_STAGES) if name not in ("idle", _REDO))
+"""Those that a server has off unless it is told otherwise; the rest is on by default."""
+
 _PS_PER_MS: Final = 1e9
 
 
@@ -87,14 +95,14 @@ def commit_statement(user: str) -> str:
     of_user = f"WHERE user = '{user}' AND event_name IN"
     by_user = "summary_by_user_by_event_name"
     return (
-        "SELECT event_name AS event, count_write AS times, sum_timer_write AS ps, count_misc AS fsyncs,"
-        " sum_timer_misc AS fsync_ps FROM performance_schema.file_summary_by_event_name"
+        "SELECT 'file' AS kind, event_name AS event, count_write AS times, sum_timer_write AS ps,"
+        " count_misc AS fsyncs, sum_timer_misc AS fsync_ps FROM performance_schema.file_summary_by_event_name"
         f" WHERE event_name IN ({_listed(_FILES)})"
-        f" UNION ALL SELECT event_name, count_star, sum_timer_wait, 0, 0"
+        f" UNION ALL SELECT 'account', event_name, count_star, sum_timer_wait, 0, 0"
         f" FROM performance_schema.events_waits_{by_user} {of_user} ({_listed(_WAITS)})"
-        f" UNION ALL SELECT event_name, count_star, sum_timer_wait, 0, 0"
+        f" UNION ALL SELECT 'account', event_name, count_star, sum_timer_wait, 0, 0"
         f" FROM performance_schema.events_stages_{by_user} {of_user} ({_listed(_STAGES)})"
-        f" UNION ALL SELECT event_name, count_star, sum_timer_wait, 0, 0"
+        f" UNION ALL SELECT 'account', event_name, count_star, sum_timer_wait, 0, 0"
         f" FROM performance_schema.events_statements_{by_user} {of_user} ({_listed(_STATEMENTS)})"
     )
 
@@ -142,7 +150,7 @@ class CommitSample:
 
         for row in rows:
             event = str(row["event"])
-            if event in _FILES:
+            if row["kind"] == "file":
                 write, fsync = _FILES[event]
                 count(write, row["times"], row["ps"])
                 count(fsync, row["fsyncs"], row["fsync_ps"])
@@ -158,7 +166,7 @@ class CommitGrowth:
 
     duration_s: float
     totals: Totals
-    """Only sources that both samples have."""
+    """Sources that the later sample has."""
 
     def total(self, source: Source) -> Total:
         """Nothing for a source that is not known."""
@@ -174,8 +182,9 @@ def growth(before: CommitSample, after: CommitSample) -> CommitGrowth | None:
     table, or the server began anew."""
     duration_s = after.at_s - before.at_s
     grown: dict[Source, Total] = {}
-    for source in before.totals.keys() & after.totals.keys():
-        old, new = before.totals[source], after.totals[source]
+    for source, new in after.totals.items():
+        # An account has no rows before its first session.
+        old = before.totals.get(source, Total())
         grown[source] = Total(new.times - old.times, new.ms - old.ms)
     if duration_s <= 0 or any(each.times < 0 or each.ms < 0 for each in grown.values()):
         return None

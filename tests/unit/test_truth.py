@@ -1,0 +1,241 @@
+"""The servers' truth: the counters' traps (DOMAIN.md section 1.2), checks that hold and that do not."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.commit_counters import CommitGrowth, Source, Total
+from replexplorer.core.counters import Rates, Sample, rates
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.interval import Interval
+from replexplorer.core.server import ServerStatus
+from replexplorer.core.truth import (
+    Applied,
+    CountedBetween,
+    ServerTruth,
+    commits_agree,
+    gtid_count,
+    littles_law,
+    replica_truth,
+    server_truth,
+)
+from tests.fakes.servers import mysql_9
+
+FILES = {
+    Source.BINLOG_WRITE: Total(250, 1),
+    Source.BINLOG_FSYNC: Total(125, 1),
+    Source.REDO_FSYNC: Total(260, 1),
+}
+RATES = Rates(5.0, commits=1000, acks=200, unprotected=3, switched_off=1, ack_waits=150, ack_wait_ms=2.5)
+
+
+def truth(
+    seen: Rates = RATES, counted: CommitGrowth | None = None, point: str | None = "after_sync"
+) -> ServerTruth:
+    return server_truth(seen, counted or CommitGrowth(5.0, FILES), wait_point=point)
+
+
+def test_sizes_and_fsyncs_are_by_commit() -> None:
+    found = truth()
+    assert (found.group_size, found.queue_size) == (4.0, 5.0)
+    assert (found.redo_fsyncs, found.binlog_fsyncs) == (0.26, 0.125)
+    assert (found.ack_waits, found.ack_wait_ms, found.unprotected) == (150, 2.5, 3)
+
+
+def test_yes_tx_counts_transactions_under_after_commit_so_it_makes_no_queue() -> None:
+    assert truth(point="after_commit").queue_size is None
+    assert truth(point=None).queue_size is None
+
+
+def test_nothing_counted_is_unknown_not_zero() -> None:
+    found = server_truth(Rates(5.0), None, wait_point="after_sync")
+    unknown = [each.name for each in fields(found) if getattr(found, each.name) is not None]
+    assert unknown == ["duration_s", "replicas", "checks"]
+    idle = truth(replace(RATES, commits=0, acks=0))
+    assert (idle.commits, idle.group_size, idle.queue_size, idle.redo_fsyncs) == (0, 0.0, None, None)
+
+
+# -- traps of the counters
+
+
+def status(**counts: int | None) -> ServerStatus:
+    return replace(
+        ServerStatus(
+            uptime_s=100,
+            binlog_cache_use=10,
+            yes_tx=10,
+            no_tx=5,
+            no_times=1,
+            tx_waits=8,
+            tx_wait_time_us=80_000,
+        ),
+        **counts,  # type: ignore[arg-type]
+    )
+
+
+def grown(after: ServerStatus) -> ServerTruth:
+    seen = rates(Sample(0.0, status()), Sample(5.0, replace(after, uptime_s=105)))
+    assert seen is not None
+    return truth(seen)
+
+
+def test_flush_status_resets_yes_and_no_but_not_the_waits() -> None:
+    found = grown(
+        status(binlog_cache_use=30, yes_tx=1, no_tx=0, no_times=0, tx_waits=18, tx_wait_time_us=180_000)
+    )
+    assert (found.commits, found.queue_size, found.unprotected) == (20, None, None)
+    assert (found.ack_waits, found.ack_wait_ms) == (10, 10.0)
+
+
+def test_the_mean_wait_is_of_the_stretch_and_timed_out_waits_are_not_in_it() -> None:
+    """tx_avg_wait_time is of the server's whole life; here 10 ms before, 100 ms since."""
+    found = grown(status(binlog_cache_use=30, no_tx=25, tx_waits=10, tx_wait_time_us=280_000))
+    assert (found.ack_waits, found.ack_wait_ms, found.unprotected) == (2, 100.0, 20)
+    assert grown(status()).ack_wait_ms is None
+
+
+@pytest.mark.parametrize(
+    "unused",
+    ["net_wait_time", "net_avg_wait_time", "net_waits", "tx_avg_wait_time", "handler_commit", "com_commit"],
+)
+def test_counters_that_mislead_are_not_even_asked_for(unused: str) -> None:
+    assert unused not in mysql_9().status_statement().lower()
+
+
+def test_one_status_query_names_its_counters_because_each_costs_a_lock() -> None:
+    statement = mysql_9().status_statement()
+    assert " IN (" in statement
+    assert "LIKE" not in statement
+
+
+# -- checks
+
+
+def stretch(**changes: Any) -> Interval:
+    service = Histogram()
+    service.record_all([4000] * 20_000)
+    return Interval(
+        **{
+            "start_s": 0.0, "end_s": 10.0, "service": service, "errors": 0, "unknown": 0, "reconnects": 0,
+            "clients": 8, "connected": 8, "workload": "update_index", "cpu_percent": 5.0,
+            "lateness_p99_ms": 0.1, **changes,
+        }
+    )  # fmt: skip
+
+
+def test_littles_law_holds_and_says_both_figures() -> None:
+    check = littles_law(stretch())
+    assert check is not None
+    assert check.holds
+    assert check.evidence == "8 clients, 2,000.0 TPS x 4.00 ms = 8.00"
+
+
+@pytest.mark.parametrize(("clients", "holds"), [(8, True), (9, False), (7, False)])
+def test_littles_law_fails_beyond_five_percent(clients: int, holds: bool) -> None:
+    check = littles_law(stretch(clients=clients, connected=clients))
+    assert check is not None
+    assert check.holds is holds
+
+
+def test_one_long_commit_across_an_end_is_no_mismatch() -> None:
+    """One client that waited 10 s for a replica, most of it before this stretch began."""
+    service = Histogram()
+    service.record_all([10_000_000] + [4000] * 1000)
+    check = littles_law(stretch(service=service, clients=1, connected=1))
+    assert check is not None
+    assert check.holds
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mode": "open"}, {"errors": 1}, {"unknown": 1}, {"reconnects": 1}, {"deadlocks": 1},
+        {"lock_timeouts": 1}, {"connected": 7}, {"state": "waiting"}, {"service": Histogram()},
+    ],
+)  # fmt: skip
+def test_littles_law_is_silent_while_clients_are_not_all_at_work(changes: dict[str, Any]) -> None:
+    assert littles_law(stretch(**changes)) is None
+
+
+@pytest.mark.parametrize(
+    ("own", "least", "most", "holds", "others"),
+    [
+        (1000, 1010, 1010, True, 0),
+        (1000, 990, 1030, True, 0),
+        (1000, 1500, 1520, True, 490 - 9),
+        (1020, 990, 1010, False, 0),
+        (1019, 990, 1020, True, 0),
+    ],
+)
+def test_fewer_on_the_server_is_a_mismatch_and_more_are_others(
+    own: int, least: int, most: int, holds: bool, others: int
+) -> None:
+    check = commits_agree(own, 10, CountedBetween(least, most), under_way=9)
+    assert check.holds is holds
+    assert check.evidence.startswith(f"{own:,} own + 10 heartbeats, server {least:,}")
+    assert check.evidence.endswith(f": {others:,} of others") is bool(others)
+
+
+@given(
+    st.lists(st.integers(0, 1000), min_size=4, max_size=4).map(sorted),
+    st.integers(0, 50),
+    st.integers(0, 50),
+)
+def test_what_the_boundaries_leave_open_is_never_a_mismatch(counts: list[int], early: int, late: int) -> None:
+    """The server's counter at a span's ends lies between its samples; clients hear a little later."""
+    before, begun, ending, after = counts
+    truly_begun, truly_ended = (before + begun) // 2, (ending + after) // 2
+    heard = max(0, truly_ended - late - (truly_begun - early))
+    server = CountedBetween(ending - begun, after - before)
+    assert commits_agree(heard, 0, server, under_way=50).holds
+
+
+# -- replicas
+
+
+APPLIED = Applied(10.0, "", "", None, 900_000, dump_thread=41, sent_bytes=5000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "lag_ms"),
+    [
+        ({}, 0.0),
+        ({"queued_gtids": "u:5-9", "applying_us": 12_500}, 12.5),
+        ({"queued_gtids": "u:5-9"}, 900.0),
+        ({"missing_gtids": "u:9"}, 900.0),
+        ({"missing_gtids": "u:9", "applied_us": None}, None),
+        ({"missing_gtids": "u:9", "applied_us": -20}, 0.0),
+        ({"missing_gtids": None}, 0.0),
+        ({"queued_gtids": None, "missing_gtids": None, "applied_us": None}, None),
+    ],
+)
+def test_lag_is_the_age_of_what_is_not_applied(changes: dict[str, Any], lag_ms: float | None) -> None:
+    assert replica_truth("replica", replace(APPLIED, **changes)).lag_ms == lag_ms
+
+
+def test_bytes_shipped_are_of_one_connection() -> None:
+    later = replace(APPLIED, at_s=12.0, sent_bytes=9000)
+    assert replica_truth("replica", later, APPLIED).shipped_bytes_per_s == 2000
+    assert replica_truth("replica", replace(later, dump_thread=42), APPLIED).shipped_bytes_per_s is None
+    assert replica_truth("replica", replace(later, sent_bytes=100), APPLIED).shipped_bytes_per_s is None
+    assert replica_truth("replica", replace(later, sent_bytes=None), APPLIED).shipped_bytes_per_s is None
+    assert replica_truth("replica", APPLIED, APPLIED).shipped_bytes_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("gtids", "count"),
+    [
+        ("", 0),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:7", 1),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:7", 4),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3,\n126b97b4-e5bd-11f1-b2e2-0242ac140002:5", 4),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:tag1:1-2", 5),
+    ],
+)
+def test_a_gtid_set_is_counted(gtids: str, count: int) -> None:
+    assert gtid_count(gtids) == count
