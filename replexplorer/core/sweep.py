@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import Assignment, KnobName, Value, find, format_value
 
 SCENE_KEYS: Final = ("scene", "mode")
 """Words that name a dimension of scenes instead of a knob."""
+DURATION_S: Final = 5.0
+"""Of a run, where nothing else is asked."""
 SETTLING_S: Final = 1.5
 """What a load runs before it is measured, and about what turning the knobs takes."""
 _SETTLING_LATENCIES: Final = 4
 
+_N = TypeVar("_N", int, float)
 Parse = Callable[[str], Assignment]
 SceneTexts = Callable[[str], Sequence[str]]
 """A scene's `KEY=VALUE` texts by its name; raises UsageError for an unknown one."""
@@ -134,7 +137,7 @@ class Sweep:
     """What is to be swept, and how."""
 
     grid: Grid
-    duration_s: float = 5.0
+    duration_s: float = DURATION_S
     """Measured in each run."""
     repeats: int = 1
     """Passes over all cells."""
@@ -198,6 +201,31 @@ def read_grid(texts: Sequence[str], parse: Parse, scene: SceneTexts) -> Grid:
                 )
         dimensions.append(dimension)
     return Grid(tuple(dimensions))
+
+
+def read_sweep(line: str, parse: Parse, scene: SceneTexts) -> Sweep:
+    """Read a sweep typed as one line, with `duration=S` and `repeat=N` among the knobs; raise UsageError."""
+    duration_s, repeats = DURATION_S, 1
+    texts: list[str] = []
+    for text in line.split():
+        key, _, value = text.partition("=")
+        if key == "duration":
+            duration_s = _number(key, value.removesuffix("s"), float, "a number of seconds above 0")
+        elif key == "repeat":
+            repeats = _number(key, value, int, "a whole number from 1")
+        else:
+            texts.append(text)
+    return Sweep(read_grid(texts, parse, scene), duration_s, repeats)
+
+
+def _number(key: str, text: str, kind: type[_N], right: str) -> _N:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = kind(0)
+    if not 0 < value < 1e6:
+        raise UsageError(f"{key}={text[:20]} is not possible", f"give {right}")
+    return value
 
 
 def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:

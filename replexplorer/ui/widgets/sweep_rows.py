@@ -1,0 +1,84 @@
+"""A sweep's map, effects and table as rows of the line widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replexplorer.core.heat import HeatMap
+from replexplorer.core.sweep import Grid
+from replexplorer.core.sweep_runs import CellFigures, Effect
+from replexplorer.core.sweep_text import figure, heat_text, scatter
+from replexplorer.ui.glyphs import Glyphs
+from replexplorer.ui.widgets.lines import Line, wrapped
+
+_SHADES = 5
+"""`heat1` to `heat5`."""
+_GAP = "  "
+
+
+def heat_rows(heat: HeatMap, glyphs: Glyphs, *, tones: bool) -> list[Line]:
+    """The map: a shade and the figure of each field; `tones`: shades are colours, else characters."""
+    labels = [choice.label for choice in heat.rows.choices]
+    left = max(len(label) for label in labels) + 1
+    texts = [[heat_text(each) for each in row] for row in heat.fields]
+    heads = [choice.label for choice in heat.columns.choices]
+    widths = [max(len(head) - 3, *(len(row[at]) for row in texts)) for at, head in enumerate(heads)]
+    title: Line = [
+        (" TPS", "accent b"),
+        (f"   {heat.rows.key} down, {heat.columns.key} across", "muted"),
+    ]
+    head = "".join(f"{_GAP}{text:>{width + 3}}" for text, width in zip(heads, widths, strict=True))
+    rows: list[Line] = [title, [(f" {'':>{left}}{head}", "muted")]]
+    for label, row, shown in zip(labels, heat.fields, texts, strict=True):
+        line: list[tuple[str, str]] = [(f" {label:>{left}}", "muted")]
+        for each, text, width in zip(row, shown, widths, strict=True):
+            line += [(_GAP, "text"), _block(heat.warmth(each), glyphs, tones), (f" {text:>{width}}", "text")]
+        rows.append(line)
+    return rows
+
+
+def _block(warmth: float | None, glyphs: Glyphs, tones: bool) -> tuple[str, str]:
+    """Two cells that show how much; blank where nothing is known."""
+    if warmth is None:
+        return "  ", "text"
+    shade = 1 + min(_SHADES - 1, int(warmth * _SHADES))
+    return ("  ", f"text on heat{shade}") if tones else (glyphs.densities[shade - 1] * 2, "text")
+
+
+def effect_rows(effects: Sequence[Effect], width: int) -> list[Line]:
+    """Each knob's own effect in words."""
+    rows: list[Line] = [[(" EFFECTS", "accent b"), ("   on TPS, all else equal, 95 %", "muted")]]
+    for effect in effects:
+        for at, part in enumerate(wrapped(effect.words, max(20, width - 4))):
+            rows.append([(" " if at == 0 else "   ", "text"), (part, "text")])
+    return rows
+
+
+def table_rows(grid: Grid, figures: Sequence[CellFigures]) -> list[Line]:
+    """A row a cell that was run."""
+    heads = [
+        *(dimension.key for dimension in grid.dimensions),
+        "TPS",
+        "±",
+        "mean",
+        "p50",
+        "p95",
+        "p99 ms",
+        "",
+    ]
+    body: list[list[str]] = []
+    for each in figures:
+        if not each.runs:
+            continue
+        service = each.service
+        latencies = [service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99))]
+        note = f"does not count: {each.why}" if each.why else each.limited or ""
+        shown = [figure(each.tps.value), scatter(each.tps), *(figure(value) for value in latencies)]
+        body.append([*each.cell.labels, *shown, note])
+    widths = [max(len(row[at]) for row in (heads, *body)) for at in range(len(heads) - 1)]
+
+    def line(row: Sequence[str], words: str) -> Line:
+        cells = _GAP.join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=False))
+        return [(f" {cells}{_GAP}", words), (row[-1], "warn")]
+
+    return [line(heads, "muted"), *(line(row, "text") for row in body)]

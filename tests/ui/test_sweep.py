@@ -1,0 +1,117 @@
+"""The sweep's screen: typed, started, filled as it runs, stopped; it goes on behind the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.sweep import Sweep
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.screens.sweep import SweepField, SweepScreen
+from tests.fakes.facade import FakeFacade
+from tests.ui.driving import Bench, bench
+
+
+def shown(app: Bench) -> str:
+    screen = app.app.screen
+    assert isinstance(screen, SweepScreen)
+    return "\n".join(screen.listing.rows)
+
+
+async def opened(app: Bench) -> None:
+    await app.press("S")
+    await app.until(lambda: isinstance(app.app.screen, SweepScreen))
+    await app.until(lambda: isinstance(app.app.screen.focused, SweepField))
+
+
+async def typed(app: Bench, line: str) -> None:
+    screen = app.app.screen
+    screen.query_one(SweepField).value = ""
+    for character in line:
+        await app.pilot.press({"=": "equals_sign", ",": "comma", " ": "space"}.get(character, character))
+    await app.pilot.pause()
+
+
+async def test_the_suggestion_tells_runs_and_time_and_a_wrong_line_what_is_wrong() -> None:
+    async with bench(size=(80, 24)) as app:
+        await opened(app)
+        await app.until(lambda: "12 runs of 5 s, about 2 min" in shown(app))
+        await typed(app, "rtt=0,9999")
+        await app.until(lambda: "rtt=9999 is out of range" in shown(app))
+        await app.press("enter")
+        assert app.facade.called("sweep") == []
+        await typed(app, "rtt=0,10 clients=1,8 duration=2 repeat=3")
+        await app.until(lambda: "12 runs of 2 s" in shown(app))
+        await typed(app, "rtt=0,10 duration=x")
+        await app.until(lambda: "duration=x is not possible: give a number of seconds" in shown(app))
+
+
+async def test_it_fills_as_it_runs_and_ends_with_effects() -> None:
+    facade = FakeFacade()
+    facade.sweep_turns = asyncio.Queue()
+    async with bench(size=(80, 24), facade=facade) as app:
+        await opened(app)
+        await typed(app, "rtt=0,10 clients=1,8")
+        await app.press("enter")
+        await app.until(lambda: "0/4 rtt=0 ms clients=1" in shown(app))
+        facade.sweep_turns.put_nowait(None)
+        await app.until(lambda: "1/4 rtt=0 ms clients=8" in shown(app))
+        assert "100.0" in shown(app)
+        assert "rtt down, clients across" in shown(app)
+        assert "EFFECTS" not in shown(app)
+        for _ in range(3):
+            facade.sweep_turns.put_nowait(None)
+        await app.until(lambda: "EFFECTS" in shown(app))
+        assert "clients 1 → 8: x1.6" in shown(app)
+        assert all(len(row) <= 80 for row in shown(app).splitlines())
+        (wanted,) = facade.called("sweep")
+        assert isinstance(wanted, Sweep)
+        assert wanted.grid.text == "rtt=0,10 clients=1,8"
+        await app.press("e")
+        assert isinstance(app.app.screen.focused, SweepField)
+
+
+async def test_it_goes_on_behind_the_dashboard_and_can_be_stopped() -> None:
+    facade = FakeFacade()
+    facade.sweep_turns = asyncio.Queue()
+    async with bench(size=(80, 24), facade=facade) as app:
+        await opened(app)
+        await app.press("enter")
+        await app.until(lambda: "0/12" in shown(app))
+        await app.press("escape")
+        await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
+        facade.sweep_turns.put_nowait(None)
+        await app.press("S")
+        await app.until(lambda: "1/12" in shown(app))
+        await app.press("x")
+        await app.until(lambda: "stopped; the knobs are restored" in shown(app))
+        assert facade.called("sweep stopped") == [None]
+        await app.until(lambda: isinstance(app.app.screen.focused, SweepField))
+
+
+async def test_a_refusal_is_told() -> None:
+    facade = FakeFacade()
+    facade.failures["sweep"] = StackUnavailable("load (pid 7) drives the load of this stack", "end it")
+    async with bench(size=(80, 24), facade=facade) as app:
+        await opened(app)
+        await app.press("enter")
+        await app.until(lambda: "load (pid 7) drives the load of this stack: end it" in shown(app))
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+async def test_the_map_has_shades_in_every_terminal(no_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    async with bench(size=(80, 24), no_color=no_color) as app:
+        await opened(app)
+        await typed(app, "rtt=0,10 clients=1,8")
+        await app.press("enter")
+        await app.until(lambda: "EFFECTS" in shown(app))
+        screen = app.app.screen
+        assert isinstance(screen, SweepScreen)
+        row = next(line for line in screen.listing._painted if "400.0" in "".join(text for text, _ in line))
+        blocks = [(text, words) for text, words in row if text in ("██", "··") or "heat" in words]
+        assert [text for text, _ in blocks][-1] == ("██" if no_color else "  ")
+        assert ("heat5" in blocks[-1][1]) is not no_color
