@@ -70,11 +70,12 @@ class Console:
         """A warning, which changes no exit code."""
         self.narrate(f"warning: {text}")
 
-    def progress(self, text: str, done: float | None = None) -> None:
-        """What is being done now: one line that is rewritten on a terminal, else a line a step."""
+    def progress(self, text: str, done: float | None = None, more: str = "") -> None:
+        """What is being done now: one line that is rewritten on a terminal, else a line a step; `more` moves
+        with every call, and stands on a terminal only."""
         if self._is_terminal():
             percent = f" {done:4.0%}" if done is not None else ""
-            self._to_err(f"{_ERASE_LINE}{_clip(text + percent, self._columns())}")
+            self._to_err(f"{_ERASE_LINE}{_clip(text + percent + more, self._columns())}")
         elif text != self._progress:
             self._to_err(text + "\n")
         self._progress = text

@@ -61,7 +61,13 @@ async def _run(call: Call, lab: Lab) -> int:
     """Bring a stack up where none is, run, and remove the stack again if this call made it."""
     console = call.console
     async with composed(
-        call, f"lab {lab.name}", up=UpOptions(), on_quit="remove", beside=call.args.beside, recorded=True
+        call,
+        f"lab {lab.name}",
+        up=UpOptions(),
+        on_quit="remove",
+        beside=call.args.beside,
+        recorded=True,
+        calibrated=True,
     ) as session:
         try:
             await session.up(lambda step: console.progress(step.text, step.done))
@@ -90,8 +96,9 @@ class Narration:
         if phase is not None and step.number != self._number:
             self._number = step.number
             self._console.narrate(f"{step.number}/{len(step.lab.phases)} {phase.name}: {phase.shows}")
-        left = f", {_minutes(step.left_s)} left" if step.left_s else ""
-        self._console.progress(f"{step.doing}{left}", step.done)
+        self._console.progress(
+            step.doing, step.done, f", {_minutes(step.left_s)} left" if step.left_s else ""
+        )
 
 
 def _minutes(seconds: float) -> str:

@@ -40,6 +40,19 @@ _PAD_GROUPS: Final = 5
 _GROUP_POOL: Final = 4096
 _FOO_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXY"
 _FOO_LENGTH: Final = 8
+_FIRST_EMPLOYEE: Final = 10_001
+_APART: Final = 2_000_000
+_PROCESSES: Final = 1_000
+_NAMES: Final = (b"Ada", b"Boris", b"Cecilia", b"Dmitri", b"Elizabeth", b"Fumiko", b"Guilherme", b"Hana")
+_SURNAMES: Final = (
+    b"Alvarez",
+    b"Bjornstad",
+    b"Castellanos",
+    b"Dvorak",
+    b"Eriksson",
+    b"Okonkwo",
+    b"Vandenberg",
+)
 _PAYLOAD_POOL_BYTES: Final = 1 << 16
 _WRITER_BITS: Final = 62
 
@@ -228,6 +241,28 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
             ),
         ),
         Workload(
+            "employees",
+            "bulk-load's row: one of the employees test database",
+            (
+                Statement(
+                    "insert",
+                    "INSERT INTO employees (emp_no, birth_date, first_name, last_name, gender, hire_date) "
+                    "VALUES (?, ?, ?, ?, ?, ?)",
+                    WRITE,
+                    "isssss",
+                    prepared=False,
+                    commits=True,
+                ),
+            ),
+            Table(
+                "employees",
+                "CREATE TABLE employees (emp_no INT NOT NULL, birth_date DATE NOT NULL, "
+                "first_name VARCHAR(14) NOT NULL, last_name VARCHAR(16) NOT NULL, "
+                "gender ENUM('M','F') NOT NULL, hire_date DATE NOT NULL, PRIMARY KEY (emp_no)) ENGINE=InnoDB",
+                grows=True,
+            ),
+        ),
+        Workload(
             "ledger",
             "numbered rows of each client, so that a lost one can be named",
             (
@@ -288,6 +323,8 @@ class Sources:
     payload: Callable[[], Values]
     """A value for the payload's parameter; nothing without one."""
     random: Random
+    number: Callable[[], int]
+    """Numbers that no other draw of this process answers; another process begins elsewhere."""
 
     @classmethod
     def of(cls, table_size: int, random: Random, *, key_spread: int = 0, payload_bytes: int = 0) -> Sources:
@@ -297,6 +334,7 @@ class Sources:
             _text_source(random),
             _payload_source(payload_bytes, random),
             random,
+            count(_FIRST_EMPLOYEE + _APART * random.randrange(_PROCESSES)).__next__,
         )
 
 
@@ -375,6 +413,20 @@ def _foo(sources: Sources) -> Draw:
     return lambda: ((0, ("".join(letters(_FOO_LETTERS, k=_FOO_LENGTH)).encode(), *payload())),)
 
 
+def _employees(sources: Sources) -> Draw:
+    random, number, payload = sources.random, sources.number, sources.payload
+
+    def date(first: int, last: int) -> bytes:
+        return b"%d-%02d-%02d" % (random.randint(first, last), random.randint(1, 12), random.randint(1, 28))
+
+    def draw() -> Transaction:
+        name, surname = random.choice(_NAMES), random.choice(_SURNAMES)
+        row = (number(), date(1952, 1964), name, surname, random.choice((b"M", b"F")), date(1985, 1999))
+        return ((0, (*row, *payload())),)
+
+    return draw
+
+
 def _ledger(sources: Sources) -> Draw:
     """Each client of each run writes under a number of its own."""
     client, number, payload = sources.random.getrandbits(_WRITER_BITS), count(1).__next__, sources.payload
@@ -389,6 +441,7 @@ _DRAWS: Final[Mapping[str, Callable[[Sources], Draw]]] = {
     "read_write": _read_write,
     "point_select": _point_select,
     "foo": _foo,
+    "employees": _employees,
     "ledger": _ledger,
 }
 

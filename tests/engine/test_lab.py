@@ -10,9 +10,9 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.apply import RolledBack
-from replexplorer.engine.labs import find_lab
+from replexplorer.engine.labs import LABS, find_lab
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
-from replexplorer.engine.labs.stage import LabStep, run_lab
+from replexplorer.engine.labs.stage import Conductor, LabStep, run_lab
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World, tasks_left
@@ -92,8 +92,68 @@ async def test_the_tour_holds_on_the_model() -> None:
         "blocked",
         "protected",
     ]
-    with pytest.raises(UsageError, match="unknown lab 'detour': there is tour"):
-        find_lab("detour")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("detour", "did you mean tour?"), ("wan-threats", "did you mean wan-threads"), ("x", "there is tour,")],
+)
+def test_an_unknown_lab_is_told_with_the_nearest_names(name: str, told: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown lab '{name}': {told}"):
+        find_lab(name)
+
+
+@pytest.mark.parametrize("name", [lab.name for lab in LABS.values() if not any(p.play for p in lab.phases)])
+def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
+    """Whether its relations hold is for real servers to say: the model has no fsync and no row locks."""
+
+    @virtual
+    async def check() -> None:
+        world = World()
+        async with world.attached(f"lab {name}") as session:
+            await turn(session, *BEFORE)
+            steps: list[LabStep] = []
+            result = await run_lab(session, find_lab(name), quick=True, watch=steps.append)
+        assert result.aborted is None
+        assert result.unrestored == ()
+        assert [each.phase for each in result.phases] == list(find_lab(name).phases)
+        unmeasured = [each.phase.name for each in result.phases if each.rtt is None]
+        assert unmeasured == (["partition"] if name == "tour" else [])
+        assert {step.number for step in steps} >= set(range(1, len(result.phases) + 1))
+        kept = {key: value for key, value in world.requested.items() if key in REQUESTED}
+        assert kept == REQUESTED
+        assert world.node_names == ["primary", "replica"]
+        assert all(server.io == "Yes" for server in world.servers.values() if server.is_replica)
+        assert (world.running_loads(), world.primary.enabled) == (0, False)
+
+    check()
+
+
+@virtual
+async def test_a_presenter_holds_each_phase_until_next_with_its_load_running() -> None:
+    world, conductor = World(), Conductor(by_hand=True)
+    steps: list[LabStep] = []
+    async with world.attached("lab two") as session:
+        lab = asyncio.create_task(run_lab(session, LAB, quick=True, watch=steps.append, conductor=conductor))
+        await until(lambda: steps and steps[-1].doing == "waiting for the next phase")
+        await asyncio.sleep(20)
+        assert (steps[-1].number, len(steps[-1].results), world.running_loads()) == (1, 1, 1)
+        conductor.next()
+        result = await lab
+    assert result.verdict == "holds"
+
+
+@virtual
+async def test_a_pause_holds_before_the_next_phase_and_goes_on_when_it_is_over() -> None:
+    world, conductor = World(), Conductor()
+    steps: list[LabStep] = []
+    async with world.attached("lab two") as session:
+        lab = asyncio.create_task(run_lab(session, LAB, quick=True, watch=steps.append, conductor=conductor))
+        assert conductor.toggle()
+        await asyncio.sleep(30)
+        assert (lab.done(), steps[-1].number) == (False, 1)
+        assert not conductor.toggle()
+        assert (await lab).verdict == "holds"
 
 
 @virtual

@@ -1,17 +1,33 @@
-"""The labs: published experiments as scripts over the session; one module a lab."""
+"""The labs: published experiments as data over the session; one module a lab."""
 
 from __future__ import annotations
 
-from replexplorer.core.errors import UsageError
-from replexplorer.engine.labs.lab import Lab
-from replexplorer.engine.labs.tour import TOUR
+from difflib import get_close_matches
+from typing import Final
 
-LABS = {lab.name: lab for lab in (TOUR,)}
+from replexplorer.core.errors import UsageError
+from replexplorer.engine.labs.bulk_load import BULK_LOAD
+from replexplorer.engine.labs.durability_modes import DURABILITY_MODES
+from replexplorer.engine.labs.hot_row import HOT_ROW
+from replexplorer.engine.labs.lab import Lab
+from replexplorer.engine.labs.phantom_read import PHANTOM_READ
+from replexplorer.engine.labs.tour import TOUR
+from replexplorer.engine.labs.wan_insert import WAN_INSERT
+from replexplorer.engine.labs.wan_threads import WAN_THREADS
+
+LABS: Final = {
+    lab.name: lab
+    for lab in (TOUR, WAN_INSERT, DURABILITY_MODES, BULK_LOAD, WAN_THREADS, PHANTOM_READ, HOT_ROW)
+}
 """Every lab by its name."""
 
 
 def find_lab(name: str) -> Lab:
     """The lab of this name; raises UsageError."""
     if name not in LABS:
-        raise UsageError(f"unknown lab '{name}'", f"there is {', '.join(LABS)}")
+        near = get_close_matches(name, LABS, n=3, cutoff=0.4)
+        raise UsageError(
+            f"unknown lab '{name}'",
+            f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(LABS)}",
+        )
     return LABS[name]

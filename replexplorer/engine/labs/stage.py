@@ -258,7 +258,7 @@ class Stage:
             (each.mean_ms for each in self.results if each.protection.state is ProtectionState.OFF), None
         )
         waits = protection.state in _WAITING
-        ceiling = bound(clients, rtt_ms, local_ms) if waits else None
+        ceiling = bound(clients, rtt_ms, local_ms, measured.service.min_ms) if waits else None
         return PhaseResult(
             phase=phase,
             settings=self._settings(phase),
@@ -271,6 +271,7 @@ class Stage:
             errors=measured.errors + measured.unknown,
             fsync_measured_ms=disk.measured_ms if disk else None,
             disk_probe_ms=disk.probe_p50_ms if disk else None,
+            predicted_tps=self.session.outlook.expected_tps(protection, rtt_ms),
             rtt=rtt,
             duration_s=measured.duration_s,
             busy_percent=measured.cpu_percent,

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.labs.lab import Lab, Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.labs.evidence import one_commit_a_round_trip, state_as_asked
+from replexplorer.engine.labs.lab import Lab, Phase, Phases, Relation, Stretch
 
 _ONE_CLIENT_WITHIN = 0.05
 _MANY_CLIENTS_TIMES = 8.0
 _RTT = "rtt=85ms"
 
 
-def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
+def _judge(phases: Phases) -> Sequence[Relation]:
     """LABS.md, "tour"."""
     async_, one, many = phases["async"], phases["semi-sync, 1 client"], phases["32 clients"]
     home, cut, healed = phases["link at 0 ms"], phases["partition"], phases["healed"]
     return (
-        *(_state_as_asked(phase) for phase in phases.values()),
-        _one_commit_a_round_trip(async_, one),
+        *(state_as_asked(phase) for phase in phases.values()),
+        one_commit_a_round_trip(
+            one,
+            async_.mean_ms,
+            1 - _ONE_CLIENT_WITHIN,
+            1 + _ONE_CLIENT_WITHIN,
+            "1 client commits within 5 % of 1 / (RTT + async mean)",
+        ),
         Relation(
             f"32 clients make at least {_MANY_CLIENTS_TIMES:g} times the commits of 1",
             many.tps >= _MANY_CLIENTS_TIMES * one.tps,
@@ -41,25 +48,6 @@ def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
             f"{home.protection.fallbacks} before",
         ),
     )
-
-
-def _state_as_asked(result: PhaseResult) -> Relation:
-    asked, found = result.phase.state, result.protection.state
-    return Relation(f"{result.phase.name}: {asked}", found is asked, f"the stack is {found}")
-
-
-def _one_commit_a_round_trip(async_: PhaseResult, one: PhaseResult) -> Relation:
-    """One client commits once in RTT + what a commit costs without the wait."""
-    name = "1 client commits within 5 % of 1 / (RTT + async mean)"
-    if one.rtt_measured_ms is None:
-        return Relation(name, False, "no round trip was measured")
-    bound_tps = 1000 / (one.rtt_measured_ms + async_.mean_ms)
-    share = one.tps / bound_tps
-    evidence = (
-        f"{one.tps:.2f} / (1000 / ({one.rtt_measured_ms:.2f} + {async_.mean_ms:.2f})) = {one.tps:.2f} / "
-        f"{bound_tps:.2f} = {share:.3f}"
-    )
-    return Relation(name, abs(share - 1) <= _ONE_CLIENT_WITHIN, evidence)
 
 
 TOUR = Lab(

@@ -1,0 +1,114 @@
+"""bulk-load: what semi-sync adds to each of 300,000 single-row INSERTs (LABS.md, after Giuseppe Maxia)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.labs.evidence import printed, protected, within
+from replexplorer.engine.labs.lab import Lab, Phase, PhaseResult, Phases, Published, Relation, Source, Stretch
+
+_ROWS = 300_024
+_REGULAR_S, _SEMI_SYNC_S = 27.997, 84.277
+_ADDED_US = (_SEMI_SYNC_S - _REGULAR_S) / _ROWS * 1e6
+_FULL, _QUICK = 20_000, 1_200
+_ADDED_WITHIN = 0.35
+_SAME_WITHIN = 0.15
+
+
+def _name(semi: bool, replicas: int, form: str, again: bool = False) -> str:
+    how = "semi-sync" if semi else "async"
+    where = "one replica" if replicas == 1 else "two replicas"
+    return f"{how}, {where}, {form}{', again' if again else ''}"
+
+
+def _judge(phases: Phases) -> Sequence[Relation]:
+    receive_ms = phases["semi-sync, rtt 0"].mean_ms - phases["async, rtt 0"].mean_ms
+    relations = [
+        protected(tuple(phases.values())),
+        printed("receive cost: semi-sync less async at rtt 0", f"{receive_ms * 1000:.0f} us a commit"),
+    ]
+    for replicas in (1, 2):
+        for form in ("ROW", "STATEMENT"):
+            semi, async_ = phases[_name(True, replicas, form)], phases[_name(False, replicas, form)]
+            relations.append(_added(semi, async_, receive_ms))
+    one = _both(phases, 1)
+    two = _both(phases, 2)
+    row, statement = phases[_name(True, 1, "ROW")].mean_ms, phases[_name(True, 1, "STATEMENT")].mean_ms
+    same = (1 - _SAME_WITHIN, 1 + _SAME_WITHIN)
+    slower = phases[_name(True, 1, "ROW")].mean_ms / phases[_name(False, 1, "ROW")].mean_ms
+    return (
+        *relations,
+        within("semi-sync: two replicas take as long as one", two / one, *same),
+        within("semi-sync: ROW takes as long as STATEMENT", row / statement, *same),
+        printed("semi-sync / async", f"{slower:.1f}x, published {_SEMI_SYNC_S / _REGULAR_S:.1f}x"),
+    )
+
+
+def _both(phases: Phases, replicas: int) -> float:
+    """Mean of the two alternating runs, weighted by their commits."""
+    results = [phases[_name(True, replicas, "ROW", again)] for again in (False, True)]
+    total_us = sum(each.service.sum_us for each in results)
+    return total_us / max(1, sum(each.service.count for each in results)) / 1000
+
+
+def _added(semi: PhaseResult, async_: PhaseResult, receive_ms: float) -> Relation:
+    """What semi-sync adds to a commit is about one round trip."""
+    name = f"{semi.phase.name}: adds the RTT and the receive cost, within {_ADDED_WITHIN:.0%}"
+    if semi.rtt_measured_ms is None:
+        return Relation(name, False, "no round trip was measured")
+    added_ms, expected_ms = semi.mean_ms - async_.mean_ms, semi.rtt_measured_ms + receive_ms
+    return Relation(
+        name,
+        abs(added_ms - expected_ms) <= _ADDED_WITHIN * expected_ms,
+        f"{added_ms * 1000:.0f} us beside {semi.rtt_measured_ms * 1000:.0f} + {receive_ms * 1000:.0f} us "
+        f"(published {_ADDED_US:.0f} us a commit at an unknown RTT)",
+    )
+
+
+def _phase(name: str, settings: tuple[str, ...], semi: bool, shows: str, replicas: int) -> Phase:
+    published_s = _SEMI_SYNC_S if semi else _REGULAR_S
+    return Phase(
+        name,
+        (f"semi_sync={'on' if semi else 'off'}", *settings),
+        full=Stretch(45 if semi else 20, _FULL),
+        quick=Stretch(5 if semi else 2, _QUICK),
+        state=ProtectionState.PROTECTED if semi else ProtectionState.OFF,
+        shows=shows,
+        published=None if "rtt 0" in name else Published(published_s, "s"),
+        replicas=replicas,
+    )
+
+
+def _phases() -> Iterator[Phase]:
+    first = (
+        "wait_point=after_sync", "sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "workload=employees",
+        "load_mode=closed", "clients=1", "semi_sync_replicas=1", "binlog_format=row", "rtt=0",
+    )  # fmt: skip
+    yield _phase("async, rtt 0", first, False, "what an INSERT costs next door", 1)
+    yield _phase("semi-sync, rtt 0", ("rtt=0",), True, "and what receiving it adds", 1)
+    for form in ("ROW", "STATEMENT"):
+        order = [(1, False), (2, False), (1, True), (2, True)] if form == "ROW" else [(1, False), (2, False)]
+        for replicas, again in order:
+            settings = ("rtt=2ms", f"binlog_format={form.lower()}")
+            for semi in (False, True):
+                if again and not semi:
+                    continue
+                shows = "each commit waits for the first acknowledgement" if semi else "nobody waits"
+                yield _phase(_name(semi, replicas, form, again), settings, semi, shows, replicas)
+
+
+BULK_LOAD = Lab(
+    name="bulk-load",
+    title="Single-row INSERTs with one and with two replicas",
+    teaches="Semi-sync adds about one round trip to each commit, with one replica or two, ROW or STATEMENT.",
+    source=Source(
+        "semi-synchronous replication performance",
+        "Giuseppe Maxia",
+        None,
+        "the employees table, 300,024 single-row INSERTs through one client, one source and two replicas",
+    ),
+    phases=tuple(_phases()),
+    judge=_judge,
+    replicas=2,
+)
