@@ -1,0 +1,159 @@
+"""What the load hides, drops and is limited by stands on the screen at every width."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.pacing import HIDES
+from replexplorer.core.tick import LoadView, Tick
+from replexplorer.ui.chart_model import ChartModel, Stroke, tps_model
+from replexplorer.ui.glyphs import BRAILLE
+from replexplorer.ui.picture import Picture
+from replexplorer.ui.widgets.chart import Chart, raster
+from replexplorer.ui.widgets.chart_paint import paint_chart
+from tests.fakes.facade import explained, make_tick
+from tests.ui.driving import Bench, bench
+
+BUSY = "all 8 clients busy, 1,234 arrivals wait"
+
+
+def with_load(at_s: float, **changes: object) -> Tick:
+    tick = make_tick(at_s)
+    assert tick.load is not None
+    return replace(tick, load=replace(tick.load, **changes))  # type: ignore[arg-type]
+
+
+def titles(app: Bench) -> str:
+    return "\n".join(chart.rows[0] for chart in app.dashboard.query(Chart) if chart.rows)
+
+
+@pytest.mark.parametrize("width", [160, 120, 100, 80])
+async def test_drops_and_the_loads_own_limit_are_both_seen(width: int) -> None:
+    tick = with_load(
+        1.0, mode="open", rate_asked_tps=500.0, dropped=60, backlog=2240, limited=BUSY, deadlocks=3
+    )
+    async with bench(tick, size=(width, 42)) as app:
+        [row] = app.rows("#header")
+        assert "▲ dropped" in row
+        assert "busy" in row
+        assert "deadl" in row
+        assert "TPS" in row
+        assert len(row) == width
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"errors": 4}, "8 err/s"),
+        ({"reconnects": 1}, "2 reconn/s"),
+        ({"deadlocks": 2}, "4 deadlocks/s"),
+        ({"lock_timeouts": 1}, "2 lock timeouts/s"),
+        ({"unknown": 3}, "6 unknown/s"),
+        ({"qps": 10_560.0}, "QPS 10.6k"),
+        ({"state": "drained"}, "load drained"),
+        ({"limited": "generator at 97 % of a core"}, "▲ generator"),
+    ],
+)
+async def test_what_is_not_as_usual_stands_beside_tps(changes: dict[str, object], told: str) -> None:
+    async with bench(with_load(1.0, **changes), size=(160, 45)) as app:
+        assert told in app.rows("#header")[0]
+
+
+async def test_one_statement_a_transaction_needs_no_qps() -> None:
+    async with bench(with_load(1.0, qps=528.0)) as app:
+        assert "QPS" not in app.rows("#header")[0]
+        assert "QPS" not in titles(app)
+
+
+async def test_the_title_says_that_the_load_is_the_limit_in_amber() -> None:
+    async with bench(with_load(1.0, limited="generator at 97 % of a core", qps=3000.0)) as app:
+        chart = app.dashboard.query_one("#tps-chart", Chart)
+        assert "▲ the load is the limit: generator at 97 % of a core" in chart.rows[0]
+        assert "3000 QPS" in chart.rows[0]
+        assert chart.model is not None
+        assert chart.model.note_ink == "warn"
+
+
+@pytest.mark.parametrize(
+    ("width", "mode", "words"),
+    [
+        (160, "closed", HIDES["closed"]),
+        (120, "closed", "closed: a stall is 8 samples only, however long"),
+        (160, "open", HIDES["open"]),
+        (120, "open", "open: watch response and backlog"),
+    ],
+)
+async def test_the_latency_title_says_what_the_mode_hides(width: int, mode: str, words: str) -> None:
+    async with bench(with_load(1.0, mode=mode), size=(width, 42)) as app:
+        assert words in titles(app)
+
+
+async def test_backlog_and_drops_stand_in_the_title_and_as_a_window() -> None:
+    ticks = [
+        with_load(1 + at / 2, mode="open", backlog=40 * at, dropped=6 if at > 3 else 0) for at in range(8)
+    ]
+    async with bench(*ticks) as app:
+        assert "backlog 280 · dropped 12.0/s" in titles(app)
+        [window] = app.dashboard.picture.drops
+        assert (window.word, window.end_s) == ("dropped 12.0/s", None)
+        drawn = "\n".join(app.dashboard.query_one("#latency-chart", Chart).rows)
+        assert "dropped 12.0/s" in drawn.partition("\n")[2]
+
+
+def test_a_window_of_drops_ends_with_their_number_and_a_later_one_is_another() -> None:
+    picture = Picture()
+    for at in range(40):
+        dropped = 5 if 4 <= at < 8 or at == 10 or at >= 30 else 0
+        picture.fold(with_load(at / 2, mode="open", dropped=dropped))
+    assert [(one.word, one.start_s, one.end_s) for one in picture.drops] == [
+        ("dropped 25", 1.5, 5.0),
+        ("dropped 10.0/s", 14.5, None),
+    ]
+
+
+async def test_the_mode_says_what_it_hides_where_it_is_chosen() -> None:
+    for size in ((120, 36), (80, 24)):
+        async with bench(size=size) as app:
+            app.dashboard.select_knob(KnobName("load_mode", "load"))
+            where = "#statement" if size[0] == 120 else "#knob-line"
+            text = " ".join(" ".join(app.rows(where)).split())
+            assert HIDES["closed"].partition(";")[0] in text
+
+
+def rows_of(model: ChartModel) -> list[str]:
+    grid = paint_chart(model, 75, 12, BRAILLE, raster)
+    return [grid.row(y) for y in range(12)]
+
+
+def test_ceiling_and_prediction_are_two_levels_and_take_turns_where_they_meet() -> None:
+    points = [(600.0 + at, 500.0) for at in range(60)]
+    page = (600.0, 720.0)
+    apart = rows_of(tps_model(points, [(600.0, 900.0)], [(600.0, 700.0)], page=page))
+    assert next(row for row in apart if "900 ceil" in row)[40:60] == "╌" * 20
+    assert next(row for row in apart if "700 pred" in row)[40:60] == "·" * 20
+    same = rows_of(tps_model(points, [(600.0, 901.0)], [(600.0, 900.0)], page=page))
+    level = next(row[40:60] for row in same if "╌·╌·" in row)
+    assert set(level) == {"╌", "·"}
+    model = tps_model(points, [(600.0, 900.0)], [(600.0, 700.0)], page=page)
+    assert [one.stroke for one in model.series] == [Stroke.BEADS, Stroke.DASHES, Stroke.LINE]
+
+
+async def test_the_prediction_is_named_beside_the_ceiling() -> None:
+    async with bench(explained(make_tick(1.0))) as app:
+        assert "predicted 89.0/s · ceiling 8 ÷ (85.4 + 3.0 ms) = 90.5/s" in titles(app)
+        assert "89.0 pred" in "\n".join(app.dashboard.query_one("#tps-chart", Chart).rows)
+    async with bench(explained(make_tick(1.0)), size=(160, 45)) as app:
+        first = app.rows("#big-strip")[1]
+        assert "predicted" in first
+        assert "ceiling" in app.rows("#big-strip")[2]
+        assert "90.5" in app.rows("#big-strip")[3]
+
+
+def test_a_load_view_without_a_length_still_has_rates() -> None:
+    picture = Picture()
+    load = LoadView(8, 8, "insert", 10.0, dropped=3, mode="open")
+    picture.fold(replace(make_tick(1.0), load=load))
+    assert picture.drops[-1].word == "dropped 6.0/s"
