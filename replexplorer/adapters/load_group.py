@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
@@ -90,7 +90,7 @@ class _Member:
     """One process with the task that reads it."""
 
     child: LoadChild
-    clients: int = 0
+    part: Part
     reader: asyncio.Task[None] | None = None
 
 
@@ -147,7 +147,7 @@ class LoadGroup:
         try:
             lead, self._spare = self._spare or self._make(self._report), None
             shares = share_out(settings.clients, [], self._wanted(settings))
-            await self._join(load, lead, shares[0], sum(shares))
+            await self._join(load, lead, parts_of(shares, None)[0])
             load.cuts.origin_s = lead.origin_s
             await self._grow(load, shares)
         except BaseException:
@@ -159,23 +159,21 @@ class LoadGroup:
         per_s = settings.rate_tps * statements_in(settings.workload) if settings.mode == OPEN else 0.0
         return processes_for(settings.clients, per_s, self._cores)
 
-    async def _join(self, load: _Load, child: LoadChild, clients: int, total: int) -> None:
+    async def _join(self, load: _Load, child: LoadChild, part: Part) -> None:
         """Start one more process."""
-        leads = not load.members
-        member = _Member(child, clients)
+        member = _Member(child, part)
         load.members.append(member)
         member.reader = asyncio.create_task(self._read(load, member), name="load part")
-        part = Part(clients, clients / total if total else 1.0, leads, None if leads else load.cuts.origin_s)
         await child.start(load.target, load.settings, interval_s=load.interval_s, part=part)
 
     async def _grow(self, load: _Load, shares: list[int]) -> None:
         """Add the processes that are missing."""
-        clients = shares[len(load.members) :]
-        children = [self._make(None) for _ in clients]
+        parts = parts_of(shares, load.cuts.origin_s)[len(load.members) :]
+        children = [self._make(None) for _ in parts]
         try:
             await asyncio.gather(*(child.spawn() for child in children))
-            for child, share in zip(children, clients, strict=True):
-                await self._join(load, child, share, sum(shares))
+            for child, part in zip(children, parts, strict=True):
+                await self._join(load, child, part)
         except BaseException:
             await asyncio.shield(asyncio.gather(*(child.stop() for child in children)))
             raise
@@ -183,32 +181,23 @@ class LoadGroup:
     async def change(self, settings: LoadSettings) -> None:
         """See `ports.LoadProcess`."""
         load = self._running()
-        shares = share_out(settings.clients, [each.clients for each in load.members], self._wanted(settings))
-        parts = [
-            Part(clients, clients / settings.clients if settings.clients else 1.0, index == 0, None)
-            for index, clients in enumerate(shares[: len(load.members)])
-        ]
-        lead, *others = zip(load.members, parts, strict=True)
+        before = [each.part.clients for each in load.members]
+        shares = share_out(settings.clients, before, self._wanted(settings))
+        parts = parts_of(shares, load.cuts.origin_s)
+        lead, *others = zip(load.members, parts, strict=False)
         if _tables(settings) != _tables(load.settings):
             await asyncio.gather(*(member.child.hold() for member, _ in others))
         # The tables are ready before anybody else needs them.
         try:
             await lead[0].child.change(settings, lead[1])
         except ReplexplorerError:
-            await asyncio.gather(
-                *(member.child.change(load.settings, self._part_of(load, member)) for member, _ in others)
-            )
+            await asyncio.gather(*(member.child.change(load.settings, member.part) for member, _ in others))
             raise
         load.settings = settings
         await asyncio.gather(*(member.child.change(settings, part) for member, part in others))
         for member, part in (lead, *others):
-            member.clients = part.clients
+            member.part = part
         await self._grow(load, shares)
-
-    def _part_of(self, load: _Load, member: _Member) -> Part:
-        """What a process that does not lead has now."""
-        total = load.settings.clients
-        return Part(member.clients, member.clients / total if total else 1.0, False, None)
 
     def _running(self) -> _Load:
         """What runs; raises what ended it, or UsageError."""
@@ -269,6 +258,16 @@ class LoadGroup:
                 self._keep(rest)
             self._is_stopping = True
             self._news.set()
+
+
+def parts_of(shares: Sequence[int], origin_s: float | None) -> list[Part]:
+    """What each process has of a load whose clients are shared out so; the first one leads."""
+    total, parts, before = sum(shares), list[Part](), 0
+    for clients in shares:
+        share, phase = (clients / total, before / total) if total else (1.0, 0.0)
+        parts.append(Part(clients, share, not parts, origin_s if parts else None, phase))
+        before += clients
+    return parts
 
 
 def _tables(settings: LoadSettings) -> tuple[int, int]:

@@ -41,6 +41,8 @@ class Part:
     """It prepares and truncates the tables."""
     origin_s: float | None
     """Where intervals are counted from; None: where this process's first transaction began."""
+    phase: float
+    """Which part of the arrivals comes before its own in an even row (`core.pacing.Pace`)."""
 
 
 def _of(part: Part | None) -> dict[str, object]:

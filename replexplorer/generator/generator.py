@@ -50,6 +50,8 @@ class Part:
     """It prepares and truncates the tables."""
     origin_s: float | None = None
     """Intervals end at whole intervals after this time; None: after the first commit's begin."""
+    phase: float | None = None
+    """Of even arrivals, see `core.pacing.Pace`."""
 
 
 class Generator:
@@ -200,7 +202,7 @@ class Generator:
         settings = self._settings
         if settings is None or settings.mode == CLOSED:
             return Pace()
-        return Pace.open(settings.rate_tps, settings.spacing, self._part.share)
+        return Pace.open(settings.rate_tps, settings.spacing, self._part.share, self._part.phase)
 
     def _set_pace(self, floor: Floor) -> None:
         """Let arrivals come as asked; without clients nobody can be meant to be served."""

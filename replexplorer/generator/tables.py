@@ -34,7 +34,7 @@ class _Shape(NamedTuple):
     """What a table has beside its rows."""
 
     payload: bool
-    index: bool
+    indexed: bool
 
 
 class Tables:

@@ -198,6 +198,20 @@ def test_processes_for_a_load(clients: int, statements_per_s: float, cores: int,
     assert processes_for(clients, statements_per_s, cores) == processes
 
 
+@given(st.floats(1, 20_000), st.integers(1, 8), st.floats(0, 1e6))
+def test_even_arrivals_of_several_generators_are_one_even_row(rate: float, count: int, now_s: float) -> None:
+    found: list[float] = []
+    for number in range(count):
+        schedule = Schedule(Random(number))
+        schedule.change(Pace.open(rate, EVEN, 1 / count, number / count), now_s)
+        schedule.admit(now_s + 20.25 * count / rate, lambda _: None)
+        found += schedule.waiting
+    found.sort()
+    assert found[0] > now_s - 1e-7
+    assert all(after - before == pytest.approx(1 / rate, abs=2e-7) for before, after in pairwise(found))
+    assert len(found) in range(20 * count, 21 * count + 2)
+
+
 def test_each_mode_says_what_it_hides() -> None:
     assert set(HIDES) == set(MODES) == {CLOSED, OPEN}
     assert all(sentence.startswith(mode) and len(sentence) < 100 for mode, sentence in HIDES.items())
