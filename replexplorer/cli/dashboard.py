@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.wiring import (
+    calibration_of,
     load_configuration_of,
     new_stack_options,
     outside_of,
@@ -44,6 +45,7 @@ def run(call: Call) -> int:
         on_quit=loaded.values.on_quit,
         table_size=loaded.values.workload.table_size,
         heartbeat=True,
+        calibration=calibration_of(call),
     )
     outside = outside_of(stack, recorder_of(loaded.values, options.holder))
     app = ExplorerApp(Session(outside, options), settings)

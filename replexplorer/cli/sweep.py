@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replexplorer.cli.calibrating import learned
 from replexplorer.cli.console import Console
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sweep_report import render, sweep_document, write_report
@@ -56,6 +57,7 @@ async def _run(call: Call) -> int:
             progress.tell_the_rest()
             raise
     document = sweep_document(swept, keys)
+    document.calibration = learned(swept.runs, swept.server, swept.ended_wall_s)
     if report is not None:
         write_report(report, swept, document, keys)
         console.narrate(f"wrote {report}/report.md, sweep.svg and result.json")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from replexplorer.config import paths
 from replexplorer.config.model import Configuration, LoadedConfiguration, load_configuration
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.model import Calibration
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import Credentials, DiskState, NodeAddress, Recorder, UpOptions
@@ -49,6 +50,16 @@ def load_configuration_of(call: Call) -> LoadedConfiguration:
     for variable in loaded.unknown_variables:
         call.console.warn(f"{variable} is no setting: `replexplorer config` lists them")
     return loaded
+
+
+def calibration_of(call: Call) -> Calibration:
+    """What the model was fitted to: this machine's last sweep, else what ships; says what is wrong."""
+    from replexplorer.config.calibration import load_calibration
+
+    calibrated = load_calibration(paths.calibration_file())
+    if calibrated.problem is not None:
+        call.console.warn(calibrated.problem)
+    return calibrated.calibration
 
 
 def stack_of(values: Configuration, name: str | None = None) -> DockerStack:
@@ -127,8 +138,10 @@ async def composed(
     table_size: int | None = None,
     tick_s: float = 0.5,
     recorded: bool = False,
+    calibrated: bool = False,
 ) -> AsyncIterator[Session]:
-    """A session that is not attached yet; everything of it is closed at the end."""
+    """A session that is not attached yet; everything of it is closed at the end. With `calibrated` it
+    predicts."""
     values = load_configuration_of(call).values
     stack = stack_of(values)
     try:
@@ -140,6 +153,7 @@ async def composed(
             beside=beside,
             table_size=table_size or values.workload.table_size,
             tick_s=tick_s,
+            calibration=calibration_of(call) if calibrated else None,
         )
         session = Session(outside_of(stack, recorder_of(values, holder) if recorded else None), options)
         try:

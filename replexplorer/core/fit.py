@@ -19,6 +19,8 @@ from replexplorer.core.model import FITTED, Calibration, LocalCost, Run, solve
 
 LEAST_RUNS: Final = 16
 """Fewer say too little for nine parameters."""
+_LEAST_CLIENTS: Final = 3
+"""Numbers of clients that tell a workload's two costs apart."""
 _START: Final[dict[str, Any]] = {
     "fsync_ms": 0.3,
     "receive_ms": 0.1,
@@ -58,7 +60,8 @@ class Residual:
 def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
     """The calibration that these runs give; raises UsageError when they cannot tell (`lacking`).
 
-    What all workloads share comes from the workload with most runs, the others add their local cost.
+    What all workloads share comes from the workload with most runs, the others add their local cost
+    where they ran with clients enough.
     """
     usable = [run for run in runs if run.tps > 0 and run.setting.clients > 0]
     if missing := lacking(usable):
@@ -83,6 +86,8 @@ def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
         calibration = replace(calibration, after_commit_half=calibration.network_half)
         calibration = _fitted(calibration, usable, main, (*FITTED, "after_commit_half"))
     for workload in sorted(counts.keys() - {main}):
+        if len({run.setting.clients for run in usable if run.setting.workload == workload}) < _LEAST_CLIENTS:
+            continue
         calibration = replace(calibration, local={**calibration.local, workload: calibration.local[main]})
         calibration = _fitted(calibration, usable, workload, ())
     errors = [abs(residual.error) for residual in residuals(usable, calibration)]

@@ -114,7 +114,7 @@ class Calibration:
     local: Mapping[str, LocalCost]
     """By workload."""
     fsync_ms: float
-    """One fsync of redo or binlog without an added delay: the runs' median."""
+    """One fsync of redo or binlog without an added delay."""
     receive_ms: float
     """What a replica needs until it acknowledges, beyond the link's round trip: its relay log."""
     receive_cpu_ms: float

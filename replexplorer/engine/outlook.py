@@ -11,6 +11,7 @@ from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.knobs import PRIMARY, Group, KnobName, Place, Value
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.model import Calibration, Prediction, Setting
+from replexplorer.core.pacing import OPEN
 from replexplorer.core.prediction import measured, predict
 from replexplorer.core.setting import setting_of
 from replexplorer.core.tick import Ceiling, LinkView, LoadView, Protection, ProtectionState
@@ -59,7 +60,7 @@ class Outlook:
         """The k=1 bound; none while commits do not wait for a replica, and none where neither the
         link nor a measured local cost bounds anything: a bound of tens of thousands says nothing."""
         self._learn(protection, load)
-        if not self._setting(load).semi_sync or protection.state not in _WAITING:
+        if not self._in_force(load, protection).semi_sync:
             return None
         if self._local.local_ms is None and not any(self.controls.asked_rtts_ms()):
             return None
@@ -74,14 +75,11 @@ class Outlook:
         anatomy: Anatomy | None = None,
         ceiling: Ceiling | None = None,
     ) -> Prediction | None:
-        """What the model expects of the settings in force; None without a calibration or a load, while
-        the primary is down, and while commits wait for a link that is cut or not measured."""
-        if self.calibration is None or protection.state is ProtectionState.DOWN or load.state == "stopped":
-            return None
-        setting = self._setting(load)
-        if protection.state not in _WAITING:
-            setting = replace(setting, semi_sync=False)
-        elif setting.semi_sync and not self._can_acknowledge(protection):
+        """What the model expects of the load that runs, with the round trip, the fsync and, by the
+        anatomy, the local cost as they are measured; None without a calibration or a load, while the
+        primary is down, and while commits wait for a link that is cut or not measured."""
+        setting = self._in_force(load, protection)
+        if load.state == "stopped" or not self._can_tell(setting, protection) or self.calibration is None:
             return None
         fastest_ms = _fastest_ms(load)
         if fastest_ms is not None:
@@ -90,9 +88,6 @@ class Outlook:
         local = None
         if anatomy is not None:
             setting, local = measured(setting, self.calibration, anatomy)
-        if setting.fsync_ms is None and anatomy is None:
-            disk = self.controls.disks.get(PRIMARY)
-            setting = replace(setting, fsync_ms=disk.measured_ms if disk else None)
         return predict(
             setting,
             self.calibration,
@@ -101,23 +96,44 @@ class Outlook:
             rate_tps=load.rate_asked_tps,
         )
 
-    def _setting(self, load: LoadView) -> Setting:
-        """The settings in force, and as requested what is not known."""
+    def expected_tps(self, protection: Protection, rtt_ms: float | None) -> float | None:
+        """What the calibration alone expects of the settings in force, over a link of this round trip:
+        nothing of it is taken from the load that it is compared with; None where it cannot tell."""
+        setting = _waiting(self.setting(), protection)
+        if not self._can_tell(setting, protection) or self.calibration is None:
+            return None
+        if rtt_ms is not None:
+            setting = replace(setting, rtt_ms=rtt_ms)
+        load = self.controls.wanted_load()
+        rate_tps = float(load["rate"]) if load["load_mode"] == OPEN else None
+        prediction = predict(replace(setting, fsync_ms=None), self.calibration, rate_tps=rate_tps)
+        return None if prediction is None else prediction.tps
+
+    def setting(self) -> Setting:
+        """The settings in force as the model sees them, and as requested what is not known; round trips
+        and fsync are the measured ones."""
         values: dict[KnobName, Value | None] = {}
         for name in self.controls.names():
             effective = self.controls.effective_value(name)
             values[name] = self.controls.requested_value(name) if effective is None else effective
-        values[KnobName("clients", Place.LOAD)] = load.clients
-        values[KnobName("workload", Place.LOAD)] = load.workload
-        return setting_of(values, self.controls.fleet.replica_names, rtts_ms=self._rtts_ms())
+        setting = setting_of(values, self.controls.fleet.replica_names, rtts_ms=self._rtts_ms())
+        disk = self.controls.disks.get(PRIMARY)
+        return replace(setting, fsync_ms=disk.measured_ms if disk else None)
+
+    def _in_force(self, load: LoadView, protection: Protection) -> Setting:
+        """The settings with the load as it is, and as commits really wait."""
+        setting = replace(self.setting(), clients=load.clients)
+        return _waiting(setting, protection)
+
+    def _can_tell(self, setting: Setting, protection: Protection) -> bool:
+        """Whether the primary commits, and enough links that are waited for are whole and measured."""
+        whole = [link for link in self.controls.links.values() if _is_whole(link)]
+        if protection.state is ProtectionState.DOWN:
+            return False
+        return not setting.semi_sync or len(whole) >= (protection.replicas_required or 1)
 
     def _rtts_ms(self) -> list[float | None]:
         return [link.rtt_measured_ms for link in self.controls.links.values()]
-
-    def _can_acknowledge(self, protection: Protection) -> bool:
-        """Whether enough links are whole and measured."""
-        whole = [link for link in self.controls.links.values() if _is_whole(link)]
-        return len(whole) >= (protection.replicas_required or 1)
 
     def _learn(self, protection: Protection, load: LoadView) -> None:
         """Remember what a commit costs while nothing waits for the link."""
@@ -135,6 +151,11 @@ class Outlook:
 
 def _fastest_ms(load: LoadView) -> float | None:
     return None if load.service is None else load.service.min_ms
+
+
+def _waiting(setting: Setting, protection: Protection) -> Setting:
+    """The setting as commits wait now: fallen back, or not switched yet, they do not."""
+    return setting if protection.state in _WAITING else replace(setting, semi_sync=False)
 
 
 def _is_whole(link: LinkView) -> bool:

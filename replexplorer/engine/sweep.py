@@ -7,7 +7,7 @@ leaves them as they were at that cell; the journal's next reader restores them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.batch_means import LEAST_BATCH_LATENCIES, spread_of
@@ -310,6 +310,7 @@ class Sweeping:
             cpu_percent=measured.cpu_percent,
             state=protection.state.value,
             effective={str(name): controls.effective_value(name) for name in self.sweep.grid.names},
+            setting=None if total and total.mode == OPEN else asdict(self.session.outlook.setting()),
         )
 
     # -- what is told

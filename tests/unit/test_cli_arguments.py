@@ -23,6 +23,7 @@ CONTRACT = [
     "lab",
     "sweep",
     "export",
+    "predict",
     "dsn",
     "doctor",
     "config",

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli.arguments import VERBS
+from replexplorer.cli.calibrating import errors_markdown
 from replexplorer.cli.render import knob_catalogue_markdown
+from replexplorer.config.calibration import shipped_calibration
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -17,6 +19,14 @@ def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
     table, _, _ = rest.partition("<!-- end of knobs -->")
     assert table.strip() == knob_catalogue_markdown(), (
         "paste replexplorer.cli.render.knob_catalogue_markdown()"
+    )
+
+
+def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> None:
+    _, _, rest = README.partition("<!-- prediction: drawn from the shipped calibration -->\n")
+    table, _, _ = rest.partition("<!-- end of prediction -->")
+    assert table.strip() == errors_markdown(shipped_calibration()), (
+        "`python -m tests.bench.calibration` writes replexplorer.cli.calibrating.errors_markdown()"
     )
 
 

@@ -1,0 +1,82 @@
+"""What a sweep teaches the model, and how well the model fits what it was taught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from statistics import fmean
+
+from replexplorer.config import paths
+from replexplorer.config.calibration import Calibrated, save_calibration, this_machine
+from replexplorer.core.fit import Origin, Residual, fit, lacking, residuals
+from replexplorer.core.model import Run, Setting
+from replexplorer.core.sweep_runs import SweptRun
+
+
+def learned(swept: Iterable[SweptRun], server: str, at_wall_s: float) -> str:
+    """Fit the model to a sweep's runs and keep that as this machine's calibration; in words what came
+    of it. A sweep that cannot tell all parameters changes nothing. Raises UsageError when the file
+    cannot be written."""
+    runs = [
+        Run(Setting(**run.setting), round(run.tps, 3))
+        for run in swept
+        if run.why is None and run.tps and run.setting is not None
+    ]
+    if missing := lacking(runs):
+        return f"the model keeps its calibration: a sweep that calibrates it has {missing}"
+    day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
+    calibration = fit(runs, Origin(day, this_machine(), server))
+    file = paths.calibration_file()
+    save_calibration(calibration, runs, file)
+    return f"the model is fitted to {_percent(calibration.median_error, calibration.runs)}: {file}"
+
+
+def errors_markdown(calibrated: Calibrated) -> str:
+    """Each cell of the runs that a calibration was fitted to: measured TPS and the model's error."""
+    cells: dict[tuple[tuple[str, str, str], int], list[Residual]] = {}
+    for residual in residuals(calibrated.runs, calibrated.calibration):
+        setting = residual.run.setting
+        cells.setdefault((_row(setting), setting.clients), []).append(residual)
+    columns = sorted({clients for _, clients in cells})
+    rows = sorted({row for row, _ in cells}, key=lambda row: (row[0], row[1], float(row[2])))
+    calibration = calibrated.calibration
+    lines = [
+        f"{calibration.day}, {calibration.server}, {calibration.machine}:"
+        f" {_percent(calibration.median_error, calibration.runs)}."
+        " A cell is the measured TPS and what the model says beside it.",
+        "",
+        "| workload | durable by | RTT ms | "
+        + " | ".join(f"{n} client{'s' * (n > 1)}" for n in columns)
+        + " |",
+        "|---|---|--:|" + "--:|" * len(columns),
+    ]
+    lines += [
+        "| " + " | ".join((*row, *(_cell(cells.get((row, clients), ())) for clients in columns))) + " |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _row(setting: Setting) -> tuple[str, str, str]:
+    """Workload, durability in words and the round trip, which counts where a commit waits for it."""
+    fsyncs = setting.redo_fsyncs + setting.binlog_fsyncs > 0
+    mode = {(False, False): "none", (False, True): "local", (True, False): "network", (True, True): "both"}
+    words = mode[setting.semi_sync, fsyncs]
+    if setting.semi_sync and setting.after_commit:
+        words += ", after_commit"
+    if fsyncs and setting.fsync_delay_ms:
+        words += f", fsync +{setting.fsync_delay_ms:g} ms"
+    rtt_ms = setting.rtt_ms if setting.held else 0.0
+    return setting.workload, words, f"{round(rtt_ms) if rtt_ms >= 1 else rtt_ms:g}"
+
+
+def _cell(residuals_: Sequence[Residual]) -> str:
+    if not residuals_:
+        return ""
+    tps = fmean(each.run.tps for each in residuals_)
+    error = fmean(each.predicted_tps for each in residuals_) / tps - 1
+    return f"{tps:,.{0 if tps >= 100 else 1}f} ({error:+.0%})".replace("%", " %")
+
+
+def _percent(error: float, runs: int) -> str:
+    return f"{runs} runs, median error {error:.0%}".replace("%", " %")
