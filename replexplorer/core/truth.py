@@ -6,6 +6,7 @@ Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -116,24 +117,31 @@ def _per(many: int | None, few: int | None) -> float | None:
 # -- checks
 
 
-def littles_law(stretch: Interval) -> Check | None:
+def littles_law(stretch: Sequence[Interval]) -> Check | None:
     """clients = TPS x mean latency, over a stretch of the closed loop in which every client was at work.
 
     A transaction is counted whole where it ends: per client the first brings time of before the
     stretch and the last leaves some out, which is at most the longest over the stretch's length. None
     for another mode, and while clients come, fail or begin anew.
     """
-    troubled = (
-        stretch.errors or stretch.unknown or stretch.reconnects or stretch.retries or stretch.rows_reset
-    )
-    idle = not stretch.commits or stretch.state != "running" or stretch.connected != stretch.clients
-    mean_ms, max_ms = stretch.service.mean_ms, stretch.service.max_ms
-    if stretch.mode != CLOSED or troubled or idle or mean_ms is None or max_ms is None:
+    durations_us = [each.service for each in stretch]
+    max_ms = max((each.max_ms for each in durations_us if each.max_ms is not None), default=None)
+    if max_ms is None or not all(_at_work(each, stretch[0].clients) for each in stretch):
         return None
-    busy = stretch.tps * mean_ms / 1000
-    allowed = stretch.clients * (_LITTLE_SHARE + max_ms / 1000 / stretch.duration_s)
-    evidence = f"{stretch.clients} clients, {stretch.tps:,.1f} TPS x {mean_ms:.2f} ms = {busy:.2f}"
-    return Check("Little's law", abs(busy - stretch.clients) <= allowed, evidence)
+    clients, commits = stretch[0].clients, sum(each.commits for each in stretch)
+    seconds = sum(each.duration_s for each in stretch)
+    mean_ms = sum(each.sum_us for each in durations_us) / commits / 1000
+    busy = commits / seconds * mean_ms / 1000
+    allowed = clients * (_LITTLE_SHARE + max_ms / 1000 / seconds)
+    evidence = f"{clients} clients, {commits / seconds:,.1f} TPS x {mean_ms:.2f} ms = {busy:.2f}"
+    return Check("Little's law", abs(busy - clients) <= allowed, evidence)
+
+
+def _at_work(interval: Interval, clients: int) -> bool:
+    """Whether all of so many clients did nothing but commit in a closed loop."""
+    troubles = interval.errors, interval.unknown, interval.reconnects, interval.retries, interval.rows_reset
+    alike = interval.mode == CLOSED and interval.state == "running"
+    return alike and not any(troubles) and interval.clients == interval.connected == clients
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,10 @@ async def sample_commits(member: Member, user: str, clock: Clock) -> CommitSampl
     return CommitSample.read(clock.monotonic(), rows)
 
 
-async def sample_applied(primary: Member, replica: Member, clock: Clock) -> Applied | None:
-    """How far a replica is, against what the primary had executed a moment before."""
-    sent = await _first(primary.poll, SENT_STATEMENT, replica.address.address)
+async def sample_applied(primary: Member | None, replica: Member, clock: Clock) -> Applied | None:
+    """How far a replica is, against what the primary had executed a moment before; None for a primary
+    that does not answer: then only what the replica received counts."""
+    sent = await _first(primary.poll, SENT_STATEMENT, replica.address.address) if primary else None
     executed = "" if sent is None else str(sent["executed"]).replace("\n", "")
     row = await _first(replica.poll, APPLIED_STATEMENT, executed)
     if row is None:

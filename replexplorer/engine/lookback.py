@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
 from replexplorer.core.anatomy import Anatomy, CommitPath, Served, dissect
@@ -185,20 +184,19 @@ class Lookback:
             taken.insert(0, intervals.pop())
         if sum(each.duration_s for each in taken) < CHECKED_S:
             return ()
-        whole = reduce(Interval.followed_by, taken)
-        same = len({(each.clients, each.connected, each.mode, each.state) for each in taken}) == 1
-        found = [littles_law(whole) if same else None, self._commits_agree(whole, heartbeats_s)]
+        found = (littles_law(taken), self._commits_agree(taken, heartbeats_s))
         return tuple(check for check in found if check is not None)
 
-    def _commits_agree(self, whole: Interval, heartbeats_s: Sequence[float]) -> Check | None:
+    def _commits_agree(self, taken: Sequence[Interval], heartbeats_s: Sequence[float]) -> Check | None:
         """Our commits against the primary's; None where it is unknown what a transaction writes."""
-        counted = self._counted_between(whole.start_s, whole.end_s)
-        writes = _writes(whole.workload)
-        if counted is None or writes is None or whole.unknown:
+        from_s, to_s = taken[0].start_s, taken[-1].end_s
+        counted = self._counted_between(from_s, to_s)
+        writes = [_writes(each.workload) for each in taken]
+        if counted is None or None in writes or any(each.unknown for each in taken):
             return None
-        own = whole.commits if writes else 0
-        beats = sum(whole.start_s <= at_s < whole.end_s for at_s in heartbeats_s)
-        return commits_agree(own, beats, counted, under_way=whole.clients + 1)
+        own = sum(each.commits for each, writing in zip(taken, writes, strict=True) if writing)
+        beats = sum(from_s <= at_s < to_s for at_s in heartbeats_s)
+        return commits_agree(own, beats, counted, under_way=max(each.clients for each in taken) + 1)
 
     def _counted_between(self, from_s: float, to_s: float) -> CountedBetween | None:
         """How many commits the primary counted then. A sample's counters were read after its `at_s` and

@@ -24,7 +24,6 @@ from replexplorer.core.server import (
     ServerStatus,
 )
 from replexplorer.core.tick import DiskView, LinkView, NodeView, Protection
-from replexplorer.core.truth import Applied
 from replexplorer.engine.fleet import Member
 from replexplorer.ports import LinkState, Row, Sql
 
@@ -44,8 +43,6 @@ class NodeSample:
     logged_timeouts: int | None = None
     commits: CommitSample | None = None
     """On the primary, when it was looked at closely."""
-    applied: Applied | None = None
-    """On a replica, likewise."""
 
 
 async def probe(sql: Sql) -> Capabilities:

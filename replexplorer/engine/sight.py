@@ -85,18 +85,18 @@ class Sight:
     async def look_closely(self, node: str) -> NodeSample:
         """Sample one server as `look` does, and what its commits wait for or how far it is behind."""
         sample = await self.look(node)
-        clock, user = self.fleet.outside.clock, self.fleet.credentials
-        member = self.fleet.members.get(node)
-        if member is None or not sample.view.reachable or user is None:
-            pass
-        elif node != PRIMARY:
-            sample = replace(sample, applied=await sample_applied(self.fleet.primary, member, clock))
-        elif self.counts_commits:
-            sample = replace(sample, commits=await sample_commits(member, user.dsn_user, clock))
+        member, credentials = self.fleet.members.get(node), self.fleet.credentials
         if node == PRIMARY:
+            if member and credentials and sample.view.reachable and self.counts_commits:
+                commits = await sample_commits(member, credentials.dsn_user, self.fleet.outside.clock)
+                sample = replace(sample, commits=commits)
             self.lookback.add_sample(sample)
         else:
-            self.lookback.add_applied(node, sample.applied)
+            applied = None
+            if member and sample.view.reachable:
+                primary = self.fleet.primary if self._reachable(PRIMARY) else None
+                applied = await sample_applied(primary, member, self.fleet.outside.clock)
+            self.lookback.add_applied(node, applied)
         return sample
 
     async def look_at_links(self) -> None:

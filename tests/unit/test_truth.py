@@ -129,7 +129,7 @@ def stretch(**changes: Any) -> Interval:
 
 
 def test_littles_law_holds_and_says_both_figures() -> None:
-    check = littles_law(stretch())
+    check = littles_law([stretch()])
     assert check is not None
     assert check.holds
     assert check.evidence == "8 clients, 2,000.0 TPS x 4.00 ms = 8.00"
@@ -137,7 +137,7 @@ def test_littles_law_holds_and_says_both_figures() -> None:
 
 @pytest.mark.parametrize(("clients", "holds"), [(8, True), (9, False), (7, False)])
 def test_littles_law_fails_beyond_five_percent(clients: int, holds: bool) -> None:
-    check = littles_law(stretch(clients=clients, connected=clients))
+    check = littles_law([stretch(clients=clients, connected=clients)])
     assert check is not None
     assert check.holds is holds
 
@@ -146,7 +146,7 @@ def test_one_long_commit_across_an_end_is_no_mismatch() -> None:
     """One client that waited 10 s for a replica, most of it before this stretch began."""
     service = Histogram()
     service.record_all([10_000_000] + [4000] * 1000)
-    check = littles_law(stretch(service=service, clients=1, connected=1))
+    check = littles_law([stretch(service=service, clients=1, connected=1)])
     assert check is not None
     assert check.holds
 
@@ -159,7 +159,17 @@ def test_one_long_commit_across_an_end_is_no_mismatch() -> None:
     ],
 )  # fmt: skip
 def test_littles_law_is_silent_while_clients_are_not_all_at_work(changes: dict[str, Any]) -> None:
-    assert littles_law(stretch(**changes)) is None
+    assert littles_law([stretch(**changes)]) is None
+    if "service" not in changes:
+        assert littles_law([stretch(), stretch(**changes)]) is None
+
+
+def test_littles_law_takes_several_intervals_as_one() -> None:
+    check = littles_law([stretch(), stretch(service=Histogram())])
+    assert check is not None
+    assert check.evidence == "8 clients, 1,000.0 TPS x 4.00 ms = 4.00"
+    assert not check.holds
+    assert littles_law([stretch(), stretch(clients=9, connected=9)]) is None
 
 
 @pytest.mark.parametrize(

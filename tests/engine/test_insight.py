@@ -1,0 +1,133 @@
+"""Looking closer, and our heartbeats, against model servers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from replexplorer.core.anatomy import Part
+from replexplorer.core.tick import Tick
+from tests.engine.test_session import load_runs, turn, until_tick
+from tests.fakes.clock import until, virtual
+from tests.fakes.world import World
+
+PS_PER_MS = 10**9
+
+
+def counted(commits: int, event: str, ms: float, kind: str = "account") -> dict[str, object]:
+    return {
+        "kind": kind, "event": event, "times": commits, "ps": round(commits * ms * PS_PER_MS),
+        "fsyncs": commits, "fsync_ps": round(commits * ms * PS_PER_MS),
+    }  # fmt: skip
+
+
+async def keep_counting(world: World) -> None:
+    """The server's counters follow its commits: 0.25 ms of binlog fsync each."""
+    while True:
+        commits = world.primary.commits
+        world.primary.commit_counters = [
+            counted(commits, "wait/io/file/sql/binlog", 0.25, "file"),
+            counted(commits, "statement/com/Execute", 0.75),
+        ]
+        await asyncio.sleep(0.1)
+
+
+def lag_ms(tick: Tick) -> float | None:
+    return tick.truth.replicas[0].lag_ms if tick.truth and tick.truth.replicas else None
+
+
+@virtual
+async def test_a_tick_carries_the_anatomy_and_the_truth() -> None:
+    world = World()
+    async with world.started() as session:
+        counting = asyncio.create_task(keep_counting(world), name="server counters")
+        tick = await until_tick(
+            session, lambda tick: bool(tick.anatomy and tick.anatomy.parts.get(Part.BINLOG))
+        )
+        assert tick.anatomy is not None
+        assert tick.anatomy.parts.keys() == {Part.BINLOG, Part.OTHER}
+        assert tick.truth is not None
+        await turn(session, "rtt=20")
+        tick = await anext(session.ticks())
+        assert tick.anatomy is None, "a stretch reached across a change"
+        counting.cancel()
+
+
+@virtual
+async def test_a_server_without_these_tables_leaves_the_anatomy_to_other() -> None:
+    world = World()
+    async with world.started() as session:
+        tick = await until_tick(session, lambda tick: tick.anatomy is not None)
+        assert tick.anatomy is not None
+        assert tick.anatomy.parts.keys() == {Part.OTHER}
+
+
+@virtual
+async def test_a_replica_that_lags_says_so_with_the_age_of_what_it_has_not_applied() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, lambda tick: lag_ms(tick) == 0)
+        world.replica.applied = {"queued": "uuid-0:5-9", "missing": "uuid-0:5-9", "applying_us": 2_500_000}
+        tick = await until_tick(session, lambda tick: lag_ms(tick) == 2500)
+        assert tick.truth is not None
+        assert tick.truth.replicas[0].queued == 5
+        world.crash("replica")
+        tick = await until_tick(session, lambda tick: lag_ms(tick) is None)
+        assert tick.truth is not None
+        assert tick.truth.replicas[0].queued is None
+
+
+@virtual
+async def test_where_transactions_carry_no_time_the_heartbeats_age_tells() -> None:
+    world = World()
+    world.replica.knows_commit_times = False
+    world.replica.applied = {"queued": "", "missing": "uuid-0:9", "applied_us": 700_000}
+    async with world.started() as session:
+        await until_tick(session, lambda tick: lag_ms(tick) == 700)
+
+
+@virtual
+async def test_a_heartbeat_a_second_while_our_load_runs() -> None:
+    world = World()
+    async with world.started(heartbeat=True) as session:
+        await until_tick(session, load_runs)
+        await asyncio.sleep(10)
+        beats = session.watcher.heartbeat.beats_s
+        assert 9 <= len(beats) <= 12
+        await session.toggle_load()
+        await asyncio.sleep(1)
+        before, commits = len(beats), world.primary.commits
+        await asyncio.sleep(10)
+        assert len(beats) == before
+        assert world.primary.commits == commits
+    assert not world.open_connections()
+
+
+@virtual
+async def test_no_heartbeat_unless_asked_for() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        await asyncio.sleep(5)
+        assert not session.watcher.heartbeat.beats_s
+
+
+@virtual
+async def test_a_stack_of_before_gets_the_heartbeats_table() -> None:
+    world = World()
+    world.primary.has_heartbeat_table = False
+    async with world.started(heartbeat=True) as session:
+        await until(lambda: bool(session.watcher.heartbeat.beats_s))
+        assert world.primary.has_heartbeat_table
+
+
+@virtual
+async def test_one_heartbeat_at_a_time_waits_for_an_acknowledgement() -> None:
+    world = World()
+    async with world.started(heartbeat=True) as session:
+        await until_tick(session, load_runs)
+        await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
+        await asyncio.sleep(2)
+        world.primary.acknowledges = False
+        await asyncio.sleep(10)
+        assert len(world.primary.waits) == 1
+        assert session.watcher.failed is None

@@ -1,0 +1,173 @@
+"""The last seconds side by side: which are taken, and what ends a stretch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.anatomy import Part
+from replexplorer.core.commit_counters import CommitSample, Source, Total
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.interval import Interval
+from replexplorer.core.server import ServerStatus
+from replexplorer.core.tick import NodeView
+from replexplorer.core.truth import Applied, Check, ServerTruth
+from replexplorer.engine.lookback import Lookback
+from replexplorer.engine.observer import NodeSample
+
+TPS = 100
+VALUES = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
+BOOTED_S = -1000
+
+
+def sample(at_s: float, *, tps: float = TPS, uuid: str = "u", booted_s: float = BOOTED_S) -> NodeSample:
+    """A primary that has committed at this pace since it booted, 10 ms each, 8 of them fsyncs."""
+    commits = round((at_s - booted_s) * tps)
+    totals = {
+        Source.REDO_FSYNC: Total(commits, 3.0 * commits),
+        Source.BINLOG_WRITE: Total(commits, 0.0),
+        Source.BINLOG_FSYNC: Total(commits, 5.0 * commits),
+        Source.COMMIT_STAGE: Total(commits, 9.0 * commits),
+        Source.STATEMENT: Total(commits, 9.5 * commits),
+        Source.IDLE: Total(commits, 0.4 * commits),
+    }
+    status = ServerStatus(uptime_s=int(at_s - booted_s), binlog_cache_use=commits)
+    view = NodeView("primary", "primary", reachable=True, server_uuid=uuid)
+    return NodeSample(at_s, view, status, VALUES, commits=CommitSample(at_s + 0.01, totals))
+
+
+def interval(start_s: float, seconds: float = 0.5, *, tps: float = TPS, workload: str = "insert") -> Interval:
+    service = Histogram()
+    service.record_all([10_000] * round(tps * seconds))
+    return Interval(
+        start_s, start_s + seconds, service, errors=0, unknown=0, reconnects=0, clients=1, connected=1,
+        workload=workload, cpu_percent=5.0, lateness_p99_ms=0.1, writes=round(tps * seconds),
+    )  # fmt: skip
+
+
+def lookback(seconds: float, *, tps: float = TPS, workload: str = "insert") -> Lookback:
+    """So many seconds of both, cut at different moments."""
+    seen = Lookback()
+    halves = int(2 * seconds)
+    seen.add_intervals(interval(0.2 + at / 2, tps=tps, workload=workload) for at in range(halves))
+    for at in range(halves + 1):
+        seen.add_sample(sample(at / 2, tps=tps))
+    return seen
+
+
+def checks(truth: ServerTruth | None) -> dict[str, Check]:
+    assert truth is not None
+    return {check.name: check for check in truth.checks}
+
+
+def test_five_seconds_are_merged() -> None:
+    found = lookback(20).anatomy(0.0)
+    assert found is not None
+    assert found.duration_s == pytest.approx(5.0)
+    assert found.mean_ms == pytest.approx(10.0)
+    assert found.parts == pytest.approx(
+        {
+            Part.WIRE: 0.4, Part.EXECUTE: 0.5, Part.REDO: 3.0, Part.BINLOG: 5.0,
+            Part.ENGINE: 1.0, Part.OTHER: 0.1,
+        }
+    )  # fmt: skip
+
+
+def test_for_want_of_commits_it_reaches_further_back_but_not_without_end() -> None:
+    assert _seconds(lookback(20, tps=2)) == pytest.approx(10.0)
+    assert _seconds(lookback(20, tps=6)) == pytest.approx(5.0)
+
+
+def _seconds(seen: Lookback, since_s: float = 0.0) -> float:
+    found = seen.anatomy(since_s)
+    assert found is not None
+    return found.duration_s
+
+
+def test_it_does_not_reach_across_a_change() -> None:
+    seen = lookback(20)
+    assert _seconds(seen, since_s=17.3) == pytest.approx(2.5)
+    assert seen.anatomy(since_s=19.4) is None
+    assert seen.anatomy(since_s=float("inf")) is None
+    truth = seen.truth(17.3, ())
+    assert truth is not None
+    assert (truth.duration_s, truth.commits, truth.checks) == (2.5, 250, ())
+
+
+@pytest.mark.parametrize("anew", [{"uuid": "v"}, {"booted_s": 20.0}])
+def test_a_restarted_server_begins_anew(anew: dict[str, object]) -> None:
+    seen = lookback(20)
+    seen.add_sample(sample(20.5, **anew))  # type: ignore[arg-type]
+    assert seen.anatomy(0.0) is None
+    assert seen.truth(0.0, ()) is None
+
+
+def test_so_does_one_that_was_away() -> None:
+    seen = lookback(20)
+    seen.add_sample(NodeSample(20.5, NodeView("primary", "primary", reachable=False)))
+    seen.add_sample(sample(21.0))
+    assert seen.truth(0.0, ()) is None
+
+
+def test_without_a_load_there_is_truth_and_no_anatomy() -> None:
+    seen = Lookback()
+    for at in range(10):
+        seen.add_sample(sample(at / 2))
+    assert seen.anatomy(0.0) is None
+    truth = seen.truth(0.0, ())
+    assert truth is not None
+    assert (truth.commits, truth.group_size, truth.binlog_fsyncs) == (450, 1.0, 1.0)
+
+
+def test_a_server_that_does_not_count_waits_still_tells_its_commits() -> None:
+    seen = Lookback()
+    seen.add_intervals(interval(at / 2) for at in range(40))
+    for at in range(41):
+        seen.add_sample(replace(sample(at / 2), commits=None))
+    assert seen.anatomy(0.0) is None
+    truth = seen.truth(0.0, ())
+    assert truth is not None
+    assert (truth.commits, truth.group_size) == (500, None)
+
+
+def test_both_checks_are_made_over_ten_seconds() -> None:
+    assert checks(lookback(10).truth(0.0, ())) == {}
+    found = checks(lookback(15).truth(0.0, ()))
+    assert found["Little's law"].holds
+    assert found["Little's law"].evidence == "1 clients, 100.0 TPS x 10.00 ms = 1.00"
+    assert found["commits"].holds
+    assert found["commits"].evidence == "1,000 own + 0 heartbeats, server 950 to 1,050"
+
+
+def test_heartbeats_within_the_span_are_ours() -> None:
+    found = checks(lookback(15).truth(0.0, [1.0, 5.0, 6.0, 14.9]))
+    assert found["commits"].evidence.startswith("1,000 own + 2 heartbeats")
+
+
+def test_reads_are_no_commits_and_what_a_users_file_writes_is_unknown() -> None:
+    found = checks(lookback(15, workload="point_select").truth(0.0, ()))
+    assert found["commits"].evidence.endswith(": 948 of others")
+    assert "commits" not in checks(lookback(15, workload="own.sql").truth(0.0, ()))
+
+
+def test_commits_that_the_server_does_not_know_of_are_a_mismatch() -> None:
+    seen = Lookback()
+    seen.add_intervals(interval(0.2 + at / 2) for at in range(30))
+    for at in range(31):
+        seen.add_sample(sample(at / 2, tps=0.9 * TPS))
+    check = checks(seen.truth(0.0, ()))["commits"]
+    assert not check.holds
+    assert check.evidence == "1,000 own + 0 heartbeats, server 855 to 945"
+
+
+def test_replicas_and_what_is_sent_to_them() -> None:
+    seen = lookback(10)
+    for at in range(10):
+        seen.add_applied("replica", Applied(float(at), "", "", dump_thread=1, sent_bytes=1000 * at))
+    seen.add_applied("replica2", None)
+    truth = seen.truth(0.0, ())
+    assert truth is not None
+    first, second = truth.replicas
+    assert (first.name, first.lag_ms, first.queued, first.shipped_bytes_per_s) == ("replica", 0.0, 0, 1000)
+    assert (second.name, second.lag_ms, second.queued) == ("replica2", None, None)
