@@ -318,13 +318,14 @@ class Stage:
         """Let so many replicas receive events; the others' IO threads stop."""
         replicas = self.session.fleet.replicas
         for at, replica in enumerate(replicas):
-            if replica.capabilities is None:
-                continue
+            sample = self.session.controls.samples.get(replica.name)
             runs = number is None or at < number
+            if replica.capabilities is None or (sample and (sample.view.io_thread == "off") is not runs):
+                continue
             word = "START" if runs else "STOP"
             await replica.control.query(f"{word} {replica.capabilities.replica_word} IO_THREAD")
-        wanted = len(replicas) if number is None else min(number, len(replicas))
-        await self._until_registered(wanted)
+        await self._until_registered(len(replicas) if number is None else min(number, len(replicas)))
+        await self.session.controls.refresh()
 
     async def _until_registered(self, wanted: int) -> None:
         """Wait until the source counts so many semi-sync replicas (it notices a stopped one late)."""
