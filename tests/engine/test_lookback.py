@@ -10,6 +10,7 @@ from replexplorer.core.anatomy import Part
 from replexplorer.core.commit_counters import CommitSample, Source, Total
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.core.knobs import Value
 from replexplorer.core.server import ServerStatus
 from replexplorer.core.tick import NodeView
 from replexplorer.core.truth import Applied, Check, ServerTruth
@@ -17,7 +18,7 @@ from replexplorer.engine.lookback import Lookback
 from replexplorer.engine.observer import NodeSample
 
 TPS = 100
-VALUES = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
+VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
 BOOTED_S = -1000
 
 
