@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.knobs import BY_KEY, PRIMARY, KnobName, Value, format_value
+from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.knobs import BY_KEY, PRIMARY, KnobName, Place, Value, format_value
 from replexplorer.core.link import DELAYS, LinkSettings
+from replexplorer.core.pacing import OPEN
 
 Values = Mapping[KnobName, Value | None]
 """The values as they will be."""
@@ -80,11 +82,34 @@ def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
     return None
 
 
+def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
+    """The bound without any local cost, which no machine beats: one commit a client and round trip."""
+    rate_tps = _number(values, KnobName("rate", Place.LOAD))
+    clients = _number(values, KnobName("clients", Place.LOAD))
+    required = _number(values, KnobName("semi_sync_replicas", PRIMARY)) or 1
+    waits = values.get(KnobName("semi_sync", PRIMARY)) == "on"
+    if values.get(KnobName("load_mode", Place.LOAD)) != OPEN or not waits or not rate_tps or not clients:
+        return None
+    trips_ms = [_link(values, replica).total_ms for replica in replicas]
+    rtt_ms = acknowledging_rtt_ms(trips_ms, int(required))
+    ceiling = bound(int(clients), rtt_ms, None)
+    if ceiling is None or rate_tps <= ceiling.tps:
+        return None
+    return (
+        f"rate {rate_tps:g} tps is above the ceiling of {clients:g} clients over {rtt_ms:g} ms"
+        f" ({ceiling.tps:,.0f} tps): arrivals wait, then are dropped"
+    )
+
+
 RULES: Final = (
     Rule(frozenset({"semi_sync_timeout"}) | DELAYS, _timeout_below_two_round_trips),
     Rule(DELAYS, _jitter_beyond_delay),
     Rule(frozenset({"semi_sync_replicas"}), _more_required_than_replicas),
     Rule(frozenset({"sync_binlog", "semi_sync"}), _replica_ahead),
+    Rule(
+        DELAYS | {"rate", "load_mode", "clients", "semi_sync", "semi_sync_replicas"},
+        _rate_above_ceiling,
+    ),
 )
 """All rules, in the order in which they are told."""
 

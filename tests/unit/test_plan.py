@@ -250,6 +250,15 @@ def test_more_required_than_there_are_is_a_warning_and_no_refusal() -> None:
     assert any(isinstance(planned.step, SqlStep) for planned in made.steps)
 
 
+_OPEN_FAR: dict[str, Value | None] = {
+    "load_mode": "open",
+    "clients": 8,
+    "semi_sync": "on",
+    "rtt@replica": 85.0,
+    "rtt@replica2": 85.0,
+}
+
+
 @pytest.mark.parametrize(
     ("wanted", "have", "told"),
     [
@@ -264,6 +273,13 @@ def test_more_required_than_there_are_is_a_warning_and_no_refusal() -> None:
         ({"sync_binlog": 1}, {"semi_sync": "on"}, None),
         ({"sync_binlog@replica": 0}, {"semi_sync": "on"}, None),
         ({"semi_sync_replicas": 2}, {}, None),
+        ({"rate": 95.0}, _OPEN_FAR, "rate 95 tps is above the ceiling of 8 clients over 85 ms (94 tps)"),
+        ({"rate": 94.0}, _OPEN_FAR, None),
+        ({"rate": 95.0}, {**_OPEN_FAR, "semi_sync": "off"}, None),
+        ({"rate": 95.0}, {**_OPEN_FAR, "load_mode": "closed"}, None),
+        ({"rate": 95.0}, {**_OPEN_FAR, "rtt@replica2": 5.0}, None),
+        ({"rate": 95.0}, {**_OPEN_FAR, "rtt@replica2": 5.0, "semi_sync_replicas": 2}, "(94 tps)"),
+        ({"load_mode": "open"}, {**_OPEN_FAR, "rate": 500.0}, "rate 500 tps is above the ceiling"),
     ],
 )
 def test_warnings(wanted: dict[str, Value], have: dict[str, Value | None], told: str | None) -> None:
