@@ -36,6 +36,9 @@ INSTRUMENTS = (
     "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done",
     "wait/io/file/sql/binlog",
     "wait/io/file/innodb/innodb_log_file",
+    "stage/sql/waiting for handler commit",
+    "stage/semisync/Waiting for semi-sync ACK from replica",
+    "idle",
 )
 
 
