@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.engine.labs.archive import ARCHIVE
 from replexplorer.engine.labs.bulk_load import BULK_LOAD
 from replexplorer.engine.labs.durability_modes import DURABILITY_MODES
 from replexplorer.engine.labs.hot_row import HOT_ROW
@@ -17,7 +18,7 @@ from replexplorer.engine.labs.wan_threads import WAN_THREADS
 
 LABS: Final = {
     lab.name: lab
-    for lab in (TOUR, WAN_INSERT, DURABILITY_MODES, BULK_LOAD, WAN_THREADS, PHANTOM_READ, HOT_ROW)
+    for lab in (TOUR, WAN_INSERT, DURABILITY_MODES, BULK_LOAD, WAN_THREADS, PHANTOM_READ, HOT_ROW, ARCHIVE)
 }
 """Every lab by its name."""
 

@@ -15,13 +15,14 @@ from typing import Final
 from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import PRIMARY, KnobName, Value
+from replexplorer.core.knobs import PRIMARY, KnobName, Value, desired_of
 from replexplorer.core.student import t_quantile_975
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Rtt, Stretch
 from replexplorer.engine.measure import Measurement, measure
 from replexplorer.engine.session import Session
+from replexplorer.ports import LoadSettings
 
 _STATE_WITHIN_S: Final = 5.0
 _LOOK_EVERY_S: Final = 0.1
@@ -30,7 +31,7 @@ _WARMUP_LATENCIES: Final = 4
 _RTT_LOOKS: Final = 8
 _RTT_LOOK_S: Final = 0.25
 _ATTACHED_WITHIN_S: Final = 30.0
-_CLIENTS: Final = KnobName("clients", "load")
+CLIENTS: Final = KnobName("clients", "load")
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 
 
@@ -147,7 +148,7 @@ class Stage:
                 raise
             result.aborted = str(error)
         finally:
-            result.unrestored = await to_the_end(self._restore(replicas, was_running))
+            result.unrestored = await to_the_end(self._restore(replicas, settings if was_running else None))
         if result.aborted is None:
             result.relations = tuple(lab.judge({each.phase.name: each for each in self.results}))
         return result
@@ -170,9 +171,8 @@ class Stage:
         for assignment in assignments:
             for name in assignment.names:
                 self._kept.setdefault(name, session.controls.requested_value(name))
-        self._kept.setdefault(_CLIENTS, session.controls.requested_value(_CLIENTS))
-        if assignments:
-            await session.set(assignments)
+        self._kept.setdefault(CLIENTS, session.controls.requested_value(CLIENTS))
+        await session.controls.set(desired_of(assignments))
 
     async def measured_rtt(self) -> Rtt | None:
         """The acknowledging replica's round trip, measured by several looks at the probe; a Student
@@ -206,10 +206,12 @@ class Stage:
         if controls.protection().state is not ProtectionState.BLOCKED:
             await load.change({"clients": 0})  # the link and the disk are measured at rest
         await self._attach(phase.replicas)
-        await self.turn(*phase.settings)
+        clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
+        await self.turn(*(text for text in phase.settings if text not in clients))
         self.tell("measuring the link")
         rtt = await self.measured_rtt()
         stretch = phase.stretch(quick=self.quick)
+        await self.turn(*clients)
         if phase.play is not None:
             self.tell("running")
             figures, measured = await phase.play(self, phase), Measurement()
@@ -221,11 +223,12 @@ class Stage:
 
     async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None) -> Measurement:
         session = self.session
-        changes: dict[str, Value] = {"clients": session.controls.requested_value(_CLIENTS)}
+        changes: dict[str, Value] = {"clients": session.controls.requested_value(CLIENTS)}
         if phase.table_size is not None:
             await session.load.resize(phase.table_size)
         await session.load.change(changes)
         await self._until_state(phase.state)
+        await session.mark(phase.name)
         began_s = session.outside.clock.monotonic()
         commits = 0
 
@@ -339,11 +342,12 @@ class Stage:
 
     # -- the end
 
-    async def _restore(self, replicas: int, was_running: bool) -> tuple[str, ...]:
-        """Give back what the lab turned; answers what could not be, each in a line."""
+    async def _restore(self, replicas: int, load: LoadSettings | None) -> tuple[str, ...]:
+        """Give back what the lab turned; answers what could not be, each in a line. `load` is what ran
+        before; None: no load did."""
         session = self.session
         lost: list[str] = []
-        if not was_running:
+        if load is None:
             await session.load.stop()
         self.tell("restoring")
         for work in (self._give_back(), self._attach_all(), self._remove_surplus(replicas)):
@@ -351,7 +355,8 @@ class Stage:
                 lost += await work
             except ReplexplorerError as error:
                 lost.append(str(error))
-        if was_running and session.load.is_running:
+        if load is not None and session.load.is_running:
+            await session.load.resize(load.table_size)
             await session.load.change(session.controls.wanted_load())
         return tuple(lost)
 
