@@ -57,7 +57,7 @@ def latency_notes(load: LoadView | None) -> Notes:
     if not told:
         return Notes(hidden, "muted")
     text = " · ".join(told)
-    return Notes((*(f"{text} · {words}" for words in hidden), text), "warn")
+    return Notes((*(f"{text} · {words}" for words in hidden), text, told[-1]), "warn")
 
 
 def hides(mode: str, clients: int) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ def _fitting(model: ChartModel, room: int) -> tuple[str, str]:
         for subtitle in dict.fromkeys((model.subtitle, model.short_subtitle or model.subtitle)):
             if len(subtitle) + len(note) <= room:
                 return subtitle, note
-    return model.subtitle, notes[-1]
+    return model.short_subtitle or model.subtitle, notes[-1]
 
 
 def _axes(grid: Grid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs: Glyphs) -> None:

@@ -18,9 +18,8 @@ Segment = tuple[Line, ...]
 """A part of the header in all its variants, longest first; an empty last one means it can go."""
 
 SHRINK: Final = (
-    "fsync", "help", "title", "ack", "latency", "title", "separator", "fsync", "latency", "load", "ack",
-    "errors", "tps", "load", "chips", "rtt", "link", "latency", "load", "errors", "elapsed", "title", "rtt",
-    "load",
+    "fsync", "help", "title", "load", "ack", "latency", "title", "separator", "fsync", "latency", "load",
+    "ack", "errors", "tps", "chips", "rtt", "link", "latency", "load", "errors", "elapsed", "title", "rtt",
 )  # fmt: skip
 """Which segment takes its next shorter variant, in this order, until the row fits."""
 
@@ -60,7 +59,8 @@ class Header(Lines):
         situation = (
             width,
             *(bool(segments[name][0]) for name in ("link", "chips", "errors", "load", "rtt", "fsync")),
-            *(len(segments[name]) for name in ("fsync", "load", "tps")),
+            *(len(segments[name]) for name in ("fsync", "tps")),
+            len(segments["load"][0]),
         )
         if situation != self._situation:
             self._situation, self._steps = situation, 0
@@ -279,13 +279,12 @@ def _load(load: LoadView | None) -> Segment:
     limit = "" if not load.limited else "clients busy" if "busy" in load.limited else "generator"
     spelled, brief = _signs(dropped, limit), _signs(dropped and "dropped", limit.rpartition(" ")[2])
     state: Line = [(short, token)] if short else []
-    variants = (
+    return (
         [(full, token), *waiting, *spelled],
         [(full, token), *spelled],
         [*state, *spelled],
         [*state, *brief],
     )
-    return tuple(dict.fromkeys(tuple(variant) for variant in variants))
 
 
 def _signs(dropped: str, limit: str) -> list[Run]:
