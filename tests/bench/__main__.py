@@ -1,6 +1,7 @@
 """`make bench`: targets of TARGETS.md, measured side by side in one run on a stack of its own.
 
-QUICK=1 shortens it. Prints one table; every raw figure goes to build/bench.json.
+QUICK=1 shortens it, HOUR=1 adds the hour of P12; `python -m tests.bench NAME...` measures these only.
+Prints one table; every raw figure goes to build/bench.json.
 """
 
 from __future__ import annotations
@@ -8,19 +9,33 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from replexplorer.adapters.docker_stack import DockerStack
 from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.session import Session, SessionOptions
-from tests.bench import effect, fsync_shim, link_loop, truth_of_the_link
+from tests.bench import (
+    anatomy_cost,
+    dashboard,
+    effect,
+    fsync_shim,
+    link_loop,
+    load_parity,
+    semi_sync,
+    truth_of_the_link,
+)
 from tests.bench.figure import Figure, table
 
 RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
+
+Section = Callable[[Session, bool], Awaitable[list[Figure]]]
+"""Takes an attached session whose load is not running, and whether to be quick."""
 
 
 def packet_loop(seconds: float) -> list[Figure]:
@@ -44,27 +59,51 @@ def packet_loop(seconds: float) -> list[Figure]:
     ]
 
 
-async def on_a_stack(quick: bool) -> list[Figure]:
-    """What needs servers."""
+async def _packet_loop(session: Session, quick: bool) -> list[Figure]:
+    return await asyncio.to_thread(packet_loop, 2.0 if quick else 4.0)
+
+
+async def _hour(session: Session, quick: bool) -> list[Figure]:
+    return [await dashboard.memory(session)]
+
+
+SECTIONS: Mapping[str, Section] = {
+    "parity": lambda session, quick: load_parity.figures(session, quick=quick),
+    "semi_sync": lambda session, quick: semi_sync.figures(session, quick=quick),
+    "dashboard": lambda session, quick: dashboard.figures(session, quick=quick),
+    "anatomy": lambda session, quick: anatomy_cost.figures(session, quick=quick),
+    "effect": lambda session, quick: effect.figures(session, 4 if quick else 20),
+    "link": lambda session, quick: truth_of_the_link.figures(session, 2 if quick else 10),
+    "shim": lambda session, quick: fsync_shim.figures(session, quick=quick),
+    "packets": _packet_loop,
+    "hour": _hour,
+}
+"""What can be measured, in order; `hour` only where it is asked for."""
+
+
+async def measured(names: list[str], quick: bool) -> list[Figure]:
+    """All figures of these sections; what one of them lacks is told in its place."""
     stack = DockerStack(f"bench-{os.getpid()}")
     session = Session(outside_of(stack), SessionOptions(holder="bench"))
-    sections: list[Callable[[], Awaitable[list[Figure]]]] = [
-        lambda: effect.figures(session, 6 if quick else 20),
-        lambda: truth_of_the_link.figures(session, 3 if quick else 10),
-        lambda: fsync_shim.figures(session, quick=quick),
-    ]
     found: list[Figure] = []
     try:
         await session.up(lambda progress: tell(progress.text))
-        for section in sections:
-            for figure in await section():
+        for name in names:
+            began_s = time.monotonic()
+            try:
+                figures = await SECTIONS[name](session, quick)
+            except (ReplexplorerError, RuntimeError, AssertionError, OSError) as error:
+                told = " ".join(f"{type(error).__name__}: {error}".split())
+                figures = [Figure("?", name, "", f"not measured: {told}", None)]
+            for figure in figures:
                 tell(f"{figure.number} {figure.what}: {figure.measured}")
-                found.append(figure)
+            tell(f"{name}: {time.monotonic() - began_s:.0f} s")
+            found += figures
     finally:
         await session.disconnect()
         await stack.down()
         await stack.close()
-    return found
+    return sorted(found, key=lambda figure: (figure.number[:1] != "P", len(figure.number), figure.number))
 
 
 def tell(text: str) -> None:
@@ -75,15 +114,27 @@ def tell(text: str) -> None:
 def main() -> int:
     """Measure, print, write down; 0 whether or not a target is held: a benchmark is no test."""
     quick = bool(os.environ.get("QUICK"))
+    names = sys.argv[1:] or [name for name in SECTIONS if name != "hour" or os.environ.get("HOUR")]
+    if unknown := set(names) - set(SECTIONS):
+        print(f"bench: no section {', '.join(sorted(unknown))}: {', '.join(SECTIONS)}", file=sys.stderr)
+        return 2
+    about = {
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "quick": quick,
+        "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
+        "load_average": os.getloadavg(),
+    }
+    began_s = time.monotonic()
     try:
-        found = [*asyncio.run(on_a_stack(quick)), *packet_loop(2.0 if quick else 4.0)]
+        found = asyncio.run(measured(names, quick))
     except ReplexplorerError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_code
     print(table(found))
+    tell(f"{time.monotonic() - began_s:.0f} s on {about['machine']}, load average {os.getloadavg()[1]:.1f}")
     RESULTS.parent.mkdir(exist_ok=True)
-    documents: list[dict[str, Any]] = [figure.document() for figure in found]
-    RESULTS.write_text(json.dumps(documents, indent=1), encoding="utf-8")
+    document = {**about, "figures": [figure.document() for figure in found]}
+    RESULTS.write_text(json.dumps(document, indent=1), encoding="utf-8")
     tell(f"raw figures: {RESULTS}")
     return 0
 

@@ -17,13 +17,17 @@ class Figure:
     what: str
     target: str
     measured: str
-    holds: bool
+    holds: bool | None
+    """None: it could not be measured."""
     samples: dict[str, Any] = field(default_factory=dict)
     """Raw figures, by name."""
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+_HOLDS = {True: "yes", False: "NO", None: "?"}
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
@@ -35,7 +39,7 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
 def table(figures: Sequence[Figure]) -> str:
     """Target, measured, held or not, one line each."""
     rows = [("", "WHAT", "TARGET", "MEASURED: MEDIAN (RANGE)", "HOLDS")] + [
-        (figure.number, figure.what, figure.target, figure.measured, "yes" if figure.holds else "NO")
+        (figure.number, figure.what, figure.target, figure.measured, _HOLDS[figure.holds])
         for figure in figures
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
