@@ -151,6 +151,15 @@ def key_label(key: str) -> str:
     return "+".join([*modifiers, label])
 
 
+def keys_markdown() -> str:
+    """The actions with their default keys, as the README has them."""
+    rows = ["| id | keys | does |", "|---|---|---|"]
+    for action in ACTIONS:
+        keys = " ".join(f"`{key_label(key)}`" for key in keys_of(action.id, {}))
+        rows.append(f"| `{action.id}` | {keys} | {action.title} |")
+    return "\n".join(rows)
+
+
 def keys_of(action: str, keymap: Mapping[str, str]) -> tuple[str, ...]:
     """The keys of an action under this keymap."""
     return tuple(key.strip() for key in keymap.get(action, DEFAULT_KEYS[action]).split(","))
