@@ -7,31 +7,23 @@ leaves them as they were at that cell; the journal's next reader restores them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from replexplorer.core.batch_means import LEAST_BATCH_LATENCIES, spread_of
-from replexplorer.core.ceiling import acknowledging_rtt_ms
-from replexplorer.core.counters import Sample, restarted
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs import PRIMARY, KnobName, Value, parse_name
 from replexplorer.core.pacing import OPEN
 from replexplorer.core.plan import make_plan
-from replexplorer.core.sweep import SETTLING_S, Cell, Sweep, settling_s
-from replexplorer.core.sweep_runs import ATTEMPTS, SweptRun, scatter_of
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.sweep import SETTLING_S, Cell, Sweep
+from replexplorer.core.sweep_runs import ATTEMPTS, SweptRun
+from replexplorer.engine.cell_run import CellRun
 from replexplorer.engine.facade import SweepProgress, SweepReport, Swept
 from replexplorer.engine.finish import to_the_end
-from replexplorer.engine.measure import Measurement, measure
 from replexplorer.ports import Clock, SweepJournal
 
 if TYPE_CHECKING:
     from replexplorer.engine.session import Session
 
-_STATE_WITHIN_S: Final = 5.0
-_LOOK_EVERY_S: Final = 0.1
-_CPU_LIMIT_PERCENT: Final = 80.0
-"""Of one core: the generator is the limit from there on (`core.interval`)."""
 _CLIENTS: Final = KnobName("clients", "load")
 
 
@@ -183,135 +175,22 @@ class Sweeping:
                     continue
                 self._show(cell, None)
                 began_s = self._clock.monotonic()
-                run = await self._attempt(cell, began_s)
+                run = await self._attempt(cell)
                 run = replace(run, block=block, attempt=attempt, took_s=self._clock.monotonic() - began_s)
                 self._overheads_s.append(run.took_s - self.sweep.run_s(cell, 0.0))
                 await self.journal.append({"run": run.to_wire()})
                 self.runs.append(run)
                 self._show(cell, run)
 
-    async def _attempt(self, cell: Cell, began_s: float) -> SweptRun:
-        """Turn the knobs, settle, measure; a run that says nothing of its cell has a reason `why`."""
-        controls = self.session.controls
-        bare = SweptRun(cell.index, 0, 0, self._clock.wall(), 0.0)
-        desired = {_CLIENTS: self.kept[_CLIENTS], **cell.values}
-        try:
-            await controls.set({**self.lost, **desired})
-        except StackUnavailable:
-            raise
-        except ReplexplorerError as error:
-            await controls.refresh()
-            self._alive()
-            return replace(bare, why=f"the knobs could not be turned: {error}")
+    async def _attempt(self, cell: Cell) -> SweptRun:
+        """One run; what a restart took meanwhile is set again with the next."""
+        values = {_CLIENTS: self.kept[_CLIENTS], **cell.values}
+        under_way = CellRun(self.session, cell, values, self.sweep.duration_s)
+        run = await under_way.measured(self.lost)
         self.lost = {}
-        wanted = self._wanted_state()
-        await self._until_state(wanted, cell)
-        before = self._samples()
-        try:
-            measured = await measure(
-                self.session.load,
-                self._clock,
-                duration_s=self.sweep.duration_s,
-                warmup_s=settling_s(cell.values),
-            )
-        except StackUnavailable:
-            await controls.refresh()
-            self._alive()
-            raise
-        if measured.total is not None and measured.total.mode == OPEN:
-            await self.session.load.change({})  # it was drained, and goes on with the next change
-        await controls.refresh()
-        self._alive()
-        why = self._failure(desired, wanted, before, measured)
-        return self._measured(bare, measured, why)
-
-    def _wanted_state(self) -> ProtectionState | None:
-        """What the settings ask for; None where a partition makes it no matter of the settings."""
-        controls = self.session.controls
-        if any(controls.requested_value(KnobName("partition", each)) != "none" for each in controls.links):
-            return None
-        asked = controls.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
-        return ProtectionState.PROTECTED if asked else ProtectionState.OFF
-
-    async def _until_state(self, wanted: ProtectionState | None, cell: Cell) -> None:
-        """Wait for a protection state; one that does not come fails the run."""
-        controls = self.session.controls
-        ends_s = self._clock.monotonic() + _STATE_WITHIN_S + settling_s(cell.values)
-        while wanted not in (None, controls.protection().state) and self._clock.monotonic() < ends_s:
-            await self._clock.sleep(_LOOK_EVERY_S)
-            await controls.refresh()
-
-    def _samples(self) -> dict[str, Sample]:
-        return {
-            name: Sample(sample.at_s, sample.status, sample.view.server_uuid)
-            for name, sample in self.session.controls.samples.items()
-        }
-
-    def _alive(self) -> None:
-        """Raise StackUnavailable when a node is down."""
-        dead = [node.name for node in self.session.controls.node_views() if not node.reachable]
-        if dead:
-            raise StackUnavailable(
-                f"{' and '.join(dead)} went down in the sweep",
-                "`replexplorer up` brings it back; the same command continues",
-            )
-
-    def _failure(
-        self,
-        desired: Mapping[KnobName, Value],
-        wanted: ProtectionState | None,
-        before: Mapping[str, Sample],
-        measured: Measurement,
-    ) -> str | None:
-        """Why the run says nothing of its settings; None when it does."""
-        controls = self.session.controls
-        after = self._samples()
-        begun = [name for name, sample in after.items() if name in before and restarted(before[name], sample)]
-        if begun:
-            if self.session.options.reapply == "auto":
-                self.lost = controls.lost_values(begun)
-            return f"{' and '.join(begun)} restarted meanwhile"
-        turned = [str(name) for name, value in desired.items() if controls.requested_value(name) != value]
-        if turned:
-            return f"{turned[0]} was turned meanwhile"
-        state = controls.protection().state
-        if wanted not in (None, state):
-            return f"the stack is {state}, not {wanted}"
-        if not measured.commits and wanted is not None:
-            return "nothing was committed"
-        total = measured.total
-        # Its TPS would be the generator's.
-        return total.limited if total is not None and total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
-
-    def _measured(self, bare: SweptRun, measured: Measurement, why: str | None) -> SweptRun:
-        controls, total = self.session.controls, measured.total
-        protection = controls.protection()
-        rtts = [link.rtt_measured_ms for link in controls.links.values()]
-        disk = controls.disks.get(PRIMARY)
-        # What is drained after an open loop's end makes its last interval longer.
-        even = measured.intervals[:-1] if total and total.mode == OPEN else measured.intervals
-        each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
-        least_s = LEAST_BATCH_LATENCIES * (measured.service.mean_ms or 0.0) / 1000
-        variance, freedom = scatter_of(spread_of([each.tps for each in even], each_s, least_s))
-        return replace(
-            bare,
-            why=why,
-            limited=total.limited if total is not None and why is None else None,
-            tps=measured.tps,
-            variance=variance,
-            freedom=freedom,
-            duration_s=measured.duration_s,
-            service=measured.service,
-            response=total.response if total else bare.response,
-            errors=measured.errors,
-            unknown=measured.unknown,
-            rtt_ms=acknowledging_rtt_ms(rtts, protection.replicas_required or 1),
-            fsync_ms=disk.measured_ms if disk else None,
-            cpu_percent=measured.cpu_percent,
-            state=protection.state.value,
-            effective={str(name): controls.effective_value(name) for name in self.sweep.grid.names},
-            setting=None if total and total.mode == OPEN else asdict(self.session.outlook.setting()),
-        )
+        if under_way.restarted and self.session.options.reapply == "auto":
+            self.lost = self.session.controls.lost_values(under_way.restarted)
+        return run
 
     # -- what is told
 

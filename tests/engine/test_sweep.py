@@ -11,6 +11,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.interval import Interval
+from replexplorer.core.model import Setting
 from replexplorer.core.sweep import Sweep, read_grid
 from replexplorer.core.sweep_runs import figures_of
 from replexplorer.engine.facade import SweepProgress, Swept
@@ -94,6 +95,10 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
     run = figures["20 ms", "8"].runs[0]
     assert (run.rtt_ms, run.state, run.errors, run.why, run.limited) == (20.0, "protected", 0, None, None)
     assert run.effective == {"rtt@replica": 20.0, "clients": 8}
+    assert run.setting is not None
+    assert Setting(**run.setting) == Setting(
+        8, "update_index", 20.0, held=True, semi_sync=True, binlog_fsyncs=0.01, fsync_ms=run.fsync_ms
+    )
     as_before(world)
     assert (world.running_loads(), tasks_left()) == (0, [])
     assert [each.done for each in told.all] == [0, 1, 1, 2, 2, 3, 3, 4]
@@ -343,6 +348,7 @@ async def test_an_open_loop_is_drained_and_goes_on() -> None:
         await until(lambda: session.load.is_running)
         await turn(session, "load_mode=open", "rate=100")
         swept = await session.sweep(plan(session, "rtt=0,20"), told)
+        assert all(run.setting is None for run in swept.runs)
         process = next(load for load in world.loads if load.running)
         assert process.drains == 2
         assert len(process.history) > 4

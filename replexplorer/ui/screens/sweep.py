@@ -168,10 +168,6 @@ def _about() -> list[Line]:
         [(" scene=none,local,network,both", "title b"), ("   named sets of knobs", "text")],
         [(" duration=5 repeat=3", "title b"), ("   seconds of a run; passes over all combinations", "text")],
         [],
-        [
-            (
-                " The knobs are restored at the end, also of a sweep that is stopped. Esc leaves it running.",
-                "muted",
-            )
-        ],
+        [(" Knobs are restored at the end, also of a sweep that is stopped.", "muted")],
+        [(" Esc leaves it running behind the dashboard.", "muted")],
     ]

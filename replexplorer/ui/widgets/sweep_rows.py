@@ -73,7 +73,7 @@ def table_rows(grid: Grid, figures: Sequence[CellFigures]) -> list[Line]:
         service = each.service
         latencies = [service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99))]
         note = f"does not count: {each.why}" if each.why else each.limited or ""
-        shown = [figure(each.tps.value), scatter(each.tps), *(figure(value) for value in latencies)]
+        shown = [figure(each.tps.value), scatter(each.tps) or "-", *(figure(value) for value in latencies)]
         body.append([*each.cell.labels, *shown, note])
     widths = [max(len(row[at]) for row in (heads, *body)) for at in range(len(heads) - 1)]
 

@@ -1,0 +1,197 @@
+"""One run of one cell of a sweep: turn the knobs, settle, measure, and judge whether it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from replexplorer.core.anatomy import CommitPath, dissect
+from replexplorer.core.batch_means import LEAST_BATCH_LATENCIES, spread_of
+from replexplorer.core.ceiling import acknowledging_rtt_ms
+from replexplorer.core.commit_counters import growth
+from replexplorer.core.counters import Sample, restarted
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.interval import Interval
+from replexplorer.core.knobs import PRIMARY, KnobName, Value
+from replexplorer.core.pacing import OPEN
+from replexplorer.core.sweep import Cell, settling_s
+from replexplorer.core.sweep_runs import SweptRun, scatter_of
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.lookback import Stretch
+from replexplorer.engine.measure import Measurement, measure
+from replexplorer.engine.observer import NodeSample
+
+if TYPE_CHECKING:
+    from replexplorer.engine.session import Session
+
+_STATE_WITHIN_S: Final = 5.0
+_LOOK_EVERY_S: Final = 0.1
+_FROM_NOW_S: Final = 1e-3
+"""Counts intervals that begin from here on: the one under way began in the settling."""
+_CPU_LIMIT_PERCENT: Final = 80.0
+"""Of one core: the generator is the limit from there on (`core.interval`)."""
+
+_NOT_MODELLED: Final = frozenset({"jitter", "loss", "bandwidth", "partition", "key_spread", "payload"})
+"""Knobs that the model does not look at."""
+
+
+@dataclass(slots=True)
+class CellRun:
+    """A run under way; nothing is kept or given back here."""
+
+    session: Session
+    cell: Cell
+    values: Mapping[KnobName, Value]
+    """The cell's, and the clients."""
+    duration_s: float
+    restarted: tuple[str, ...] = ()
+    """Servers that began anew while it ran."""
+    _intervals: list[Interval] = field(default_factory=list)
+
+    async def measured(self, lost: Mapping[KnobName, Value]) -> SweptRun:
+        """Turn the knobs, and those that a restart took; settle; measure.
+
+        A run that says nothing of its cell has a reason `why`. Raises StackUnavailable when a node is
+        down or the load ends.
+        """
+        controls, clock = self.session.controls, self.session.outside.clock
+        bare = SweptRun(self.cell.index, 0, 0, clock.wall(), 0.0)
+        try:
+            await controls.set({**lost, **self.values})
+        except StackUnavailable:
+            raise
+        except ReplexplorerError as error:
+            await self._look()
+            return replace(bare, why=f"the knobs could not be turned: {error}")
+        wanted = self._wanted_state()
+        await self._until_state(wanted)
+        before = self._samples()
+        await clock.sleep(settling_s(self.cell.values))
+        first = await controls.look_closely(PRIMARY)
+        try:
+            measured = await measure(
+                self.session.load,
+                clock,
+                duration_s=self.duration_s,
+                warmup_s=_FROM_NOW_S,
+                on_interval=self._intervals.append,
+            )
+        except StackUnavailable:
+            await self._look()
+            raise
+        last = await controls.look_closely(PRIMARY)
+        if measured.total is not None and measured.total.mode == OPEN:
+            await self.session.load.change({})  # it was drained, and goes on with the next change
+        await self._look()
+        why = self._failure(wanted, before, measured)
+        return self._figures(replace(bare, anatomy=self._anatomy(first, last)), measured, why)
+
+    async def _look(self) -> None:
+        """Look at everything; raise StackUnavailable when a node is down."""
+        await self.session.controls.refresh()
+        dead = [node.name for node in self.session.controls.node_views() if not node.reachable]
+        if dead:
+            raise StackUnavailable(
+                f"{' and '.join(dead)} went down in the sweep",
+                "`replexplorer up` brings it back; the same command continues",
+            )
+
+    def _wanted_state(self) -> ProtectionState | None:
+        """What the settings ask for; None where a partition makes it no matter of the settings."""
+        controls = self.session.controls
+        if any(controls.requested_value(KnobName("partition", each)) != "none" for each in controls.links):
+            return None
+        asked = controls.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
+        return ProtectionState.PROTECTED if asked else ProtectionState.OFF
+
+    async def _until_state(self, wanted: ProtectionState | None) -> None:
+        """Wait for a protection state; one that does not come fails the run."""
+        controls, clock = self.session.controls, self.session.outside.clock
+        ends_s = clock.monotonic() + _STATE_WITHIN_S + settling_s(self.cell.values)
+        while wanted not in (None, controls.protection().state) and clock.monotonic() < ends_s:
+            await clock.sleep(_LOOK_EVERY_S)
+            await controls.refresh()
+
+    def _samples(self) -> dict[str, Sample]:
+        return {
+            name: Sample(sample.at_s, sample.status, sample.view.server_uuid)
+            for name, sample in self.session.controls.samples.items()
+        }
+
+    def _failure(
+        self, wanted: ProtectionState | None, before: Mapping[str, Sample], measured: Measurement
+    ) -> str | None:
+        """Why the run says nothing of its settings; None when it does."""
+        controls, total = self.session.controls, measured.total
+        after = self._samples()
+        self.restarted = tuple(
+            name for name, sample in after.items() if name in before and restarted(before[name], sample)
+        )
+        if self.restarted:
+            return f"{' and '.join(self.restarted)} restarted meanwhile"
+        turned = [str(name) for name, value in self.values.items() if controls.requested_value(name) != value]
+        if turned:
+            return f"{turned[0]} was turned meanwhile"
+        state = controls.protection().state
+        if wanted not in (None, state):
+            return f"the stack is {state}, not {wanted}"
+        if not measured.commits and wanted is not None:
+            return "nothing was committed"
+        # Its TPS would be the generator's.
+        return total.limited if total is not None and total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
+
+    def _figures(self, bare: SweptRun, measured: Measurement, why: str | None) -> SweptRun:
+        controls, total = self.session.controls, measured.total
+        protection = controls.protection()
+        rtts = [link.rtt_measured_ms for link in controls.links.values()]
+        disk = controls.disks.get(PRIMARY)
+        # What is drained after an open loop's end makes its last interval longer.
+        even = measured.intervals[:-1] if total and total.mode == OPEN else measured.intervals
+        each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
+        least_s = LEAST_BATCH_LATENCIES * (measured.service.mean_ms or 0.0) / 1000
+        variance, freedom = scatter_of(spread_of([each.tps for each in even], each_s, least_s))
+        return replace(
+            bare,
+            why=why,
+            limited=total.limited if total is not None and why is None else None,
+            tps=measured.tps,
+            variance=variance,
+            freedom=freedom,
+            duration_s=measured.duration_s,
+            service=measured.service,
+            response=total.response if total else bare.response,
+            errors=measured.errors,
+            unknown=measured.unknown,
+            rtt_ms=acknowledging_rtt_ms(rtts, protection.replicas_required or 1),
+            fsync_ms=disk.measured_ms if disk else None,
+            cpu_percent=measured.cpu_percent,
+            state=protection.state.value,
+            effective={str(name): controls.effective_value(name) for name in self.cell.values},
+            setting=asdict(self.session.outlook.setting()) if self._is_modelled(total) else None,
+        )
+
+    def _is_modelled(self, total: Interval | None) -> bool:
+        """Whether the model looks at all that makes these figures what they are."""
+        controls = self.session.controls
+        beside = [name for name in controls.names() if name.key in _NOT_MODELLED]
+        usual = all(controls.requested_value(name) == name.knob.default for name in beside)
+        return usual and total is not None and total.mode != OPEN
+
+    def _anatomy(self, first: NodeSample, last: NodeSample) -> Mapping[str, float] | None:
+        """The mean commit taken apart by what the primary counted; None where it does not count."""
+        counted = growth(first.commits, last.commits) if first.commits and last.commits else None
+        shares = [
+            (each, max(0.0, min(each.end_s, last.at_s) - max(each.start_s, first.at_s)) / each.duration_s)
+            for each in self._intervals
+            if each.duration_s > 0
+        ]
+        served = Stretch(first, last, shares).served() if shares else None
+        if counted is None or served is None:
+            return None
+        path = CommitPath(
+            wait_point=str(last.values.get("wait_point", "after_sync")),
+            redo_fsync=last.values.get("innodb_flush_log_at_trx_commit") == 1,
+        )
+        found = dissect(counted, served, path)
+        return None if found is None else {part.value: round(ms, 4) for part, ms in found.parts.items()}
