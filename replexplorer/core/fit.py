@@ -81,10 +81,11 @@ def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
         local={main: _START_LOCAL},
         **_START,
     )
-    calibration = _fitted(calibration, usable, main, FITTED)
+    names: tuple[str, ...] = FITTED
     if any(run.setting.after_commit and run.setting.semi_sync for run in usable):
         calibration = replace(calibration, after_commit_half=calibration.network_half)
-        calibration = _fitted(calibration, usable, main, (*FITTED, "after_commit_half"))
+        names = (*FITTED, "after_commit_half")
+    calibration = _fitted(calibration, usable, main, names)
     for workload in sorted(counts.keys() - {main}):
         if len({run.setting.clients for run in usable if run.setting.workload == workload}) < _LEAST_CLIENTS:
             continue
@@ -127,7 +128,11 @@ def _fitted(
     calibration: Calibration, runs: Sequence[Run], workload: str, names: Sequence[str]
 ) -> Calibration:
     """The calibration with this workload's cost fitted, and these of what all share as well."""
-    own = [run for run in runs if run.setting.workload == workload]
+    own = [
+        (replace(run.setting, fsync_ms=None), log(run.tps))
+        for run in runs
+        if run.setting.workload == workload
+    ]
     local = calibration.local[workload]
 
     def made(values: Sequence[float]) -> Calibration:
@@ -136,7 +141,9 @@ def _fitted(
         return replace(calibration, local={**calibration.local, workload: cost}, **common)
 
     def misfit(values: Sequence[float]) -> float:
-        return fmean(abs(log(each.predicted_tps / each.run.tps)) for each in residuals(own, made(values)))
+        tried = made(values)
+        cost = tried.local[workload]
+        return fmean(abs(log(solve(setting, tried, cost).tps) - seen) for setting, seen in own)
 
     found = search(misfit, [local.delay_ms, local.cpu_ms, *(getattr(calibration, name) for name in names)])
     return made([round(value, 4) for value in found])

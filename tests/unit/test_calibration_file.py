@@ -1,0 +1,76 @@
+"""The calibration's file: written and read back, and the shipped one where it cannot be used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.config.calibration import (
+    load_calibration,
+    read_calibration,
+    save_calibration,
+    shipped_calibration,
+    shipped_file,
+)
+from replexplorer.core.errors import UsageError
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    shipped, file = shipped_calibration(), tmp_path / "new" / "calibration.json"
+    own = replace(shipped.calibration, is_shipped=False, day="2026-01-31")
+    save_calibration(own, shipped.runs, file)
+    read = load_calibration(file)
+    assert (read.calibration, read.runs, read.file, read.problem) == (own, shipped.runs, file, None)
+    assert [path.name for path in file.parent.iterdir()] == ["calibration.json"]
+
+
+def test_without_one_the_shipped_calibration_is_used(tmp_path: Path) -> None:
+    read = load_calibration(tmp_path / "none.json")
+    assert read.problem is None
+    assert read.file == shipped_file()
+    assert read.calibration.is_shipped
+
+
+def broken(**changed: Any) -> str:
+    whole = json.loads(shipped_file().read_text(encoding="utf-8"))
+    calibration = whole["calibration"]
+    return json.dumps({**whole, **changed.pop("top", {}), "calibration": {**calibration, **changed}})
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "calibration of version 1"),
+        ("{not json", "calibration of version 1"),
+        (broken(top={"version": 2}), "version must be 1, not 2"),
+        (broken(fsync_ms=-1), "numbers from 0"),
+        (broken(fsync_ms="NaN"), "fsync_ms"),
+        (broken(local={}), "a workload's at least"),
+    ],
+)
+def test_a_broken_file_is_one_line_and_the_shipped_one_is_used(tmp_path: Path, text: str, word: str) -> None:
+    file = tmp_path / "calibration.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="is no calibration of version 1") as raised:
+        read_calibration(file)
+    assert word in str(raised.value)
+    read = load_calibration(file)
+    assert read.problem is not None
+    assert read.problem.endswith("; the shipped calibration is used")
+    assert "\n" not in read.problem
+    assert read.calibration == shipped_calibration().calibration
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "directory.json").mkdir()
+    with pytest.raises(UsageError, match=r"directory\.json"):
+        read_calibration(tmp_path / "directory.json")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not utf-8"):
+        read_calibration(tmp_path / "bytes.json")
+    with pytest.raises(UsageError, match="cannot write"):
+        save_calibration(shipped_calibration().calibration, (), tmp_path / "bytes.json" / "below.json")

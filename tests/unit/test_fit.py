@@ -1,0 +1,128 @@
+"""The fit finds parameters again, says what it lacks, and made the calibration that ships."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from random import Random
+from statistics import median
+
+import pytest
+
+from replexplorer.config.calibration import shipped_calibration
+from replexplorer.core.errors import UsageError
+from replexplorer.core.fit import Origin, fit, lacking, residuals, search
+from replexplorer.core.model import Calibration, LocalCost, Run, Setting, solve
+
+ORIGIN = Origin("2026-01-31", "2 cores", "mysql 9.7.4")
+TRUE = Calibration(
+    day="2026-01-31",
+    machine="2 cores",
+    server="mysql 9.7.4",
+    runs=0,
+    median_error=0.0,
+    most_clients=64,
+    most_rtt_ms=85.0,
+    least_rtt_ms=0.25,
+    local={"update_index": LocalCost(0.12, 0.28), "insert": LocalCost(0.2, 0.5)},
+    fsync_ms=0.4,
+    receive_ms=0.1,
+    receive_cpu_ms=0.12,
+    held_cpu_ms=0.2,
+    fsync_cpu_ms=0.15,
+    network_half=25.0,
+    fsync_half=3.0,
+)
+GRID = tuple(product((1, 4, 16, 32, 64), (0.25, 10.0, 85.0), (False, True), (0.0, 1.0)))
+
+
+def runs(scatter: float = 0.0, workload: str = "update_index", after_commit: bool = False) -> list[Run]:
+    random = Random(1)
+    made = []
+    for clients, rtt_ms, semi_sync, fsyncs in GRID:
+        setting = Setting(
+            clients,
+            workload,
+            rtt_ms=rtt_ms,
+            held=rtt_ms > 1,
+            semi_sync=semi_sync,
+            after_commit=after_commit,
+            redo_fsyncs=fsyncs,
+            binlog_fsyncs=fsyncs,
+        )
+        tps = solve(setting, TRUE, TRUE.local[workload]).tps
+        made.append(Run(setting, tps * random.lognormvariate(0, scatter)))
+    return made
+
+
+def test_runs_of_the_model_itself_are_found_again() -> None:
+    found = fit(runs(), ORIGIN)
+    assert found.median_error < 0.02
+    assert found.local["update_index"].cpu_ms == pytest.approx(0.28, rel=0.1)
+    assert found.network_half == pytest.approx(25, rel=0.1)
+    assert (found.runs, found.most_clients, found.most_rtt_ms, found.least_rtt_ms) == (60, 64, 85.0, 0.25)
+    assert (found.day, found.machine, found.server) == (ORIGIN.day, ORIGIN.machine, ORIGIN.server)
+
+
+def test_disturbed_runs_pull_no_more_than_their_share() -> None:
+    disturbed = [
+        replace(run, tps=run.tps / 10) if index % 10 == 0 else run
+        for index, run in enumerate(runs(scatter=0.05))
+    ]
+    assert fit(disturbed, ORIGIN).median_error < 0.08
+
+
+def test_another_workload_adds_its_local_cost() -> None:
+    found = fit([*runs(), *runs(workload="insert")[::3]], ORIGIN)
+    assert found.local["insert"].cpu_ms == pytest.approx(0.5, rel=0.15)
+    assert found.local["update_index"].cpu_ms == pytest.approx(0.28, rel=0.1)
+
+
+def test_a_workload_with_too_few_clients_is_left_out() -> None:
+    few = [run for run in runs(workload="insert") if run.setting.clients <= 4]
+    assert list(fit([*runs(), *few], ORIGIN).local) == ["update_index"]
+
+
+def test_the_wait_point_has_a_factor_of_its_own_once_it_was_run() -> None:
+    assert fit(runs(), ORIGIN).after_commit_half is None
+    assert fit([*runs(), *runs(after_commit=True)], ORIGIN).after_commit_half == pytest.approx(25, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kept", "lacks"),
+    [
+        (lambda run: run.setting.clients == 1 and run.setting.rtt_ms > 1, "16 runs"),
+        (lambda run: run.setting.clients < 32, "clients of 1 and of 32"),
+        (lambda run: not run.setting.semi_sync, "semi_sync on and off"),
+        (lambda run: run.setting.held, "an rtt of 0"),
+        (lambda run: run.setting.redo_fsyncs == 0, "with the fsyncs and without"),
+    ],
+)
+def test_runs_that_cannot_tell_are_refused(kept: object, lacks: str) -> None:
+    assert callable(kept)
+    chosen = [run for run in runs() if kept(run)]
+    missing = lacking(chosen)
+    assert missing is not None
+    assert lacks in missing
+    with pytest.raises(UsageError, match="cannot calibrate the model"):
+        fit(chosen, ORIGIN)
+
+
+def test_a_run_without_commits_is_no_run() -> None:
+    idle = replace(runs()[0], tps=0.0)
+    assert fit([*runs(), idle], ORIGIN).runs == 60
+    assert residuals([idle], TRUE) == []
+
+
+def test_the_search_ends_at_the_least() -> None:
+    found = search(lambda at: abs(at[0] - 3) + abs(at[1] - 0.2), [1.0, 1.0])
+    assert found == pytest.approx([3, 0.2], rel=0.01)
+
+
+def test_what_ships_is_what_the_fit_makes_of_its_runs_and_is_good_enough() -> None:
+    shipped = shipped_calibration()
+    origin = Origin(shipped.calibration.day, shipped.calibration.machine, shipped.calibration.server)
+    assert replace(fit(shipped.runs, origin), is_shipped=True) == shipped.calibration
+    errors = [abs(each.error) for each in residuals(shipped.runs, shipped.calibration)]
+    assert median(errors) == pytest.approx(shipped.calibration.median_error, abs=1e-4)
+    assert median(errors) <= 0.15

@@ -1,0 +1,153 @@
+"""The verb predict without a stack, and what a sweep teaches the model."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.cli import main, predict
+from replexplorer.cli.calibrating import errors_markdown, learned
+from replexplorer.config import paths
+from replexplorer.config.calibration import load_calibration, shipped_calibration
+from replexplorer.core.errors import MissingPiece
+from replexplorer.core.sweep_runs import SweptRun
+
+
+@pytest.fixture(autouse=True)
+def _no_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Docker is stopped, and nothing was calibrated here."""
+
+    @asynccontextmanager
+    async def attached(*_: Any, **__: Any) -> Any:
+        raise MissingPiece("Docker does not answer", "start it")
+        yield
+
+    monkeypatch.setattr(predict, "attached", attached)
+    monkeypatch.setattr(paths, "calibration_file", lambda: tmp_path / "calibration.json")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main(["predict", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_settings_alone_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "rtt=85ms", "clients=4", "semi_sync=on")
+    assert document["others_from"] == "defaults"
+    assert 85 < document["latency_ms"] < 95
+    assert document["tps"] == pytest.approx(4000 / document["latency_ms"], rel=1e-3)
+    assert document["tps"] <= document["ceiling_tps"]
+    assert sum(term["ms"] for term in document["terms"]) == pytest.approx(document["latency_ms"], abs=0.01)
+    assert sum(term["share"] for term in document["terms"]) == pytest.approx(1, abs=0.001)
+    assert document["limit"].startswith("network wait: 9")
+    assert document["settings"]["rtt@replica"] == 85.0
+    assert document["calibration"]["origin"] == "shipped"
+    assert document["warnings"] == []
+
+
+def test_without_semi_sync_the_link_counts_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    near, far = answer(capsys), answer(capsys, "rtt=85ms")
+    assert near["tps"] == far["tps"]
+    assert far["ceiling_tps"] is None
+    assert "rtt@replica" not in far["settings"]
+
+
+def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "rtt=85ms", "semi_sync=on"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    first, limit, *_ = out.splitlines()
+    assert first.endswith(" TPS")
+    assert ", ceiling " in first
+    assert limit.startswith("network wait: ")
+    assert "rtt@replica 85 ms" in out
+    assert "from the shipped calibration: " in out
+    assert "knobs not named at their defaults" in out
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("clints=3", "unknown knob 'clints': did you mean clients?"),
+        ("rtt=6000", "rtt=6000 is out of range"),
+        ("rtt", "'rtt' is not KEY=VALUE"),
+        ("rtt@replica2=5", "no node 'replica2' in this stack"),
+        ("clients=0", "clients=0 commits nothing"),
+    ],
+)
+def test_a_wrong_value_is_refused_as_set_refuses_it(
+    capsys: pytest.CaptureFixture[str], word: str, message: str
+) -> None:
+    assert main(["predict", word]) == 2
+    assert capsys.readouterr().err.startswith(f"replexplorer: {message}")
+
+
+def test_what_was_not_calibrated_and_what_does_not_go_together_is_warned_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = (
+        "clients=1000",
+        "jitter=1ms",
+        "rtt=10ms",
+        "semi_sync=on",
+        "sync_binlog=0",
+        "semi_sync_replicas=2",
+    )
+    warnings = answer(capsys, *words)["warnings"]
+    for part in ("clients 1000 is beyond", "jitter@replica=1.0 is not in", "can be ahead", "more than the 1"):
+        assert [warning for warning in warnings if part in warning], part
+
+
+def test_an_open_load_has_the_rate_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "load_mode=open", "rate=20")
+    assert document["tps"] == 20.0
+    assert document["limit"].startswith("the arrivals: ")
+
+
+def test_a_broken_calibration_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    paths.calibration_file().write_text("{}", encoding="utf-8")
+    document = answer(capsys)
+    assert document["calibration"]["origin"] == "shipped"
+    assert "the shipped calibration is used" in document["warnings"][0]
+
+
+def swept(**changed: Any) -> list[SweptRun]:
+    return [
+        replace(
+            SweptRun(index, 0, 1, 0.0, 5.0, tps=run.tps, setting=asdict(run.setting)),
+            **changed,
+        )
+        for index, run in enumerate(shipped_calibration().runs)
+    ]
+
+
+def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    told = learned(swept(), "mysql 9.7.4", 1_800_000_000.0)
+    assert told.startswith(f"the model is fitted to {len(swept())} runs, median error ")
+    own = load_calibration(paths.calibration_file()).calibration
+    assert (own.day, own.server, own.is_shipped) == ("2027-01-15", "mysql 9.7.4", False)
+    assert own.local == shipped_calibration().calibration.local
+    document = answer(capsys, "rtt=85ms")
+    assert (document["calibration"]["origin"], document["calibration"]["day"]) == ("own", "2027-01-15")
+
+
+@pytest.mark.parametrize("useless", [{"why": "the stack is degraded"}, {"setting": None}, {"tps": None}])
+def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> None:
+    told = learned(swept(**useless), "mysql 9.7.4", 1_800_000_000.0)
+    assert told.startswith("the model keeps its calibration: a sweep that calibrates it has 16 runs")
+    assert not paths.calibration_file().exists()
+
+
+def test_the_table_of_errors_has_each_run_in_its_cell() -> None:
+    shipped = shipped_calibration()
+    table = errors_markdown(shipped)
+    head, _, *rows = table.splitlines()[2:]
+    assert head.startswith("| workload | durable by | RTT ms | 1 client | 2 clients |")
+    assert {row.count("|") for row in rows} == {head.count("|")}
+    one = next(run for run in shipped.runs if run.setting.semi_sync and run.tps < 15)
+    assert f"{one.tps:.1f} (" in table
