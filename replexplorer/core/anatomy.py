@@ -32,7 +32,8 @@ class Part(StrEnum):
     QUEUE = "queue"
     """Waiting for the groups before and for the work of others in one's own: sleeps in LOCK_log,
     LOCK_sync, LOCK_commit and LOCK_after_commit, and followers' for their leader, less the fsyncs and
-    acknowledgements that a follower waited for meanwhile."""
+    acknowledgements that a follower waited for meanwhile; and the leader's sleep for others to come
+    (binlog_group_commit_sync_delay), which nothing times, as long as it was set."""
     REDO = "redo"
     """Writing and fsync of the redo log; none where a commit does not wait for it (flush 0 and 2)."""
     BINLOG = "binlog"
@@ -88,6 +89,8 @@ class CommitPath:
     wait_point: str = "after_sync"
     redo_fsync: bool = True
     """The commit waits for the redo log's fsync (innodb_flush_log_at_trx_commit = 1)."""
+    sync_delay_ms: float = 0.0
+    """How long each sync group's leader sleeps (binlog_group_commit_sync_delay)."""
 
 
 def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:
@@ -118,15 +121,17 @@ def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part
     asleep_ms = sum(counted.total(source).ms for source in _QUEUEING) / transactions
     followed_ms = sum(wait.each_ms * max(0.0, 1 - wait.groups / transactions) for wait in waits.values())
     queue_ms = max(0.0, asleep_ms - followed_ms)
-    if counted.has(Source.FLUSH_LOCK):
-        parts[Part.QUEUE] = queue_ms
     commit_ms = _commit_ms(counted)
     if commit_ms is not None:
         commit_ms /= transactions
         parts[Part.EXECUTE] = max(0.0, statements_ms - commit_ms)
-        rest_ms = commit_ms - queue_ms - sum(wait.each_ms for wait in waits.values())
         if _groups(counted):
-            parts[Part.ENGINE] = max(0.0, rest_ms)
+            rest_ms = max(0.0, commit_ms - queue_ms - sum(wait.each_ms for wait in waits.values()))
+            slept_ms = min(rest_ms, path.sync_delay_ms * _groups(counted, Source.SYNC_LOCK) / transactions)
+            queue_ms += slept_ms
+            parts[Part.ENGINE] = rest_ms - slept_ms
+    if counted.has(Source.FLUSH_LOCK):
+        parts[Part.QUEUE] = queue_ms
     return parts
 
 

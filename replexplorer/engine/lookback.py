@@ -151,6 +151,7 @@ class Lookback:
         path = CommitPath(
             wait_point=str(values.get("wait_point", "after_sync")),
             redo_fsync=values.get("innodb_flush_log_at_trx_commit") == 1,
+            sync_delay_ms=float(values.get("binlog_group_commit_sync_delay", 0)) / 1000,
         )
         return dissect(counted, served, path)
 

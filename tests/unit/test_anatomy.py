@@ -115,6 +115,13 @@ def test_after_commit_counts_the_queues_behind_the_commit() -> None:
     assert taken(totals, path=CommitPath("after_sync")).parts[Part.ACK] == pytest.approx(4)
 
 
+def test_the_sleep_for_others_to_come_is_queueing() -> None:
+    assert taken(ONE, path=CommitPath(sync_delay_ms=0.4)).parts[Part.QUEUE] == pytest.approx(0.4)
+    assert taken(ONE, path=CommitPath(sync_delay_ms=0.4)).parts[Part.ENGINE] == pytest.approx(0.1)
+    grouped = {**ONE, Source.SYNC_LOCK: Total(50, 0), Source.BINLOG_FSYNC: Total(50, 150)}
+    assert taken(grouped, path=CommitPath(sync_delay_ms=0.4)).parts[Part.QUEUE] == pytest.approx(0.2)
+
+
 def test_without_ordered_commits_the_queue_is_the_sync_group() -> None:
     totals = {**ONE, Source.COMMIT_LOCK: Total(0, 0), Source.SYNC_LOCK: Total(50, 0)}
     assert taken(totals).parts[Part.ACK] == pytest.approx(8)
