@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.console import Console, table
 from replexplorer.cli.lab_report import lab_document, render_lab
+from replexplorer.cli.own_labs import lab_named, own_labs
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed
 from replexplorer.config.shapes import LabEntry
 from replexplorer.core.errors import ExpectationFailed, StackUnavailable
-from replexplorer.engine.labs import LABS, find_lab
+from replexplorer.engine.labs import LABS
 from replexplorer.engine.labs.lab import Lab
 from replexplorer.engine.labs.stage import LabStep, run_lab
 from replexplorer.ports import UpOptions
@@ -30,22 +32,26 @@ def run(call: Call) -> int:
     """List the labs, or run one."""
     if call.args.action == "list":
         return _list(call)
-    return run_async(_run(call, find_lab(call.args.name)))
+    return run_async(_run(call, lab_named(call.args.name)))
 
 
 def _list(call: Call) -> int:
+    own, failed = own_labs()
+    for error in failed:
+        call.console.warn(str(error))
     if call.console.json:
-        call.console.document([_entry(lab) for lab in LABS.values()])
+        entries = [*(_entry(lab) for lab in LABS.values()), *(_entry(lab, file) for lab, file in own)]
+        call.console.document(entries)
     else:
         rows = [
             (lab.name, lab.title, _minutes(lab.seconds(quick=False)), _minutes(lab.seconds(quick=True)))
-            for lab in LABS.values()
+            for lab in (*LABS.values(), *(lab for lab, _ in own))
         ]
         call.console.print(table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3)))
     return 0
 
 
-def _entry(lab: Lab) -> LabEntry:
+def _entry(lab: Lab, file: Path | None = None) -> LabEntry:
     return LabEntry(
         name=lab.name,
         title=lab.title,
@@ -54,6 +60,7 @@ def _entry(lab: Lab) -> LabEntry:
         quick_seconds=lab.seconds(quick=True),
         turns=list(lab.turns),
         replicas=lab.replicas,
+        file=None if file is None else str(file),
     )
 
 

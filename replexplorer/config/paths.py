@@ -40,6 +40,11 @@ def scenes_directory() -> Path:
     return config_directory() / "scenes"
 
 
+def labs_directory() -> Path:
+    """The user's own labs."""
+    return config_directory() / "labs"
+
+
 def state_directory() -> Path:
     """`$XDG_STATE_HOME/replexplorer`: accounts of the stacks, the sessions, the log."""
     return platformdirs.user_state_path(APPLICATION, appauthor=False)

@@ -1,0 +1,133 @@
+"""Labs of one's own: what a file says, and the line of what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli.own_labs import lab_named, own_labs
+from replexplorer.config import paths
+from replexplorer.core.errors import UsageError
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.tick import Protection, ProtectionState
+from replexplorer.engine.labs.comparison import Comparison, read_term
+from replexplorer.engine.labs.lab import Phase, PhaseResult, Published, Stretch
+
+MINE = """\
+title = "Ours across the ocean"
+teaches = "What 70 ms cost us."
+replicas = 2
+
+[[phase]]
+name = "async"
+shows = "nobody waits"
+set = { semi_sync = false, rtt = "70ms", clients = 4 }
+seconds = 20
+
+[[phase]]
+name = "semi-sync"
+set = { semi_sync = true }
+seconds = 60
+commits = 500
+published = { value = 14.0, unit = "tps" }
+
+[[relation]]
+name = "semi-sync is much slower"
+left = "semi-sync.tps"
+is = "<"
+right = "async.tps"
+times = 0.5
+
+[[relation]]
+name = "and takes a round trip"
+left = "semi-sync.p50_ms"
+is = ">="
+right = 70
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.toml"
+    file.write_text(MINE)
+    return file
+
+
+def test_a_file_is_a_lab(file: Path) -> None:
+    lab = lab_named(str(file))
+    assert (lab.name, lab.title, lab.replicas) == ("mine", "Ours across the ocean", 2)
+    first, second = lab.phases
+    assert first.settings == ("semi_sync=off", "rtt=70ms", "clients=4")
+    assert (first.state, first.full, first.quick) == (ProtectionState.OFF, Stretch(20), Stretch(5))
+    assert (second.state, second.full) == (ProtectionState.PROTECTED, Stretch(60, 500))
+    assert (second.quick, second.published) == (Stretch(15, 50), Published(14.0, "tps"))
+
+
+def result(phase: Phase, value_us: int, tps: float) -> PhaseResult:
+    service = Histogram()
+    service.record_all([value_us] * 100)
+    state = phase.state
+    return PhaseResult(phase, {}, 70.0, service, tps, None, Protection(state, requested=True), 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("semi_us", "semi_tps", "held"),
+    [
+        (71_000, 14.0, [True, True, True, True]),
+        (60_000, 14.0, [True, True, True, False]),
+        (71_000, 900.0, [True, True, False, True]),
+    ],
+)  # fmt: skip
+def test_it_is_judged_by_its_comparisons(file: Path, semi_us: int, semi_tps: float, held: list[bool]) -> None:
+    lab = lab_named(str(file))
+    async_, semi = lab.phases
+    relations = lab.judge(
+        {"async": result(async_, 900, 1000.0), "semi-sync": result(semi, semi_us, semi_tps)}
+    )
+    assert [relation.holds for relation in relations] == held
+    assert relations[2].evidence == f"{semi_tps:.4g} < 0.5 x 1000 = 500"
+
+
+def test_what_was_not_measured_holds_nothing() -> None:
+    phase = Phase("a", (), Stretch(1), Stretch(1), ProtectionState.OFF, "")
+    terms = read_term("a.fsync_ms", ["a"]), read_term(0, ["a"])
+    relation = Comparison("x", terms[0], ">=", terms[1]).judge({"a": result(phase, 1000, 1.0)})
+    assert (relation.holds, relation.evidence) == (False, "left was not measured")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("seconds = 20", "secnds = 20", r"mine.toml:9: phase 1.secnds: no such key"),
+        ("seconds = 60", "seconds = -1", r"mine.toml:14: phase 2.seconds: "),
+        ('rtt = "70ms"', 'rtt = "70 parsecs"', r"mine.toml:8: phase 1.set.rtt: "),
+        ("clients = 4", "cleints = 4", r"mine.toml:8: phase 1.set.cleints: unknown knob"),
+        ('name = "semi-sync"', 'name = "async"', r"mine.toml:12: phase 2.name: 'async' is another"),
+        ('left = "semi-sync.tps"', 'left = "sync.tps"', r"mine.toml:20: relation 1.left: 'sync.tps' names"),
+        ('"semi-sync.p50_ms"', '"semi-sync.p51_ms"', r"mine.toml:27: relation 2.left: .*names no figure"),
+        ('is = ">="', 'is = "="', r"mine.toml:28: relation 2.is: must be"),
+        ('is = ">="\n', "", r"mine.toml:25: relation 2.is: is missing"),
+        ('[[phase]]\nname = "async"', '[phase]\nname = "async"', r"mine.toml: is not TOML"),
+        ("replicas = 2", "replicas = 2.5", r"mine.toml:3: replicas: "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_line(file: Path, old: str, new: str, told: str) -> None:
+    assert old in MINE
+    file.write_text(MINE.replace(old, new, 1))
+    with pytest.raises(UsageError, match=told):
+        lab_named(str(file))
+
+
+def test_files_of_the_labs_directory_go_by_their_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paths, "labs_directory", lambda: tmp_path)
+    (tmp_path / "mine.toml").write_text(MINE)
+    (tmp_path / "broken.toml").write_text("phase = 1")
+    found, failed = own_labs()
+    assert [lab.name for lab, _ in found] == ["mine"]
+    assert [str(error).partition(":")[0] for error in failed] == [str(tmp_path / "broken.toml")]
+    assert lab_named("mine").title == "Ours across the ocean"
+    with pytest.raises(UsageError, match="no such lab file"):
+        lab_named("./none.toml")
