@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
 
+from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName, Value
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
-from tests.fakes.facade import WALL_S, FakeFacade, change_event, make_tick
+from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
 from tests.ui.driving import Bench, ManualClock
 
 SnapCompare = Callable[..., bool]
@@ -27,6 +29,19 @@ def _one_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+def with_latencies(tick: Tick, number: int) -> Tick:
+    """The tick with the histogram behind its percentiles; one commit in a while takes a second."""
+    assert tick.load is not None
+    assert tick.load.tps is not None
+    assert tick.load.mean_ms is not None
+    latency = Histogram()
+    count = round(tick.load.tps / 2)
+    latency.record_all(round(1000 * tick.load.mean_ms * (0.97 + 0.002 * (at % 40))) for at in range(count))
+    if number % 23 == 0:
+        latency.record(1_000_000)
+    return replace(tick, load=replace(tick.load, n=latency.count, service=latency, max_ms=latency.max_ms))
 
 
 def session() -> list[Tick]:
@@ -72,19 +87,18 @@ def session() -> list[Tick]:
             state, tps = ProtectionState.BLOCKED, 0.0
         elif at_s >= 95:
             state, tps = ProtectionState.DEGRADED, 1500.0 + number % 9
-        ticks.append(
-            make_tick(
-                at_s,
-                state=state,
-                tps=tps,
-                rtt=rtt,
-                values={**values, KnobName("partition", "replica"): partition},
-                events=events,
-                epochs=epochs,
-                healing=69 <= at_s < 70,
-                fsync_ms=2.2,
-            )
+        tick = make_tick(
+            at_s,
+            state=state,
+            tps=tps,
+            rtt=rtt,
+            values={**values, KnobName("partition", "replica"): partition},
+            events=events,
+            epochs=epochs,
+            healing=69 <= at_s < 70,
+            fsync_ms=2.2,
         )
+        ticks.append(explained(with_latencies(tick, number)))
     return ticks
 
 
@@ -94,11 +108,20 @@ def session() -> list[Tick]:
         ((160, 45), "dark", ()),
         ((120, 36), "light", ("down",) * 6),
         ((120, 36), "safe", ("right",)),
+        ((120, 36), "dark", ("d",)),
         ((80, 24), "dark", ("down",)),
         ((80, 24), "dark", ("enter",)),
         ((60, 16), "dark", ()),
     ],
-    ids=["wide-dark", "normal-light", "normal-safe-staged", "compact-dark", "compact-drawer", "tiny"],
+    ids=[
+        "wide-dark",
+        "normal-light",
+        "normal-safe-staged",
+        "normal-density",
+        "compact-dark",
+        "compact-drawer",
+        "tiny",
+    ],
 )
 def test_the_screen_looks_as_settled(
     snap_compare: SnapCompare, size: tuple[int, int], theme: str, keys: tuple[str, ...]

@@ -72,7 +72,6 @@ class DashboardScreen(KnobScreen):
     def action_chart_heat(self) -> None:
         """Latency as lines or as a density; a small screen turns to that chart."""
         self.picture.as_density = not self.picture.as_density
-        self.notify(f"latency as {'a density' if self.picture.as_density else 'lines'}", timeout=2)
         if self.has_class("-compact") and not self.has_class("-tall"):
             self.add_class("-latency")
         self.call_after_refresh(self._draw)
