@@ -107,7 +107,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 .PHONY: bench
-bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK=1 is shorter
+bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK=1: five minutes; HOUR=1: memory over an hour, too
 	@exec $(BIN)/python -m tests.bench
 
 .PHONY: clean

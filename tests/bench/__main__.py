@@ -34,13 +34,16 @@ from tests.bench.figure import Figure, table
 
 RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
 
+_BUSY_A_CORE = 0.5
+"""Load average a core above which a comparison in turns is mostly noise."""
+
 Section = Callable[[Session, bool], Awaitable[list[Figure]]]
 """Takes an attached session whose load is not running, and whether to be quick."""
 
 
-def packet_loop(seconds: float) -> list[Figure]:
-    """Issue's figures of the loop behind NFQUEUE; it is measured where netem is the backend as well."""
-    found = link_loop.figures(seconds)
+def packet_loop(seconds: float, rounds: int) -> list[Figure]:
+    """Figures of the loop behind NFQUEUE; it is measured where netem is the backend as well."""
+    found = link_loop.figures(seconds, rounds)
     errors_us = {rate: error for rate, error in found["delay_error_p99_us"].items() if error is not None}
     worst_us = max(errors_us.get(str(rate), 0.0) for rate in link_loop.PACES_PER_S)
     cost_us, most = found["cpu_us_per_packet"], found["packets_per_s_without_drops"]
@@ -60,7 +63,7 @@ def packet_loop(seconds: float) -> list[Figure]:
 
 
 async def _packet_loop(session: Session, quick: bool) -> list[Figure]:
-    return await asyncio.to_thread(packet_loop, 2.0 if quick else 4.0)
+    return await asyncio.to_thread(packet_loop, 2.0 if quick else 4.0, 1 if quick else 3)
 
 
 async def _hour(session: Session, quick: bool) -> list[Figure]:
@@ -72,7 +75,7 @@ SECTIONS: Mapping[str, Section] = {
     "semi_sync": lambda session, quick: semi_sync.figures(session, quick=quick),
     "dashboard": lambda session, quick: dashboard.figures(session, quick=quick),
     "anatomy": lambda session, quick: anatomy_cost.figures(session, quick=quick),
-    "effect": lambda session, quick: effect.figures(session, 4 if quick else 20),
+    "effect": lambda session, quick: effect.figures(session, 3 if quick else 20),
     "link": lambda session, quick: truth_of_the_link.figures(session, 2 if quick else 10),
     "shim": lambda session, quick: fsync_shim.figures(session, quick=quick),
     "packets": _packet_loop,
@@ -124,6 +127,8 @@ def main() -> int:
         "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
         "load_average": os.getloadavg(),
     }
+    if (busy := os.getloadavg()[0]) > _BUSY_A_CORE * (os.cpu_count() or 1):
+        tell(f"bench: this machine does other work (load average {busy:.1f}): the figures say little")
     began_s = time.monotonic()
     try:
         found = asyncio.run(measured(names, quick))

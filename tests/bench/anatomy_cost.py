@@ -19,7 +19,7 @@ from replexplorer.engine.session import Session
 from tests.bench.figure import Figure
 
 CLIENTS = (1, 16)
-PAIRS, QUICK_PAIRS, TURN_S, SETTLE_S = 20, 10, 3.0, 0.5
+PAIRS, QUICK_PAIRS, TURN_S, SETTLE_S = 20, 4, 3.0, 0.5
 LEAST_RATIO, MOST_CPU_RATIO = 0.98, 1.02
 SETTINGS = ("semi_sync=off", "sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "fsync_delay=0", "rtt=0")
 

@@ -21,7 +21,7 @@ from tests.bench.figure import Figure, spread
 from tests.bench.terminal import PROGRAM, dashboard
 
 WIDE, SMALL = (120, 36), (80, 24)
-SETTLE_S = 4.0
+SETTLE_S = 3.0
 """After the first figure, before anything is measured: start-up is not what is looked for."""
 HOUR_S = 3600.0
 HOUR_RATE = 2000
@@ -45,7 +45,7 @@ class Watched:
 async def figures(session: Session, *, quick: bool = False) -> list[Figure]:
     """P6 and P7 on an attached session whose load is not running."""
     return [
-        *await price(session, rounds=2 if quick else 7, length_s=5.0 if quick else 12.0),
+        *await price(session, rounds=2 if quick else 7, length_s=4.0 if quick else 12.0),
         await cold_start(rounds=1 if quick else 3),
     ]
 
