@@ -88,6 +88,7 @@ async def _load(call: Call, script: str | None) -> int:
     ) as session:
         settings = settings_of(args, session.load_settings(), script)
         console.progress("preparing the table")
+        session.load.on_progress = lambda _, done: console.progress("preparing the table", done)
         async with session.observed():
             await session.drive(settings)
             target = await session.driving.target()

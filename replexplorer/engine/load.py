@@ -104,6 +104,8 @@ class LoadDriver:
         """Why the process ended by itself; None while it runs or was stopped."""
         self.prepared: float | None = None
         """Which part of the table was ready when that was told last, 0 to 1."""
+        self.on_progress: Report = _silent
+        """Hears that as well, whoever started or changed the load."""
 
     async def warm_up(self) -> None:
         """Start the bare process of the next start, while there is something else to wait for."""
@@ -114,6 +116,7 @@ class LoadDriver:
         """Pass on how far the table is."""
         self.prepared = done
         self._report(text, done)
+        self.on_progress(text, done)
 
     @property
     def is_running(self) -> bool:
@@ -133,7 +136,7 @@ class LoadDriver:
         if process is None:
             process = self._make(self._tell)
         self._report = report
-        self.fault, self.settings, self.target = None, settings, target
+        self.fault, self.settings, self.target, self.prepared = None, settings, target, None
         self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
         try:
             await process.start(target, settings, interval_s=self._interval_s)
@@ -183,6 +186,7 @@ class LoadDriver:
     async def _adopt(self, settings: LoadSettings) -> None:
         """Make the running process follow these settings."""
         if self._running is not None:
+            self.prepared = None
             await self._running.process.change(settings)
             self.settings = settings
 
