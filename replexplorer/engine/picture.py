@@ -85,7 +85,10 @@ class Picture:
         if not self.load.is_running or last is None:
             self._last = None
             state = "stopped" if not self.load.is_running else "preparing"
-            return LoadView(clients, 0, workload, None, state=state, fault=self.load.fault, mode=mode)
+            prepared = self.load.prepared if state == "preparing" else None
+            return LoadView(
+                clients, 0, workload, None, state=state, prepared=prepared, fault=self.load.fault, mode=mode
+            )
         service, response = last.service, last.response
         return LoadView(
             clients=last.clients,
@@ -105,6 +108,7 @@ class Picture:
             cpu_percent=last.cpu_percent,
             limited=last.limited,
             state=last.state,
+            prepared=self.load.prepared if last.state == "preparing" else None,
             fault=last.fault,
             service=service,
             mode=last.mode,
