@@ -331,6 +331,9 @@ def _add_lab(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("name", metavar="NAME", help="the lab's name, as `tour`")
     run.add_argument("--quick", action="store_true", help="shorter counts, the same method")
+    run.add_argument(
+        "--report", metavar="DIR", help="write report.md, report.html, result.json and the session"
+    )
     run.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
     for child in (listing, run):
         _add_global_flags(child)

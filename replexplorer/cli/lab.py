@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.console import Console, table
+from replexplorer.cli.lab_pages import prepared, write_report
 from replexplorer.cli.lab_report import lab_document, render_lab
 from replexplorer.cli.own_labs import lab_named, own_labs
 from replexplorer.cli.running import run_async
@@ -66,7 +67,8 @@ def _entry(lab: Lab, file: Path | None = None) -> LabEntry:
 
 async def _run(call: Call, lab: Lab) -> int:
     """Bring a stack up where none is, run, and remove the stack again if this call made it."""
-    console = call.console
+    console, args = call.console, call.args
+    report = None if args.report is None else prepared(args.report)
     async with composed(
         call,
         f"lab {lab.name}",
@@ -83,6 +85,10 @@ async def _run(call: Call, lab: Lab) -> int:
         finally:
             console.narrate(await asyncio.shield(session.close()))
     document = lab_document(result)
+    if report is not None:
+        again = ["replexplorer", "lab", "run", args.name, *(["--quick"] if args.quick else [])]
+        write_report(report, document, again, session.recording.file)
+        console.narrate(f"wrote {report}/report.md, report.html and result.json")
     if console.json:
         console.document(document)
     else:

@@ -1,0 +1,105 @@
+"""A lab's report: the page stands alone, its charts have axes, and what was found is told as it was."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from replexplorer.cli.lab_pages import html, markdown, prepared, write_report
+from replexplorer.cli.svg_chart import Series, bar_chart, line_chart
+from replexplorer.config.shapes import LabPhase, LabResult, LabSource, Latency, Published, Relation
+from replexplorer.core.errors import UsageError
+from tests.unit.test_session_file import rich_tick
+
+COMMAND = ["replexplorer", "lab", "run", "wan-insert", "--quick"]
+
+
+def document() -> LabResult:
+    latency = Latency(mean=87.0, min=85.0, p50=86.9, p95=88.0, p99=89.0, max=91.0)
+    return LabResult(
+        lab="wan-insert",
+        source=LabSource(title="<b>High latency</b>", author="Aaron Brown", url="https://example.org/x"),
+        server="mysql 9.7.4",
+        started="2026-11-21T15:00:00Z",
+        phases=[
+            LabPhase(
+                name="semi-sync", settings={"rtt@replica": 85.0}, rtt_measured_ms=85.12, clients=1, n=300,
+                published=Published(value=11.51, unit="tps"), ceiling_tps=11.7, predicted_tps=11.5, tps=11.4,
+                latency_ms=latency, protection="protected", figures={"seen | before": "0 of 10"},
+            ),
+            LabPhase(
+                name="partition", settings={}, rtt_measured_ms=None, ceiling_tps=None, tps=0.0,
+                latency_ms=None, n=0,
+            ),
+        ],
+        relations=[
+            Relation(name="semi-sync <= 1/RTT", holds=True, evidence="11.4 <= 11.7"),
+            Relation(name="async is fast", holds=False, evidence="3 > 4"),
+        ],
+        verdict="deviates",
+    )  # fmt: skip
+
+
+def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
+    page = html(document(), COMMAND, [rich_tick(float(second), second) for second in range(20)])
+    assert re.findall(r"(?:src|href)\s*=|@import|url\(", page) == []
+    assert "<b>High" not in page
+    assert "prefers-color-scheme: dark" in page
+    for text in (
+        "85.12",
+        "11.51 tps",
+        "semi-sync &lt;= 1/RTT",
+        "3 &gt; 4",
+        "--quick",
+        "0 of 10",
+        "rtt@replica=85.0",
+    ):
+        assert text in page
+    assert page.count('class="deviates"') == 2, "the verdict and one relation"
+    charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(charts) == 3
+    for chart in charts:
+        ElementTree.fromstring(chart)
+    assert "commits per second" in charts[1]
+    assert ">seconds<" in charts[1]
+
+
+def test_the_markdown_has_the_three_columns_and_the_relations() -> None:
+    text = markdown(document(), COMMAND)
+    assert "| semi-sync | 1 | 85.12 | - | 11.51 tps | 11.5 | 11.40 |" in text
+    assert "| **deviates** | async is fast | 3 > 4 |" in text
+    assert "seen \\| before" in text
+    assert "    replexplorer lab run wan-insert --quick" in text
+
+
+def test_an_unknown_value_is_a_gap_and_no_value_is_no_chart() -> None:
+    points = [(0.0, 1.0), (1.0, None), (2.0, 3.0)]
+    chart = line_chart("TPS", "a second", [Series("TPS", "tps", points)], [(1.0, "1")])
+    [path] = re.findall(r' d="([^"]*)"', chart)
+    assert path.count("M") == 2
+    assert line_chart("TPS", "a second", [Series("TPS", "tps", [(0.0, None)])], []) == ""
+    assert bar_chart("TPS", "a second", [("a", [("measured", None)])]) == ""
+
+
+def test_a_long_line_is_thinned_and_keeps_its_extremes() -> None:
+    points = [(float(at), 1000.0 if at == 5_000 else 10.0) for at in range(20_000)]
+    chart = line_chart("Latency", "ms", [Series("p99", "p99", points)], [])
+    [path] = re.findall(r' d="([^"]*)"', chart)
+    assert len(re.findall("[ML]", path)) < 2_500
+    heights = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", path)]
+    assert min(heights) < 60, "the stall is on the picture"
+
+
+def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
+    write_report(prepared(str(tmp_path / "new")), document(), COMMAND, None)
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
+        "report.html",
+        "report.md",
+        "result.json",
+    ]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        prepared(str(tmp_path / "file" / "below"))
