@@ -54,6 +54,7 @@ async def test_drops_and_the_loads_own_limit_are_both_seen(width: int) -> None:
         ({"unknown": 3}, "6 unknown/s"),
         ({"qps": 10_560.0}, "QPS 10.6k"),
         ({"state": "drained"}, "load drained"),
+        ({"state": "preparing", "prepared": 0.4}, "load preparing 40%"),
         ({"limited": "generator at 97 % of a core"}, "▲ generator"),
     ],
 )
