@@ -25,6 +25,7 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.engine.facade import Swept
     from replexplorer.ui.settings import Settings
 
 
@@ -104,4 +105,15 @@ def _settings(loaded: LoadedConfiguration) -> Settings:
         on_quit=values.on_quit,
         keymap=keymap.keys,
         notices=(*(f"theme {found} (not used)" for found in failed), *keymap.problems),
+        learn=_learn,
     )
+
+
+def _learn(swept: Swept) -> str:
+    """What a finished sweep teaches the model, in words."""
+    from replexplorer.cli.calibrating import learned
+
+    try:
+        return learned(swept.runs, swept.server, swept.ended_wall_s)
+    except UsageError as error:
+        return str(error)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from replexplorer.config.themes import Theme
+from replexplorer.engine.facade import Swept
 from replexplorer.ui.glyphs import BRAILLE, Glyphs
 
 
@@ -34,5 +35,7 @@ class Settings:
     """A staged value is applied after this much rest."""
     close_deadline_s: float = 1.0
     """How long a lost terminal waits for the load to stop, before the process ends anyway."""
+    learn: Callable[[Swept], str] | None = None
+    """What a finished sweep teaches the model, in words; it may take a second."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds that never go back: measures the rest of a staged value."""

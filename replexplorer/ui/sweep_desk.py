@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from replexplorer.config import paths
@@ -21,6 +22,8 @@ class SweepDesk:
     """It outlives the screen that shows it: a sweep goes on behind the dashboard."""
 
     facade: Facade
+    learn: Callable[[Swept], str] | None = None
+    """What a finished sweep teaches the model, in words."""
     line: str = SUGGESTION
     sweep: Sweep | None = None
     """The one that runs or ran last."""
@@ -61,6 +64,8 @@ class SweepDesk:
     async def _run(self, sweep: Sweep) -> None:
         try:
             self.swept = await self.facade.sweep(sweep, self._show)
+            if self.learn is not None:
+                self.notes = (*self.notes, await asyncio.to_thread(self.learn, self.swept))
         except asyncio.CancelledError:
             self.problem = "stopped; the knobs are restored, the same line continues"
         except ReplexplorerError as error:

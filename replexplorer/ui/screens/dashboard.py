@@ -26,7 +26,7 @@ class DashboardScreen(KnobScreen):
 
     def __init__(self, facade: Facade, settings: Settings) -> None:
         super().__init__(facade, settings)
-        self._desk = SweepDesk(facade)
+        self._desk = SweepDesk(facade, settings.learn)
 
     def action_load_toggle(self) -> None:
         """Stop or start the load."""
@@ -95,7 +95,7 @@ class DashboardScreen(KnobScreen):
         self.app.push_screen(LedgerScreen(self.picture, self._settings))
 
     def action_sweep_open(self) -> None:
-        """Measure combinations of knobs; a viewer's facade refuses."""
+        """Measure combinations of knobs, or see the sweep that runs."""
         self.app.push_screen(SweepScreen(self._desk, self._settings))
 
     def action_log_open(self) -> None:

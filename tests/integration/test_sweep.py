@@ -1,0 +1,127 @@
+"""A sweep on real servers: every cell measured, knobs given back, a killed one continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replexplorer.adapters.docker_client import connect
+from replexplorer.config.shapes import SweepResult
+from replexplorer.core.errors import MissingPiece
+from tests.integration.test_cli import Shell, until
+
+pytestmark = pytest.mark.docker
+
+SPEC = ("rtt=0,30", "clients=1,4", "--duration", "1")
+BEFORE = {"rtt@replica": 3.0, "clients": 5, "semi_sync": "on"}
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A stack that `up` made."""
+    try:
+        connect().close()
+    except MissingPiece as error:
+        pytest.skip(str(error))
+    shell = Shell(tmp_path_factory.mktemp("home"))
+    shell.environment["REPLEXPLORER_STACK"] = f"test-sweep-{os.getpid()}"
+    try:
+        shell.run("up")
+        shell.run("set", *(f"{key}={value}" for key, value in BEFORE.items()))
+        yield shell
+    finally:
+        shell.run("down")
+
+
+def requested(shell: Shell) -> dict[str, object]:
+    return {key: knob["requested"] for key, knob in shell.json("get", *BEFORE).items()}
+
+
+def effective_rtt(shell: Shell) -> object:
+    return shell.json("get", "rtt@replica")["rtt@replica"]["effective"]
+
+
+def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
+    shell: Shell, tmp_path: Path
+) -> None:
+    done = shell.run("sweep", *SPEC, "--json", "--report", str(tmp_path / "report"))
+    result = SweepResult.model_validate_json(done.stdout)
+    assert [tuple(cell.labels.values()) for cell in result.cells] == [
+        ("0 ms", "1"), ("0 ms", "4"), ("30 ms", "1"), ("30 ms", "4"),
+    ]  # fmt: skip
+    assert [cell.failed for cell in result.cells] == [None] * 4
+    for cell in result.cells:
+        run = cell.runs[-1]
+        asked_ms = float(cell.settings["rtt@replica"])
+        assert run.protection == "protected"
+        assert run.effective == {"rtt@replica": asked_ms, "clients": cell.settings["clients"]}
+        assert cell.latency_ms.min is not None
+        # No commit is acknowledged before its packets have been there and back.
+        assert cell.latency_ms.min >= asked_ms
+        assert run.n == round((run.tps.value or 0) * run.duration_s)
+    near, far = result.cells[0].tps.value, result.cells[2].tps.value
+    assert near is not None
+    assert far is not None
+    assert far < near
+    assert {effect.key for effect in result.effects} == {"rtt", "clients"}
+    assert requested(shell) == BEFORE
+    assert effective_rtt(shell) == 3.0
+    assert sorted(file.name for file in (tmp_path / "report").iterdir()) == [
+        "report.md", "result.json", "sweep.svg",
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "report" / "result.json").read_text()) == json.loads(done.stdout)
+
+
+def _journal(shell: Shell) -> str:
+    directory = Path(shell.environment["XDG_STATE_HOME"]) / "replexplorer" / "sweeps"
+    files = [file for file in directory.glob("*.jsonl") if not re.search(r"-\d{8}T\d{6}Z$", file.stem)]
+    return files[0].read_text() if files else ""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
+    shell: Shell, end: signal.Signals
+) -> None:
+    spec = (*SPEC, "--seed", str(int(end)))
+    running = shell.start("sweep", *spec)
+    try:
+        until(lambda: _journal(shell).count('"run"') >= 2, within_s=60)
+        running.send_signal(end)
+        running.communicate(timeout=30)
+    finally:
+        running.kill()
+        running.communicate()
+    kept = _journal(shell).count('"run"')
+    if end is signal.SIGINT:
+        assert running.returncode == 130
+        assert requested(shell) == BEFORE
+        assert effective_rtt(shell) == 3.0
+    done = shell.run("sweep", *spec, "--json")
+    assert ("was killed: restoring the knobs" in done.stderr) is (end is signal.SIGKILL)
+    assert "continuing: " in done.stderr
+    result = SweepResult.model_validate_json(done.stdout)
+    assert result.resumed_runs == kept
+    assert all(cell.runs for cell in result.cells)
+    assert _journal(shell) == ""
+    assert requested(shell) == BEFORE
+    assert effective_rtt(shell) == 3.0
+
+
+def test_a_wrong_sweep_is_one_line_and_changes_nothing(shell: Shell) -> None:
+    for words, text in (
+        (("rtt=0,99999",), "rtt=99999 is out of range"),
+        (("rtt=1,1ms",), "rtt=1ms is given twice"),
+        (("rtt=1,2", "clints=1"), "unknown knob 'clints': did you mean clients?"),
+        (("rtt=1,2", "--map", "rtt,clients"), "clients is not in this sweep"),
+        (("rtt=1,2", "--report", "/proc/nowhere"), "cannot write /proc/nowhere"),
+    ):
+        done = shell.run("sweep", *words, code=2)
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("replexplorer: ")]
+        assert text in line
+    assert requested(shell) == BEFORE
