@@ -16,7 +16,8 @@ from replexplorer.config.shapes import LabEntry
 from replexplorer.core.errors import ExpectationFailed, StackUnavailable
 from replexplorer.engine.labs import LABS
 from replexplorer.engine.labs.lab import Lab
-from replexplorer.engine.labs.stage import LabStep, run_lab
+from replexplorer.engine.labs.stage import run_lab
+from replexplorer.engine.labs.step import LabStep
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:

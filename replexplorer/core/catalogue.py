@@ -572,7 +572,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         Place.LOAD,
         Backing.LOAD,
         "update_index",
-        "What a transaction does: sysbench's script of that name, a lab's row (foo, employees), or numbered rows.",
+        "What a transaction does: sysbench's of that name, a lab's row (foo, employees), or numbered rows.",
         choices=(
             "update_index",
             "update_non_index",

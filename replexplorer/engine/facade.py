@@ -13,6 +13,8 @@ from replexplorer.core.knobs import Assignment, KnobName, Value
 from replexplorer.core.sweep import Cell, Sweep
 from replexplorer.core.sweep_runs import SweptRun
 from replexplorer.core.tick import Tick
+from replexplorer.engine.labs.lab import Lab, LabResult
+from replexplorer.engine.labs.step import Conductor, LabWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,11 @@ class Facade(Protocol):
     async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
         """Measure every combination, continuing an unfinished sweep of the same unless `fresh`; the
         knobs are given back whatever happens. Raise UsageError, StackUnavailable."""
+        ...
+
+    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
+        """Run a lab; everything it turned is given back whatever happens. Raise UsageError,
+        StackUnavailable; a server that dies meanwhile is the result's `aborted`."""
         ...
 
     async def repair(self, progress: ProgressCallback) -> None:

@@ -13,8 +13,18 @@ from typing import Final, Protocol
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import Assignment, parse_assignment
+from replexplorer.core.sweep import Sweep
 from replexplorer.core.tick import Event, Tick
-from replexplorer.engine.facade import Preview, Progress, ProgressCallback, SetResult
+from replexplorer.engine.facade import (
+    Preview,
+    Progress,
+    ProgressCallback,
+    SetResult,
+    SweepReport,
+    Swept,
+)
+from replexplorer.engine.labs.lab import Lab, LabResult
+from replexplorer.engine.labs.step import Conductor, LabWatch
 from replexplorer.ports import Clock
 
 SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -196,6 +206,14 @@ class Replay:
         raise UsageError(_NOT_LIVE, _HINT)
 
     async def mark(self, text: str) -> None:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
         """Raise UsageError."""
         raise UsageError(_NOT_LIVE, _HINT)
 

@@ -42,6 +42,9 @@ from replexplorer.engine.facade import (
 )
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
+from replexplorer.engine.labs.lab import Lab, LabResult
+from replexplorer.engine.labs.stage import run_lab
+from replexplorer.engine.labs.step import Conductor, LabWatch
 from replexplorer.engine.load import LoadDriver
 from replexplorer.engine.outlook import Outlook
 from replexplorer.engine.picture import Picture
@@ -100,8 +103,8 @@ class Session:
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
-        self._sweeping: asyncio.Task[Any] | None = None
-        """Who runs a sweep."""
+        self._experimenting: asyncio.Task[Any] | None = None
+        """Who runs a sweep or a lab."""
 
     # -- beginning and ending
 
@@ -217,9 +220,9 @@ class Session:
 
     async def _let_go(self) -> None:
         """End the tasks, the load and the connections, each whatever became of those before."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.wait({self._sweeping})
+        if self._experimenting is not None:
+            self._experimenting.cancel()
+            await asyncio.wait({self._experimenting})
         try:
             await self.watcher.stop()
             await asyncio.gather(self.controls.abandon(), self.driving.stop())
@@ -326,25 +329,39 @@ class Session:
 
         Raises UsageError, StackUnavailable.
         """
-        if self._sweeping is not None:
-            raise UsageError("a sweep runs already", "stop it first")
-        number = self.chronicle.begin_change(f"sweep of {wanted.grid.text}")
-        self.chronicle.tell(Severity.MARK, f"a sweep begins: {wanted.grid.text}", mark=number)
         make = self.outside.sweeps
         journal = Unkept() if make is None else make(wanted.identity)
-        told = "the sweep was stopped"
-        self._sweeping = asyncio.current_task()
+        async with self._experiment("sweep", wanted.grid.text):
+            return await Sweeping(self, wanted, journal, report, fresh).run()
+
+    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
+        """Run a lab; everything it turned is given back whatever happens. Raises UsageError while another
+        experiment runs, StackUnavailable when another app drives the load."""
+        async with self._experiment("lab", lab.name):
+            result = await run_lab(self, lab, quick=quick, watch=watch, conductor=conductor)
+        if result.aborted is not None:
+            self.chronicle.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
+        return result
+
+    @asynccontextmanager
+    async def _experiment(self, kind: str, what: str) -> AsyncIterator[None]:
+        """One at a time, between two marks."""
+        if self._experimenting is not None:
+            raise UsageError("a sweep or a lab runs already", "stop it first")
+        number = self.chronicle.begin_change(f"{kind} {what}")
+        self.chronicle.tell(Severity.MARK, f"a {kind} begins: {what}", mark=number)
+        told = f"the {kind} was stopped"
+        self._experimenting = asyncio.current_task()
         try:
-            swept = await Sweeping(self, wanted, journal, report, fresh).run()
-            told = f"the sweep is done, {len(swept.runs)} runs"
-            return swept
+            yield
+            told = f"the {kind} is done"
         except ReplexplorerError as error:
-            told = f"the sweep ended: {error}"
+            told = f"the {kind} ended: {error}"
             raise
         finally:
-            self._sweeping = None
-            number = self.chronicle.begin_change("after the sweep")
-            self.chronicle.change_effective(number, "after the sweep", f"{told}; the knobs are restored")
+            self._experimenting = None
+            number = self.chronicle.begin_change(f"after the {kind}")
+            self.chronicle.change_effective(number, f"after the {kind}", f"{told}; the knobs are restored")
 
     async def repair(self, progress: ProgressCallback) -> None:
         """Bring dead nodes back and re-apply what was requested."""

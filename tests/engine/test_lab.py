@@ -12,7 +12,8 @@ from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.apply import RolledBack
 from replexplorer.engine.labs import LABS, find_lab
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
-from replexplorer.engine.labs.stage import Conductor, LabStep, run_lab
+from replexplorer.engine.labs.stage import run_lab
+from replexplorer.engine.labs.step import Conductor, LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World, tasks_left

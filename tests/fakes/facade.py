@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from replexplorer.core.anatomy import Anatomy, Part
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import (
     CATALOGUE,
     Assignment,
@@ -48,6 +49,8 @@ from replexplorer.engine.facade import (
     SweepReport,
     Swept,
 )
+from replexplorer.engine.labs.lab import Lab, LabResult, PhaseResult, Relation
+from replexplorer.engine.labs.step import Conductor, LabStep, LabWatch
 
 WALL_S = 1_760_000_000.0
 """The fake's wall clock at its zero: a fixed moment."""
@@ -211,6 +214,8 @@ class FakeFacade:
         """What `start` reports."""
         self.hold: dict[str, asyncio.Event] = {}
         """Method to an event that its calls wait for."""
+        self.lab_turns: asyncio.Queue[None] | None = None
+        """A turn a phase of a lab; None: as fast as it can."""
         self.sweep_turns: asyncio.Queue[None] | None = None
         """A turn a run of a sweep; None: as fast as it can."""
         self.closing_line = "stack default keeps running; `replexplorer down` removes it"
@@ -308,6 +313,34 @@ class FakeFacade:
             self.calls.append(("sweep stopped", None))
             raise
         return Swept(wanted, 1, tuple(runs), "mysql 9.7.4", WALL_S, WALL_S + 60, 0, None)
+
+    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
+        """Play each phase when `lab_turns` has a turn for it, 100 TPS more than the one before."""
+        await self._note("lab", (lab.name, quick))
+        result = LabResult(lab, "mysql 9.7.4", WALL_S, quick)
+        try:
+            for number, phase in enumerate(lab.phases, 1):
+                left_s = 10.0 * (len(lab.phases) - number)
+                watch(LabStep(lab, number, "measuring", 0.5, left_s + 5, tuple(result.phases)))
+                if self.lab_turns is not None:
+                    await self.lab_turns.get()
+                service = Histogram()
+                service.record_all([number * 1000] * 100)
+                state = Protection(phase.state, requested=True)
+                result.phases.append(PhaseResult(phase, {}, 85.2, service, 100.0 * number, None, state, 1, 0))
+                if number < len(lab.phases) and conductor.holds:
+                    watch(
+                        LabStep(lab, number, "waiting for the next phase", 1.0, left_s, tuple(result.phases))
+                    )
+                    await conductor.gate()
+        except asyncio.CancelledError:
+            self.calls.append(("lab stopped", None))
+            raise
+        result.relations = (
+            Relation("semi-sync is slower", True, "11.4 < 943.2 TPS"),
+            Relation("a relation that fails", False, "3 > 4"),
+        )
+        return result
 
     async def repair(self, progress: ProgressCallback) -> None:
         """Reports one step."""

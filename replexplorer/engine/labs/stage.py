@@ -6,11 +6,10 @@ cannot be restored now is requested, so that whoever attaches next restores it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
@@ -20,9 +19,12 @@ from replexplorer.core.student import t_quantile_975
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Rtt, Stretch
+from replexplorer.engine.labs.step import Conductor, LabStep, LabWatch
 from replexplorer.engine.measure import Measurement, measure
-from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
+
+if TYPE_CHECKING:
+    from replexplorer.engine.session import Session
 
 _STATE_WITHIN_S: Final = 5.0
 _LOOK_EVERY_S: Final = 0.1
@@ -35,71 +37,12 @@ CLIENTS: Final = KnobName("clients", "load")
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 
 
-@dataclass(frozen=True, slots=True)
-class LabStep:
-    """What a lab does now."""
-
-    lab: Lab
-    number: int
-    """Of the phase, from 1; 0 before the first."""
-    doing: str
-    """In the present tense: `measuring`, `waiting for n`."""
-    done: float | None = None
-    """0..1 of the phase, when it can be told."""
-    left_s: float | None = None
-    """About until the lab's end."""
-    results: tuple[PhaseResult, ...] = ()
-
-    @property
-    def phase(self) -> Phase | None:
-        """The phase under way."""
-        return self.lab.phases[self.number - 1] if self.number else None
-
-
-Watch = Callable[[LabStep], None]
-
-
-class Conductor:
-    """A presenter's hand on a lab: pause and next."""
-
-    def __init__(self, *, by_hand: bool = False) -> None:
-        """`by_hand`: each phase waits for `next`, its load running on meanwhile."""
-        self.by_hand = by_hand
-        self.paused = False
-        self._go = asyncio.Event()
-
-    def toggle(self) -> bool:
-        """Pause before the next phase, or go on; whether it is paused now."""
-        self.paused = not self.paused
-        self._go.set()
-        return self.paused
-
-    def next(self) -> None:
-        """Begin the next phase now."""
-        self.paused = False
-        self._go.set()
-
-    @property
-    def holds(self) -> bool:
-        """Whether the next phase waits for somebody."""
-        return self.paused or self.by_hand
-
-    async def gate(self) -> None:
-        """Wait until the next phase may begin."""
-        self._go.clear()
-        while self.holds:
-            await self._go.wait()
-            self._go.clear()
-            if not self.paused:
-                return
-
-
 async def run_lab(
     session: Session,
     lab: Lab,
     *,
     quick: bool,
-    watch: Watch = lambda _: None,
+    watch: LabWatch = lambda _: None,
     conductor: Conductor | None = None,
 ) -> LabResult:
     """Run a lab on an attached session; a server that dies ends it as aborted.
@@ -117,7 +60,7 @@ class Stage:
     session: Session
     lab: Lab
     quick: bool
-    watch: Watch
+    watch: LabWatch
     conductor: Conductor
     results: list[PhaseResult] = field(default_factory=list)
     _kept: dict[KnobName, Value] = field(default_factory=dict)
