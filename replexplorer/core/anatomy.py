@@ -80,6 +80,8 @@ class Served:
     mean_ms: float
     clients: int
     is_closed: bool
+    queries_open: int = 0
+    """Of intervals that lie only partly within the stretch: so many the count may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class CommitPath:
     """The commit waits for the redo log's fsync (innodb_flush_log_at_trx_commit = 1)."""
     sync_delay_ms: float = 0.0
     """How long each sync group's leader sleeps (binlog_group_commit_sync_delay)."""
+    binlog_fsync: bool = True
+    """Commits wait for the binlog's fsync, each or every so many (sync_binlog > 0)."""
 
 
 def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:
@@ -109,7 +113,9 @@ def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy 
 
 def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part, float]:
     """What can be told, in no order."""
-    waits = _waits(counted, path)
+    # A group is as many as there are clients at most: with fewer groups these are others' commits.
+    commits = _groups(counted) * served.clients >= served.commits / 2
+    waits = _waits(counted, path) if commits else {}
     parts = {part: wait.each_ms for part, wait in waits.items() if wait.each_ms > 0}
     if not _is_alone(counted, served):
         return parts
@@ -125,12 +131,12 @@ def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part
     if commit_ms is not None:
         commit_ms /= transactions
         parts[Part.EXECUTE] = max(0.0, statements_ms - commit_ms)
-        if _groups(counted):
+        if commits:
             rest_ms = max(0.0, commit_ms - queue_ms - sum(wait.each_ms for wait in waits.values()))
             slept_ms = min(rest_ms, path.sync_delay_ms * _groups(counted, Source.SYNC_LOCK) / transactions)
             queue_ms += slept_ms
             parts[Part.ENGINE] = rest_ms - slept_ms
-    if counted.has(Source.FLUSH_LOCK):
+    if commits and counted.has(Source.FLUSH_LOCK):
         parts[Part.QUEUE] = queue_ms
     return parts
 
@@ -169,7 +175,7 @@ def _waits(counted: CommitGrowth, path: CommitPath) -> dict[Part, _Wait]:
     if path.redo_fsync and redo_ms:
         waits[Part.REDO] = _Wait(redo_ms, flushes)
     binlog, syncs = counted.total(Source.BINLOG_FSYNC), _groups(counted, Source.SYNC_LOCK)
-    if binlog.times and syncs:
+    if path.binlog_fsync and binlog.times and syncs:
         waits[Part.BINLOG] = _Wait(binlog.ms / syncs, syncs)
     after_commit = path.wait_point == "after_commit"
     locks = (Source.AFTER_COMMIT_LOCK,) if after_commit else ()
@@ -202,10 +208,9 @@ def _commit_ms(counted: CommitGrowth) -> float | None:
 def _is_alone(counted: CommitGrowth, served: Served) -> bool:
     """Whether the account's statements are the load's own: as many, but for those under way at the
     ends. Else nothing that is asked by account says anything of the load."""
-    own = served.queries / served.duration_s * counted.duration_s
-    ends = 2 * served.clients * max(1.0, served.queries / served.commits)
+    ends = 2 * served.clients * max(1.0, served.queries / served.commits) + served.queries_open
     counted_times = counted.total(Source.STATEMENT).times
-    return counted_times > 0 and abs(counted_times - own) <= _OTHERS_SHARE * own + ends
+    return counted_times > 0 and abs(counted_times - served.queries) <= _OTHERS_SHARE * served.queries + ends
 
 
 def _wire_ms(

@@ -53,12 +53,13 @@ HEARTBEAT_AGE_STATEMENT: Final = (
 
 
 async def sample_commits(member: Member, user: str, clock: Clock) -> CommitSample | None:
-    """The primary's counters of the commits of one account's sessions."""
+    """The primary's counters of the commits of one account's sessions, as of the middle of the call."""
+    asked_s = clock.monotonic()
     try:
         rows = await member.poll.query(commit_statement(user), deadline_s=_DEADLINE_S)
     except ReplexplorerError:
         return None
-    return CommitSample.read(clock.monotonic(), rows)
+    return CommitSample.read((asked_s + clock.monotonic()) / 2, rows)
 
 
 async def sample_applied(primary: Member | None, replica: Member, clock: Clock) -> Applied | None:

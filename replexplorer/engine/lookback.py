@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from replexplorer.core.anatomy import Anatomy, CommitPath, Served, dissect
@@ -70,6 +71,7 @@ class Stretch:
             mean_ms=sum(times * mean_ms for _, times, mean_ms in timed if mean_ms is not None) / commits,
             clients=last.clients,
             is_closed=last.mode == CLOSED,
+            queries_open=sum(each.queries for each, share in self.intervals if share < 1),
         )
 
 
@@ -126,11 +128,20 @@ class Lookback:
         if not self._samples:
             return None
         last = self._samples[-1]
-        from_s = max(since_s, last.at_s - seconds)
+        from_s = max(self._settled_s(since_s), last.at_s - seconds)
         first = next(sample for sample in self._samples if sample.at_s >= from_s or sample is last)
         if last.at_s - first.at_s < LEAST_S:
             return None
-        return Stretch(first, last, self._between(first.at_s, last.at_s))
+        return Stretch(first, last, self._between(_read_s(first), _read_s(last)))
+
+    def _settled_s(self, since_s: float) -> float:
+        """The start of the first interval in which nothing ended that had begun before `since_s`: what
+        did was still under what was in force then."""
+        later = [each for each in self._intervals if each.end_s > since_s]
+        settled = (
+            each.start_s for each in later if each.start_s - (each.service.max_ms or 0) / 1000 >= since_s
+        )
+        return next(settled, inf) if later else since_s
 
     def _between(self, from_s: float, to_s: float) -> tuple[tuple[Interval, float], ...]:
         """The load's intervals that lie within, each with its share."""
@@ -150,6 +161,7 @@ class Lookback:
         values = found.last.values
         path = CommitPath(
             wait_point=str(values.get("wait_point", "after_sync")),
+            binlog_fsync=values.get("sync_binlog") != 0,
             redo_fsync=values.get("innodb_flush_log_at_trx_commit") == 1,
             sync_delay_ms=float(values.get("binlog_group_commit_sync_delay", 0)) / 1000,
         )
@@ -178,8 +190,8 @@ class Lookback:
 
     def _checks(self, since_s: float, heartbeats_s: Sequence[float]) -> tuple[Check, ...]:
         """Over CHECKED_S of intervals, each with the samples around it; none while there are fewer."""
-        until_s = self._samples[-1].at_s
-        intervals = [each for each in self._intervals if each.start_s >= since_s and each.end_s <= until_s]
+        from_s, until_s = self._settled_s(since_s), self._samples[-1].at_s
+        intervals = [each for each in self._intervals if each.start_s >= from_s and each.end_s <= until_s]
         taken: list[Interval] = []
         while intervals and sum(each.duration_s for each in taken) < CHECKED_S:
             taken.insert(0, intervals.pop())
@@ -222,6 +234,11 @@ def _writes(workload: str) -> bool | None:
     """Whether a transaction is one commit in the binlog; None for a user's file."""
     known = WORKLOADS.get(workload)
     return None if known is None else any(each.kind == WRITE for each in known.statements)
+
+
+def _read_s(sample: NodeSample) -> float:
+    """When its counters of commits were read."""
+    return sample.at_s if sample.commits is None else sample.commits.at_s
 
 
 def _grown(found: Stretch | None) -> CommitGrowth | None:

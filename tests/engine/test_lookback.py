@@ -88,12 +88,28 @@ def _seconds(seen: Lookback, since_s: float = 0.0) -> float:
 
 def test_it_does_not_reach_across_a_change() -> None:
     seen = lookback(20)
-    assert _seconds(seen, since_s=17.3) == pytest.approx(2.5)
+    assert _seconds(seen, since_s=17.3) == pytest.approx(2.0)
     assert seen.anatomy(since_s=19.4) is None
     assert seen.anatomy(since_s=float("inf")) is None
     truth = seen.truth(17.3, ())
     assert truth is not None
-    assert (truth.duration_s, truth.commits, truth.checks) == (2.5, 250, ())
+    assert (truth.duration_s, truth.commits, truth.checks) == (2.0, 200, ())
+
+
+def test_what_began_before_a_change_is_of_before_though_it_ended_after() -> None:
+    """A client that leaves finishes a commit of 3 s."""
+    seen = lookback(20)
+    long = Histogram()
+    long.record_all([3_000_000, 10_000])
+    seen.add_intervals(
+        [replace(interval(20.2), service=long), interval(20.7), interval(21.2), interval(21.7)]
+    )
+    for at in range(41, 45):
+        seen.add_sample(sample(at / 2))
+    assert _seconds(seen, since_s=20.0) == pytest.approx(1.0)
+    found = seen.anatomy(20.0)
+    assert found is not None
+    assert found.mean_ms == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize("anew", [{"uuid": "v"}, {"booted_s": 20.0}])

@@ -170,6 +170,28 @@ def test_reads_have_no_commit() -> None:
     assert found.parts == pytest.approx({Part.WIRE: 0.2, Part.EXECUTE: 9.7, Part.OTHER: 0.1})
 
 
+def test_reads_do_not_wait_for_somebody_elses_commits() -> None:
+    """Our heartbeats, or a user's own work."""
+    few = {
+        Source.BINLOG_WRITE: Total(5, 0.1),
+        Source.BINLOG_FSYNC: Total(5, 50),
+        Source.REDO_FSYNC: Total(9, 90),
+        Source.COMMIT_STAGE: Total(100, 1),
+    }
+    found = taken({**few, Source.STATEMENT: Total(100, 970), Source.IDLE: Total(100, 20)})
+    assert found.parts == pytest.approx({Part.WIRE: 0.2, Part.EXECUTE: 9.69, Part.OTHER: 0.11})
+
+
+def test_a_rotated_binlog_is_no_part_where_nothing_is_synced() -> None:
+    assert Part.BINLOG not in taken(ONE, path=CommitPath(binlog_fsync=False)).parts
+
+
+def test_what_lies_across_the_ends_of_the_stretch_is_not_somebody_elses() -> None:
+    totals = {**ONE, Source.STATEMENT: Total(140, 1358)}
+    assert Part.EXECUTE not in taken(totals).parts
+    assert Part.EXECUTE in taken(totals, replace(SERVED, queries_open=40)).parts
+
+
 def test_parts_that_exceed_the_mean_are_told() -> None:
     found = taken(ONE, replace(SERVED, mean_ms=9.0))
     assert found.parts[Part.OTHER] == 0
