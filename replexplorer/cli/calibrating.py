@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
+from typing import Final
 
 from replexplorer.config import paths
 from replexplorer.config.calibration import Calibrated, save_calibration, this_machine
@@ -12,23 +14,37 @@ from replexplorer.core.fit import Origin, Residual, fit, lacking, residuals
 from replexplorer.core.model import Run, Setting
 from replexplorer.core.sweep_runs import SweptRun
 
+MOST_ERROR: Final = 0.25
+"""A model that misses half of its own runs by more than this was fitted on a busy machine."""
 
-def learned(swept: Iterable[SweptRun], server: str, at_wall_s: float) -> str:
-    """Fit the model to a sweep's runs and keep that as this machine's calibration; in words what came
-    of it. A sweep that cannot tell all parameters changes nothing. Raises UsageError when the file
-    cannot be written."""
-    runs = [
-        Run(Setting(**run.setting), round(run.tps, 3))
-        for run in swept
-        if run.why is None and run.tps and run.setting is not None
-    ]
+
+def learned(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> str:
+    """Fit the model to those of a sweep's runs that count and keep that as this machine's calibration;
+    in words what came of it. A sweep that cannot tell all parameters, or that the model does not fit,
+    changes nothing. Raises UsageError when the file cannot be written."""
+    runs = [run for swept in counted if (run := _run(swept)) is not None]
     if missing := lacking(runs):
         return f"the model keeps its calibration: a sweep that calibrates it has {missing}"
     day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
     calibration = fit(runs, Origin(day, this_machine(), server))
+    fitted = _percent(calibration.median_error, calibration.runs)
+    if calibration.median_error > MOST_ERROR:
+        return f"the model keeps its calibration: it does not fit these {fitted}: was the machine busy?"
     file = paths.calibration_file()
     save_calibration(calibration, runs, file)
-    return f"the model is fitted to {_percent(calibration.median_error, calibration.runs)}: {file}"
+    return f"the model is fitted to {fitted}: {file}"
+
+
+def _run(swept: SweptRun) -> Run | None:
+    """What the model is fitted to; None where the run says nothing of its settings."""
+    if swept.why is not None or not swept.tps or swept.setting is None:
+        return None
+    setting = Setting(**swept.setting)
+    fastest_ms = swept.service.min_ms
+    if setting.semi_sync and fastest_ms is not None:
+        # A probe waits for a core on a busy machine, and no commit was faster than its round trip.
+        setting = replace(setting, rtt_ms=min(setting.rtt_ms, fastest_ms))
+    return Run(setting, round(swept.tps, 3))
 
 
 def errors_markdown(calibrated: Calibrated) -> str:

@@ -68,7 +68,7 @@ def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
         raise UsageError("these runs cannot calibrate the model", f"it takes {missing}")
     counts = Counter(run.setting.workload for run in usable)
     main = counts.most_common(1)[0][0]
-    trips = [run.setting.rtt_ms for run in usable if run.setting.rtt_ms > 0]
+    trips = [run.setting.rtt_ms for run in usable if run.setting.semi_sync and run.setting.rtt_ms > 0]
     calibration = Calibration(
         day=origin.day,
         machine=origin.machine,

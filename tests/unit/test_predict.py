@@ -15,6 +15,7 @@ from replexplorer.cli.calibrating import errors_markdown, learned
 from replexplorer.config import paths
 from replexplorer.config.calibration import load_calibration, shipped_calibration
 from replexplorer.core.errors import MissingPiece
+from replexplorer.core.histogram import Histogram
 from replexplorer.core.sweep_runs import SweptRun
 
 
@@ -141,6 +142,24 @@ def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> No
     told = learned(swept(**useless), "mysql 9.7.4", 1_800_000_000.0)
     assert told.startswith("the model keeps its calibration: a sweep that calibrates it has 16 runs")
     assert not paths.calibration_file().exists()
+
+
+def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
+    disturbed = [
+        replace(run, tps=(run.tps or 0) * (0.1, 1.0, 8.0)[index % 3]) for index, run in enumerate(swept())
+    ]
+    told = learned(disturbed, "mysql 9.7.4", 1_800_000_000.0)
+    assert told.startswith("the model keeps its calibration: it does not fit these ")
+    assert not paths.calibration_file().exists()
+
+
+def test_no_round_trip_is_longer_than_the_fastest_commit() -> None:
+    service = Histogram()
+    service.record(84_900)
+    assert learned(swept(service=service), "mysql 9.7.4", 1_800_000_000.0).startswith("the model is fitted")
+    kept = load_calibration(paths.calibration_file())
+    assert max(run.setting.rtt_ms for run in kept.runs if run.setting.semi_sync) == 84.9
+    assert kept.calibration.most_rtt_ms == 84.9
 
 
 def test_the_table_of_errors_has_each_run_in_its_cell() -> None:
