@@ -1,0 +1,128 @@
+"""Labs on real servers: they run to their end and give everything back, whatever happens to a server.
+
+Whether a relation holds is the lab's own verdict, told with its evidence; asserted here is what a busy
+machine cannot turn around.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.docker_client import connect
+from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.core.knobs import Value
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.labs import find_lab
+from replexplorer.engine.labs.lab import LabResult
+from replexplorer.engine.labs.stage import run_lab
+from replexplorer.engine.labs.step import LabStep
+from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
+from tests.integration.conftest import LiveStack, bring_up
+from tests.integration.sessions import attached, turn
+
+pytestmark = pytest.mark.docker
+
+BEFORE = ("rtt=3", "sync_binlog=10", "clients=2")
+
+
+def held(result: LabResult, name: str) -> bool:
+    """Whether the relation whose name begins so holds."""
+    [relation] = [each for each in result.relations if each.name.startswith(name)]
+    return relation.holds
+
+
+def as_asked(session: Session) -> dict[str, Value]:
+    """Everything that is requested, by its written name."""
+    return {str(name): session.controls.requested_value(name) for name in session.controls.names()}
+
+
+async def rerun(live_stack: LiveStack, name: str) -> LabResult:
+    """The quick lab on the shared stack with knobs of somebody's own, which it gives back."""
+    async with attached(live_stack, f"lab {name}") as session:
+        await turn(session, *BEFORE)
+        before = as_asked(session)
+        result = await run_lab(session, find_lab(name), quick=True)
+        assert as_asked(session) == before
+        await session.controls.refresh()
+        assert session.controls.protection().state is ProtectionState.OFF
+        assert [view.io_thread for view in session.controls.node_views()] == [None, "on"]
+    assert (result.aborted, result.unrestored) == (None, ())
+    assert [each.phase for each in result.phases] == list(find_lab(name).phases)
+    assert all(relation.evidence for relation in result.relations)
+    return result
+
+
+async def test_wan_insert_makes_one_commit_a_round_trip(live_stack: LiveStack) -> None:
+    result = await rerun(live_stack, "wan-insert")
+    alone, async_, semi = result.phases
+    assert held(result, "semi-sync was in force")
+    assert held(result, "semi-sync: TPS at most 1.02 x 1 / RTT")
+    assert semi.rtt is not None
+    assert semi.rtt.ms >= 84
+    assert semi.tps > 0.5 * 1000 / 85
+    assert min(alone.tps, async_.tps) > 4 * semi.tps
+    assert (alone.service.count, semi.service.count) >= (1000, 300)
+
+
+async def test_durability_modes_run_in_every_mode(live_stack: LiveStack) -> None:
+    result = await rerun(live_stack, "durability-modes")
+    tps = {each.phase.name: each.tps for each in result.phases}
+    assert held(result, "semi-sync was in force")
+    assert min(tps.values()) > 0
+    assert tps["none, 1 client"] > 1.2 * tps["both, 1 client"], "an fsync of 2 ms and a round trip of 2 ms"
+    fsync_ms = {each.phase.name: each.fsync_measured_ms for each in result.phases}
+    assert (fsync_ms["local, 1 client"] or 0) >= 2
+
+
+async def test_phantom_read_holds_ten_times_of_ten(live_stack: LiveStack) -> None:
+    result = await rerun(live_stack, "phantom-read")
+    assert result.verdict == "holds", result.relations
+    commit, sync = result.phases
+    seen, returned = (
+        float(commit.figures[name]) for name in ("row seen after, ms", "COMMIT returned after, ms")
+    )
+    assert seen < 500 < 1000 <= returned
+    assert float(sync.figures["row seen after, ms"]) >= 990
+
+
+def mysqld_of(client: Any, stack: str, node: str) -> str:
+    """The id of a node's server."""
+    labels = {"stack": stack, "node": node, "role": "mysqld"}
+    [found] = client.containers(
+        filters={"label": [f"dev.replexplorer.{name}={value}" for name, value in labels.items()]}
+    )
+    return str(found["Id"])
+
+
+async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_it(
+    own_stack: DockerStack,
+) -> None:
+    live = await bring_up(own_stack, UpOptions())
+    client = connect()
+    try:
+        async with attached(live, "lab wan-insert") as session:
+            await turn(session, *BEFORE)
+            before = as_asked(session)
+            killed = asyncio.Event()
+
+            def watch(step: LabStep) -> None:
+                if step.number == 2 and step.doing == "measuring" and not killed.is_set():
+                    killed.set()
+                    client.kill(mysqld_of(client, own_stack.name, "replica"))
+
+            result = await run_lab(session, find_lab("wan-insert"), quick=True, watch=watch)
+            assert killed.is_set()
+            assert result.verdict == "aborted"
+            assert result.aborted is not None
+            assert "replica" in result.aborted
+            await session.up(lambda _: None)
+            assert as_asked(session) == before
+            await session.controls.refresh()
+            rtt = next(view for name, view in session.controls.views().items() if name.key == "rtt")
+            assert rtt.effective == 3
+    finally:
+        client.close()
