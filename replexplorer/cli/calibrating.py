@@ -12,15 +12,22 @@ from replexplorer.config import paths
 from replexplorer.config.calibration import Calibrated, save_calibration, this_machine
 from replexplorer.core.fit import Origin, Residual, fit, lacking, residuals
 from replexplorer.core.model import Run, Setting
-from replexplorer.core.sweep_runs import SweptRun
+from replexplorer.core.sweep_runs import SweptRun, figures_of
+from replexplorer.engine.facade import Swept
 
 MOST_ERROR: Final = 0.25
 """A model that misses half of its own runs by more than this was fitted on a busy machine."""
 
 
-def learned(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> str:
-    """Fit the model to those of a sweep's runs that count and keep that as this machine's calibration;
-    in words what came of it. A sweep that cannot tell all parameters, or that the model does not fit,
+def learned(swept: Swept) -> str:
+    """What a finished sweep teaches the model, in words (`taught` by those of its runs that count)."""
+    counted = [run for cell in figures_of(swept.sweep.grid, swept.runs) for run in cell.good]
+    return taught(counted, swept.server, swept.ended_wall_s)
+
+
+def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> str:
+    """Fit the model to runs and keep that as this machine's calibration; in words what came of it. A
+    sweep that cannot tell all parameters, or that the model does not fit,
     changes nothing. Raises UsageError when the file cannot be written."""
     runs = [run for swept in counted if (run := _run(swept)) is not None]
     if missing := lacking(runs):

@@ -114,6 +114,6 @@ def _learn(swept: Swept) -> str:
     from replexplorer.cli.calibrating import learned
 
     try:
-        return learned(swept.runs, swept.server, swept.ended_wall_s)
+        return learned(swept)
     except UsageError as error:
         return str(error)

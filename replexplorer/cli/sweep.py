@@ -15,7 +15,6 @@ from replexplorer.config.scenes import find_scene
 from replexplorer.core.errors import UsageError
 from replexplorer.core.heat import mapped
 from replexplorer.core.sweep import Sweep, read_grid
-from replexplorer.core.sweep_runs import figures_of
 from replexplorer.core.sweep_text import duration_text, run_line
 from replexplorer.engine.facade import SweepProgress
 
@@ -58,8 +57,7 @@ async def _run(call: Call) -> int:
             progress.tell_the_rest()
             raise
     document = sweep_document(swept, keys)
-    counted = [run for each in figures_of(grid, swept.runs) for run in each.good]
-    document.calibration = learned(counted, swept.server, swept.ended_wall_s)
+    document.calibration = learned(swept)
     if report is not None:
         write_report(report, swept, document, keys)
         console.narrate(f"wrote {report}/report.md, sweep.svg and result.json")

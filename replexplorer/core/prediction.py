@@ -15,6 +15,7 @@ _LOCAL: Final = (Part.WIRE, Part.EXECUTE, Part.ENGINE)
 _DOUBLES: Final = 1.9
 _HELPS: Final = 1.1
 """Less than this times the TPS is no reason to change anything."""
+_WAIT_LONGER: Final = "more clients would only wait longer"
 _SPEEDS: Final = (0.02, 50.0)
 """A machine so many times as slow as the calibrated one is still believed."""
 
@@ -124,10 +125,12 @@ def _limit(setting: Setting, calibration: Calibration, cost: LocalCost, answer: 
     name, took_ms = _largest(answer)
     twice = gain(clients=2 * setting.clients)
     if name == Term.CPU and twice < _HELPS:
-        return f"{name}: more clients would only wait longer"
-    told = (
-        f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; twice the clients would {_told(twice)}"
-    )
+        return f"{name}: {_WAIT_LONGER}"
+    told = f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; "
+    if twice < _HELPS:
+        # Whatever a group waits for is shared by more clients; what is not is the cores.
+        return f"{told}{Term.CPU} is full as well: {_WAIT_LONGER}"
+    told += f"twice the clients would {_told(twice)}"
     if name == Term.NETWORK and (half := gain(rtt_ms=setting.rtt_ms / 2)) > 1.05 * twice:
         told += f", half the RTT {half:.1f} times"
     return told
@@ -144,11 +147,7 @@ def _largest(answer: Answer) -> tuple[str, float]:
 
 
 def _told(gain: float) -> str:
-    if gain >= _DOUBLES:
-        return "nearly double TPS"
-    if gain >= _HELPS:
-        return f"make {gain:.1f} times the TPS"
-    return "hardly make more TPS"
+    return "nearly double TPS" if gain >= _DOUBLES else f"make {gain:.1f} times the TPS"
 
 
 def _share(share: float) -> str:

@@ -159,6 +159,10 @@ FSYNC = Setting(1, "update_index", fsync_delay_ms=2.0)
         ),
         (FSYNC, "redo and binlog fsync: 92 % of a commit; twice the clients would make 1."),
         (replace(FSYNC, redo_fsyncs=0.0), "binlog fsync: 85 % of a commit; "),
+        (
+            replace(FSYNC, clients=32),
+            "redo and binlog fsync: 61 % of a commit; the machine's CPU is full as well: more clients would",
+        ),
         (replace(FAR, clients=64, rtt_ms=0.0), "the machine's CPU: more clients would only wait longer"),
         (Setting(1, "insert", redo_fsyncs=0, binlog_fsyncs=0), "the machine's CPU: 80 % of a commit; "),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from replexplorer.cli import main, predict
-from replexplorer.cli.calibrating import errors_markdown, learned
+from replexplorer.cli.calibrating import errors_markdown, taught
 from replexplorer.config import paths
 from replexplorer.config.calibration import load_calibration, shipped_calibration
 from replexplorer.core.errors import MissingPiece
@@ -128,7 +128,7 @@ def swept(**changed: Any) -> list[SweptRun]:
 
 
 def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    told = learned(swept(), "mysql 9.7.4", 1_800_000_000.0)
+    told = taught(swept(), "mysql 9.7.4", 1_800_000_000.0)
     assert told.startswith(f"the model is fitted to {len(swept())} runs, median error ")
     own = load_calibration(paths.calibration_file()).calibration
     assert (own.day, own.server, own.is_shipped) == ("2027-01-15", "mysql 9.7.4", False)
@@ -139,7 +139,7 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("useless", [{"why": "the stack is degraded"}, {"setting": None}, {"tps": None}])
 def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> None:
-    told = learned(swept(**useless), "mysql 9.7.4", 1_800_000_000.0)
+    told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0)
     assert told.startswith("the model keeps its calibration: a sweep that calibrates it has 16 runs")
     assert not paths.calibration_file().exists()
 
@@ -148,7 +148,7 @@ def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
     disturbed = [
         replace(run, tps=(run.tps or 0) * (0.1, 1.0, 8.0)[index % 3]) for index, run in enumerate(swept())
     ]
-    told = learned(disturbed, "mysql 9.7.4", 1_800_000_000.0)
+    told = taught(disturbed, "mysql 9.7.4", 1_800_000_000.0)
     assert told.startswith("the model keeps its calibration: it does not fit these ")
     assert not paths.calibration_file().exists()
 
@@ -156,7 +156,7 @@ def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
 def test_no_round_trip_is_longer_than_the_fastest_commit() -> None:
     service = Histogram()
     service.record(84_900)
-    assert learned(swept(service=service), "mysql 9.7.4", 1_800_000_000.0).startswith("the model is fitted")
+    assert taught(swept(service=service), "mysql 9.7.4", 1_800_000_000.0).startswith("the model is fitted")
     kept = load_calibration(paths.calibration_file())
     assert max(run.setting.rtt_ms for run in kept.runs if run.setting.semi_sync) == 84.9
     assert kept.calibration.most_rtt_ms == 84.9
