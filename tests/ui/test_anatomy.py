@@ -79,6 +79,34 @@ async def test_the_panel_tells_parts_limit_and_counters(size: tuple[int, int]) -
         assert all(len(row) <= size[0] for row in app.rows("#anatomy"))
 
 
+async def test_a_narrow_legend_has_every_part_that_the_bar_does_not_name() -> None:
+    parts = {
+        Part.WIRE: 11.2, Part.EXECUTE: 2.8, Part.QUEUE: 65.7, Part.REDO: 9.9, Part.BINLOG: 11.4,
+        Part.ACK: 45.0, Part.ENGINE: 0.7, Part.OTHER: 0.1,
+    }  # fmt: skip
+    tick = replace(explained(make_tick(1.0)), anatomy=Anatomy(5.0, 900, 146.8, parts))
+    async with bench(tick) as app:
+        _, legend, bar_row = app.rows("#anatomy")[:3]
+        told = legend + bar_row
+        assert "parts" not in legend
+        for part in ("wire 11.2", "exec 2.8", "redo 9.9", "binlog 11.4", "engine 0.70", "other 0.10"):
+            assert part in legend
+        assert "queue 65.7" in bar_row
+        assert "ACK 45.0" in told
+        assert ("queue" in legend, "ACK" in legend) == (False, False)
+
+
+async def test_what_limits_loses_whole_clauses_only() -> None:
+    tick = explained(make_tick(1.0))
+    assert tick.predicted is not None
+    limit = "redo and binlog fsync: 48 % of a commit; twice the clients would make 1.4 times the TPS"
+    tick = replace(tick, predicted=replace(tick.predicted, limit=limit))
+    async with bench(tick) as app:
+        assert app.rows("#anatomy")[3].strip() == limit.partition(";")[0]
+    async with bench(tick, size=(160, 45)) as app:
+        assert limit in app.text("#anatomy")
+
+
 async def test_a_small_screen_has_the_bar_in_one_row_and_a_failed_check_before_it() -> None:
     async with bench(explained(make_tick(1.0)), size=(80, 24)) as app:
         [row] = app.rows("#anatomy")
@@ -134,7 +162,7 @@ async def test_ascii_and_no_color_tell_the_parts_apart(monkeypatch: pytest.Monke
     monkeypatch.setenv("NO_COLOR", "1")
     async with bench(explained(make_tick(1.0)), glyphs=ASCII, no_color=True) as app:
         text = app.text("#anatomy")
-        assert ": ACK 85.7" in text
+        assert "% redo 1.9" in text
         assert "%" in app.rows("#anatomy")[2]
         assert "::: ACK wait 85.7 ms :::" in app.rows("#anatomy")[2]
 

@@ -153,6 +153,13 @@ async def test_the_prediction_is_named_beside_the_ceiling() -> None:
         assert "90.5" in app.rows("#big-strip")[3]
 
 
+async def test_long_latencies_do_not_push_the_big_figures_out() -> None:
+    tick = with_load(1.0, p50_ms=30_278.0, p99_ms=44_284.0)
+    async with bench(tick, size=(160, 45)) as app:
+        assert "seconds" in app.rows("#big-strip")[2]
+        assert not any(row.endswith("…") for row in app.rows("#big-strip"))
+
+
 def test_a_load_view_without_a_length_still_has_rates() -> None:
     picture = Picture()
     load = LoadView(8, 8, "insert", 10.0, dropped=3, mode="open")

@@ -91,6 +91,13 @@ async def test_it_goes_on_behind_the_dashboard_and_can_be_stopped() -> None:
         await app.until(lambda: isinstance(app.app.screen.focused, SweepField))
 
 
+async def test_what_the_model_learned_is_told() -> None:
+    async with bench(size=(80, 24), learn=lambda swept: f"fitted to {len(swept.runs)} runs") as app:
+        await opened(app)
+        await app.press("enter")
+        await app.until(lambda: "fitted to 12 runs" in shown(app))
+
+
 async def test_a_refusal_is_told() -> None:
     facade = FakeFacade()
     facade.failures["sweep"] = StackUnavailable("load (pid 7) drives the load of this stack", "end it")

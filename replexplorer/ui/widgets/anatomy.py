@@ -12,13 +12,15 @@ from replexplorer.core.tick import Protection, ProtectionState, Tick
 from replexplorer.ui import figures
 from replexplorer.ui.theme import inks_of
 from replexplorer.ui.truth_words import checks_runs, failed_runs, truth_runs
-from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, part_ms
+from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, named, part_ms
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, spread, width_of
 
 WIDE_FROM: Final = 100
 """Columns from which each part has its full name and its share."""
 _EXCESS_SHARE: Final = 0.1
 """Of the mean, from which on parts that are more than the whole are told."""
+_TIGHT: Final = 3
+"""A legend's entries with short words and no blank after their colour."""
 _BAR_AT: Final = 17
 """Column of the bar, after `commit 88.4 ms`."""
 _WAITS: Final = {
@@ -52,7 +54,7 @@ class AnatomyPanel(Lines):
         if anatomy is None:
             rows += [[(f" {_why_none(tick)}", "muted")], *[[]] * legends]
         else:
-            told = self._legend(anatomy, width - 1, legends)
+            told = self._legend(anatomy, width, legends)
             rows += [*told, *[[]] * (legends - len(told)), self._bar(anatomy, width)]
         rows.append(_limit(tick, width))
         failed, held = failed_runs(tick.truth), checks_runs(tick.truth)
@@ -91,12 +93,19 @@ class AnatomyPanel(Lines):
         return [*head, *bar(anatomy.parts, width - width_of(head) - 1, self.glyphs, tones=self._tones)]
 
     def _legend(self, anatomy: Anatomy, width: int, rows: int) -> list[Line]:
-        """Every part with its time; where they do not fit the least ones are summed up at the end."""
+        """Every part with its time; where they do not fit, those that the bar does not name, and where
+        these do not the least ones are summed up at the end."""
         parts = list(anatomy.parts)
         for at, gap in ((0, 3), (1, 2), (2, 2), (2, 1)):
             entries = [self._entry(anatomy, part, at) for part in parts]
             laid = _flowed(entries, width, gap, rows)
             if laid is not None:
+                return laid
+        inside = named(anatomy.parts, width - _BAR_AT - 1)
+        parts = [part for part in parts if part not in inside]
+        for at, gap in ((1, 2), (2, 2), (2, 1), (_TIGHT, 1)):
+            entries = [self._entry(anatomy, part, at) for part in parts]
+            if (laid := _flowed(entries, width, gap, rows)) is not None:
                 return laid
         kept = sorted(parts, key=lambda part: (part is Part.OTHER, anatomy.parts[part]), reverse=True)
         while len(kept) > 1:
@@ -112,11 +121,12 @@ class AnatomyPanel(Lines):
     def _entry(self, anatomy: Anatomy, part: Part, at: int) -> Line:
         """`■ redo 1.9`; with the full name the share too."""
         ms, has_colors = anatomy.parts[part], self._tones and not self.glyphs.ascii
-        key: Run = ("■ ", part.value) if has_colors else (f"{PATTERNS[part]} ", "text b")
+        blank = "" if at == _TIGHT else " "
+        key: Run = (f"■{blank}", part.value) if has_colors else (f"{PATTERNS[part]}{blank}", "text b")
         figure: list[Run] = [(part_ms(ms), "text b")]
         if at == 0:
             figure += [(f" ms {ms / max(anatomy.mean_ms, 1e-9):.0%}", "muted")]
-        return [key, (f"{WORDS[part][at]} ", "muted"), *figure]
+        return [key, (f"{WORDS[part][min(at, 2)]} ", "muted"), *figure]
 
 
 def wait_words(protection: Protection) -> str:
@@ -143,19 +153,23 @@ def _why_none(tick: Tick) -> str:
 
 
 def _limit(tick: Tick, width: int) -> Line:
-    """What limits now, by the model; where the model comes from, when there is room."""
+    """What limits now, by the model, in as many clauses as fit; with room, what it predicts before it
+    and where it comes from behind it."""
     predicted = tick.predicted
     if predicted is None:
         return []
-    runs: list[Run] = [(" ", "text"), (predicted.limit, "text")]
-    if width < WIDE_FROM:
-        return runs
-    figure = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms  "
-    row: Line = [(figure, "muted"), *runs[1:]]
+    head = f" predicted {figures.rate(predicted.tps)}/s at {part_ms(predicted.latency_ms)} ms  "
+    clauses = predicted.limit.split("; ")
+    if width < WIDE_FROM or len(head) + len(predicted.limit) > width:
+        head = " "
+    while len(clauses) > 1 and len(head) + len("; ".join(clauses)) > width:
+        clauses.pop()
+    row: Line = [(head, "muted"), ("; ".join(clauses), "text")]
     origin: Line = [
         (f"model of {predicted.calibrated}" if predicted.calibrated else "shipped model", "faint")
     ]
-    return spread(row, origin, width - 1) if width_of(row) + width_of(origin) + 2 < width else row
+    fits = width >= WIDE_FROM and width_of(row) + width_of(origin) + 2 < width
+    return spread(row, origin, width - 1) if fits else row
 
 
 def _flowed(entries: Sequence[Line], width: int, gap: int, rows: int) -> list[Line] | None:

@@ -75,6 +75,15 @@ def bar(parts: Mapping[Part, float], width: int, glyphs: Glyphs, *, tones: bool)
     return _joined(cells)
 
 
+def named(parts: Mapping[Part, float], width: int) -> set[Part]:
+    """The parts that stand in a bar of so many cells with their time; each has a cell less at its edges."""
+    total_ms = sum(parts.values())
+    lengths = {part: math.floor(ms / total_ms * width) - 1 for part, ms in parts.items() if ms > 0}
+    return {
+        part for part, cells in lengths.items() if part_ms(parts[part]) in _text_in(part, parts[part], cells)
+    }
+
+
 def _cell(spans: list[tuple[Part, float, float]], at: int, glyphs: Glyphs) -> Run:
     """One cell: a ground, or two neighbours with the edge between them where it is."""
     held = [(part, min(end, at + 1) - max(start, at)) for part, start, end in spans]
@@ -98,14 +107,18 @@ def _whole(spans: list[tuple[Part, float, float]], at: int, *, tones: bool) -> R
 
 def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, tones: bool) -> None:
     """Write a part's name and time, or as much of it as fits, into the cells that it has alone."""
+    text = _text_in(part, ms, last - first)
+    start = first + (last - first - len(text)) // 2
+    for at, char in enumerate(text, start):
+        cells[at] = (char, f"oncolor on {part} b" if tones else "title b")
+
+
+def _text_in(part: Part, ms: float, cells: int) -> str:
+    """The longest way to write a part into so many cells; empty where none fits."""
     full, word, short = WORDS[part]
     figure = part_ms(ms)
-    for text in (f" {full} {figure} ms ", f" {word} {figure} ", f" {short} {figure} ", f" {word} "):
-        if len(text) + 2 <= last - first:
-            start = first + (last - first - len(text)) // 2
-            for at, char in enumerate(text, start):
-                cells[at] = (char, f"oncolor on {part} b" if tones else "title b")
-            return
+    texts = (f" {full} {figure} ms ", f" {word} {figure} ", f" {short} {figure} ", f" {word} ")
+    return next((text for text in texts if len(text) + 2 <= cells), "")
 
 
 def _joined(cells: list[Run]) -> list[Run]:

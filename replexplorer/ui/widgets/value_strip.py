@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.tick import Tick
+from replexplorer.core.tick import LoadView, Tick
 from replexplorer.ui import figures
 from replexplorer.ui.effects import fsync_too_short
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, spread, width_of
 from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import STATES
+
+_IN_SECONDS_MS: Final = 9_999.5
 
 
 class ValueStrip(Lines):
@@ -113,10 +115,18 @@ class BigStrip(Lines):
         return [
             (("TPS", "commits/s", ""), figures.rate(load.tps if load else None), "tps"),
             _bound(tick),
-            (("p50", "ms", ""), figures.millis(load.latency_ms("p50") if load else None), "p50"),
-            (("p99", "ms", ""), figures.millis(load.latency_ms("p99") if load else None), "p99"),
+            _latency("p50", load),
+            _latency("p99", load),
             (("RTT", "asked", asked), figures.round_trip(link.rtt_measured_ms if link else None), "title"),
         ]
+
+
+def _latency(name: str, load: LoadView | None) -> tuple[tuple[str, str, str], str, str]:
+    """A percentile in ms; from 10 s on in seconds, which keeps it as narrow."""
+    value_ms = load.latency_ms(name) if load else None
+    if value_ms is not None and value_ms >= _IN_SECONDS_MS:
+        return (name, "seconds", ""), figures.round_trip(value_ms / 1000), name
+    return (name, "ms", ""), figures.millis(value_ms), name
 
 
 def _bound(tick: Tick) -> tuple[tuple[str, str, str], str, str]:
