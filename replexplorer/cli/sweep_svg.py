@@ -14,14 +14,15 @@ _TOP = 74
 _MARGIN = 24
 _LEAST_OPACITY = 0.08
 _STYLE = """\
-svg { font: 14px system-ui, sans-serif; --paper: #ffffff; --ink: #1d2733; --dim: #5b6875; --warm: #0b6e99;
-  --over: #ffffff; background: var(--paper); }
+svg { font: 14px system-ui, sans-serif; }
+.paper { fill: #ffffff; } .field { fill: #0b6e99; } .frame { fill: none; stroke: #5b6875; }
+text { fill: #1d2733; } .dim { fill: #5b6875; font-size: 12px; } .over { fill: #ffffff; }
+.title { font-size: 13px; } .axis { font-weight: 600; }
 @media (prefers-color-scheme: dark) {
-  svg { --paper: #12181f; --ink: #e4eaf0; --dim: #93a1ae; --warm: #5cc4ee; --over: #0b1116; }
-}
-.paper { fill: var(--paper); } .field { fill: var(--warm); } .frame { fill: none; stroke: var(--dim); }
-text { fill: var(--ink); } .dim { fill: var(--dim); font-size: 12px; } .over { fill: var(--over); }
-.title { font-size: 13px; } .axis { font-weight: 600; }"""
+  .paper { fill: #12181f; } .field { fill: #5cc4ee; } .frame { stroke: #93a1ae; }
+  text { fill: #e4eaf0; } .dim { fill: #93a1ae; } .over { fill: #0b1116; }
+}"""
+"""Plain properties: not every program that draws SVG knows CSS variables."""
 
 
 def heat_svg(heat: HeatMap, title: str) -> str:
@@ -73,7 +74,7 @@ def _row(heat: HeatMap, at: int) -> list[str]:
         x, y = _LEFT + column * _FIELD_WIDTH, _TOP + at * _FIELD_HEIGHT
         warmth = heat.warmth(each)
         opacity = 0.0 if warmth is None else _LEAST_OPACITY + (1 - _LEAST_OPACITY) * warmth
-        over = ' class="over"' if opacity > 0.6 else ""
+        over = ' class="over"' if opacity > 0.7 else ""
         parts.append(
             f'<rect class="field" x="{x}" y="{y}" width="{_FIELD_WIDTH}" height="{_FIELD_HEIGHT}"'
             f' fill-opacity="{opacity:.2f}"/>'

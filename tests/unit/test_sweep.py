@@ -394,6 +394,7 @@ def test_the_report_is_three_files_and_the_drawing_needs_nothing_else(tmp_path: 
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"rtt", "scene", "10 ms", "none", "400.0"} <= set(texts)
     assert "prefers-color-scheme: dark" in svg
+    assert "var(" not in svg
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
     assert json.loads((tmp_path / "result.json").read_text())["seed"] == 7
     with pytest.raises(UsageError, match="cannot write"):
