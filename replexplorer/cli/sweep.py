@@ -96,5 +96,5 @@ class _Narrator:
     def tell_the_rest(self) -> None:
         """How the sweep can be continued."""
         if self._last is not None:
-            done, total = self._last.done, self._last.sweep.total
-            self._console.narrate(f"{done} of {total} runs are kept: the same command continues")
+            kept = len(self._last.runs)
+            self._console.narrate(f"{kept} run{'s' * (kept > 1)} kept: the same command continues")
