@@ -112,18 +112,3 @@ def heat_lines(heat: HeatMap) -> list[str]:
 def partial(heat: HeatMap) -> bool:
     """Whether a field has a star."""
     return any(each.tps is not None and each.cells < each.of for row in heat.fields for each in row)
-
-
-__all__ = (
-    "HEADINGS",
-    "duration_text",
-    "figure",
-    "headings_of",
-    "heat_lines",
-    "heat_text",
-    "partial",
-    "rows_of",
-    "run_line",
-    "scatter",
-    "shade",
-)
