@@ -375,6 +375,13 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="PATH", help="instead of stdout")
 
 
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help=_RECORDING)
+    parser.add_argument(
+        "--speed", type=positive(16), default=1.0, metavar="X", help="times as fast (default 1, at most 16)"
+    )
+
+
 def _add_schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("document", nargs="*", metavar="VERB", help="only this verb's document")
 
@@ -390,6 +397,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("load", "run a load in the foreground and report", "load:run", _add_load),
     Verb("lab", "scripted experiments: list, run", "lab:run", _add_lab),
     Verb("sweep", "measure every combination of some knobs", "sweep:run", _add_sweep),
+    Verb("replay", "play a recorded session in the dashboard", "recorded:replay", _add_replay),
     Verb("export", "a recorded session as csv, jsonl or md", "recorded:export", _add_export),
     Verb("predict", "what the model expects of settings; nothing is turned", "predict:run", _add_predict),
     Verb("dsn", "the address of a server for mysql, mycli, sysbench", "stack:dsn", _add_dsn),

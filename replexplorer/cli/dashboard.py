@@ -34,7 +34,7 @@ def run(call: Call) -> int:
     from replexplorer.ui.app import ExplorerApp
 
     loaded = load_configuration_of(call)
-    settings = _settings(loaded)
+    settings = settings_of(loaded)
     stack = stack_of(loaded.values)
     # Asked before the screen is taken, so that a machine without Docker gets its one line.
     up = asyncio.run(new_stack_options(stack, loaded.values, UpOptions()))
@@ -52,24 +52,21 @@ def run(call: Call) -> int:
     app = ExplorerApp(Session(outside, options), settings)
     left = app.run()
     if app.crash is not None:
-        raise _told(app.crash, stack.name)
+        raise told(app.crash, "the dashboard", f", stack '{stack.name}' keeps running")
     if left:
         call.console.narrate(left)
     return app.return_code or 0
 
 
-def _told(crash: Exception, stack: str) -> ReplexplorerError:
-    """The one line of a defect; its traceback is in the log."""
+def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
+    """The one line of a defect of `what`; its traceback is in the log."""
     from replexplorer.ui.crash import log_crash
 
     file = paths.log_file()
     where = f"its traceback is in {file}" if log_crash(crash, file) else f"{file} cannot be written"
     text = " ".join(str(crash).split())[:200]
-    what = f"{type(crash).__name__}: {text}" if text else type(crash).__name__
-    return ReplexplorerError(
-        f"the dashboard ended on a defect ({what}), stack '{stack}' keeps running",
-        f"{where}; please report it",
-    )
+    why = f"{type(crash).__name__}: {text}" if text else type(crash).__name__
+    return ReplexplorerError(f"{what} ended on a defect ({why}){left}", f"{where}; please report it")
 
 
 async def _look(name: str, loaded: LoadedConfiguration) -> None:
@@ -81,7 +78,7 @@ async def _look(name: str, loaded: LoadedConfiguration) -> None:
         await stack.close()
 
 
-def _settings(loaded: LoadedConfiguration) -> Settings:
+def settings_of(loaded: LoadedConfiguration) -> Settings:
     """The dashboard's settings; a broken theme or key is a notice, an unknown theme an error."""
     from replexplorer.ui.actions import DEFAULT_KEYS
     from replexplorer.ui.glyphs import choose_glyphs

@@ -1,4 +1,4 @@
-"""The verbs on recorded sessions: `export`, and which file a name means."""
+"""The verbs on recorded sessions: `replay`, `export`, and which file a name means."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import csv
 import json
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from replexplorer.cli.wiring import HostClock, load_configuration_of
 from replexplorer.config import paths
 from replexplorer.core.errors import UsageError
 
@@ -34,6 +36,24 @@ def export(call: Call) -> int:
             raise UsageError(f"{args.output} cannot be written: {error.strerror}", "name another") from None
     call.console.narrate(f"written to {args.output}")
     return 0
+
+
+def replay(call: Call) -> int:
+    """Play a recorded session in the dashboard; needs no servers and no Docker."""
+    from replexplorer.cli.dashboard import settings_of, told
+    from replexplorer.engine.replay import Replay
+    from replexplorer.ui.app import ExplorerApp
+
+    if not sys.stdout.isatty() or not sys.stdin.isatty():
+        raise UsageError("a replay needs a terminal", "without one, `replexplorer export FILE --format md`")
+    loaded = load_configuration_of(call)
+    reader = opened(call.args.file)
+    settings = replace(settings_of(loaded), stack=f"{reader.about.get('stack', '?')}, recorded")
+    app = ExplorerApp(Replay(reader, HostClock(), speed=call.args.speed), settings)
+    app.run()
+    if app.crash is not None:
+        raise told(app.crash, "the replay")
+    return app.return_code or 0
 
 
 def _write(reader: SessionReader, form: str, output: TextIO) -> None:
@@ -69,7 +89,7 @@ def file_of(name: str) -> Path:
     if name == _LAST and recorded:
         return recorded[0]
     if name == _TOUR:
-        return paths.shipped("recordings") / f"{_TOUR}{SUFFIX}"
+        return paths.shipped_tour()
     for candidate in (directory / name, directory / f"{name}{SUFFIX}"):
         if candidate.is_file():
             return candidate

@@ -80,6 +80,11 @@ def cache_directory() -> Path:
     return platformdirs.user_cache_path(APPLICATION, appauthor=False)
 
 
+def shipped_tour() -> Path:
+    """The recorded tour that ships inside the package."""
+    return Path(str(files("replexplorer"))) / "recordings" / "tour.rxs"
+
+
 def shipped(name: str) -> Path:
     """A directory that ships with the program, `compose` or `themes`.
 

@@ -73,12 +73,16 @@ class Replay:
         self._tape = tape
         self._clock = clock
         self._marks_s = [event.at_s for event in tape.events() if event.mark is not None]
+        self.marks_s = [mark_s - tape.first_s for mark_s in self._marks_s]
+        """Since the recording's first tick."""
         self._speed = speed
         self._playing = True
         self._at_s = tape.first_s
         """Of the last tick that was given."""
         self._goal_s: float | None = None
-        """Where a jump goes."""
+        """Where a jump goes that has not begun."""
+        self._towards_s: float | None = None
+        """Where a jump goes that is under way."""
         self._turned = asyncio.Event()
         self._closed = False
         self._replicas: tuple[str, ...] = ()
@@ -105,12 +109,11 @@ class Replay:
 
     def seek(self, by_s: float) -> None:
         """Jump so many seconds on, or back."""
-        from_s = self._at_s if self._goal_s is None else self._goal_s
-        self._jump(from_s + by_s)
+        self._jump(self._here_s + by_s)
 
     def step(self, forward: bool) -> None:
         """Jump to the next mark, or to the one before; past the last, to the end."""
-        from_s = self._at_s if self._goal_s is None else self._goal_s
+        from_s = self._here_s
         if forward:
             self._jump(min((mark for mark in self._marks_s if mark > from_s), default=self._tape.last_s))
             return
@@ -123,6 +126,11 @@ class Replay:
         if beyond:
             self._speed = min(beyond) if faster else max(beyond)
         self._turned.set()
+
+    @property
+    def _here_s(self) -> float:
+        """Where it stands, or will when what was asked is done."""
+        return next(at_s for at_s in (self._goal_s, self._towards_s, self._at_s) if at_s is not None)
 
     def _jump(self, to_s: float) -> None:
         self._goal_s = min(max(to_s, self._tape.first_s), self._tape.last_s)
@@ -137,11 +145,9 @@ class Replay:
     async def ticks(self) -> AsyncIterator[Tick]:
         """The recorded ticks in their time; after a jump from the first one up to the goal at once."""
         while not self._closed:
-            goal_s, self._goal_s = self._goal_s, None
-            number = 0
-            for tick in self._tape.ticks():
-                if goal_s is not None and tick.at_s <= max(goal_s, self._tape.first_s):
-                    number += 1
+            self._towards_s, self._goal_s = self._goal_s, None
+            for number, tick in enumerate(self._tape.ticks()):
+                if self._towards_s is not None and tick.at_s <= self._towards_s:
                     if number % _BREATHE_EVERY == 0:
                         await asyncio.sleep(0)
                 elif not await self._reached(tick.at_s):
@@ -156,6 +162,7 @@ class Replay:
 
     async def _reached(self, at_s: float) -> bool:
         """Wait until it is this tick's turn; False when a jump or the end comes first."""
+        self._towards_s = None
         left_s = at_s - self._at_s
         while left_s > 0:
             if self._closed or self._goal_s is not None:

@@ -63,9 +63,17 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("statement.copy", "Y", "Copy the statement and its undo"),
     Action("ledger.open", "g", "Open the epoch ledger"),
     Action("log.open", "L", "Open the event log"),
+    Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
     Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
 )
 """Actions of the dashboard itself."""
+
+PLAYER: Final[tuple[Action, ...]] = (
+    Action("step.prev", "b", "The mark before (in a replay)", listed=False),
+    Action("replay.faster", "greater_than_sign", "Play faster (in a replay)", listed=False),
+    Action("replay.slower", "less_than_sign", "Play slower (in a replay)", listed=False),
+)
+"""Actions of a replay alone; space pauses it, and the arrows that stage a value seek in it."""
 
 LEDGER: Final[tuple[Action, ...]] = (
     Action("ledger.copy", "c", "Copy the ledger as Markdown (in the ledger)", listed=False),
@@ -80,7 +88,7 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
 )
 """Actions of every screen."""
 
-ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + LEDGER + EVERYWHERE
+ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + PLAYER + LEDGER + EVERYWHERE
 """All of them, in the order of the help."""
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}
@@ -126,6 +134,23 @@ FOOTER: Final[tuple[FooterItem, ...]] = (
 )
 """The footer, in the order of the line."""
 
+REPLAY_FOOTER: Final[tuple[FooterItem, ...]] = (
+    FooterItem(("chart.freeze",), "pause", 0),
+    FooterItem(("knob.less", "knob.more"), "5 s", 1),
+    FooterItem(("knob.coarse_less", "knob.coarse_more"), "30 s", 6, "wn"),
+    FooterItem(("step.prev", "step.next"), "mark", 2),
+    FooterItem(("replay.slower", "replay.faster"), "speed", 3),
+    FooterItem(("view.next",), "view", 4, "c"),
+    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 8, "wn"),
+    FooterItem(("chart.heat",), "density", 9),
+    FooterItem(("ledger.open",), "ledger", 5),
+    FooterItem(("log.open",), "log", 10),
+    FooterItem(("theme.next",), "theme", 7),
+    FooterItem(("help",), "help", 0),
+    FooterItem(("app.quit",), "quit", 0),
+)
+"""The footer of a replay."""
+
 SHORT_KEYS: Final[Mapping[str, str]] = {
     "up": "↑",
     "down": "↓",
@@ -135,6 +160,9 @@ SHORT_KEYS: Final[Mapping[str, str]] = {
     "equals_sign": "=",
     "minus": "-",
     "slash": "/",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "space": "space",
     "question_mark": "?",
     "enter": "⏎",
     "escape": "esc",

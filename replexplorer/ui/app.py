@@ -16,6 +16,7 @@ from textual.worker import WorkerError
 from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.facade import Facade
+from replexplorer.engine.replay import Replay
 from replexplorer.ui.actions import EVERYWHERE
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.commands import ExplorerCommands
@@ -85,9 +86,16 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     def _show_dashboard(self) -> None:
         # What draws the charts takes a fifth of a second to import: not before the first screen.
         from replexplorer.ui.screens.dashboard import DashboardScreen
+        from replexplorer.ui.screens.replay import ReplayScreen
 
+        facade = self._facade
+        screen: DashboardScreen
+        if isinstance(facade, Replay):
+            screen = ReplayScreen(facade, self.settings)
+        else:
+            screen = DashboardScreen(facade, self.settings)
         with self.batch_update():
-            self.switch_screen(DashboardScreen(self._facade, self.settings))
+            self.switch_screen(screen)
 
     @work(thread=True, group="import", exit_on_error=False)
     def _import_dashboard(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 from replexplorer.core.density import DensityHistory
@@ -72,7 +72,9 @@ class Picture:
     _dropped_s: float = -math.inf
 
     def fold(self, tick: Tick) -> None:
-        """Take one tick."""
+        """Take one tick; one from before the last begins anew, as a replay does that jumps."""
+        if self.tick is not None and tick.at_s < self.tick.at_s:
+            self._begin_anew()
         if self.tick is None:
             self.origin_s = tick.at_s
         self.tick = tick
@@ -85,6 +87,12 @@ class Picture:
         self._watch_partition(tick)
         if tick.load is not None:
             self._watch_drops(tick.load, tick.at_s)
+
+    def _begin_anew(self) -> None:
+        """Forget what was folded; how it is looked at stays."""
+        fresh = Picture(page_s=self.page_s, log_scale=self.log_scale, as_density=self.as_density)
+        for each in fields(self):
+            setattr(self, each.name, getattr(fresh, each.name))
 
     @property
     def elapsed_s(self) -> float:

@@ -22,6 +22,7 @@ CONTRACT = [
     "load",
     "lab",
     "sweep",
+    "replay",
     "export",
     "predict",
     "dsn",

@@ -94,6 +94,9 @@ class DashboardScreen(KnobScreen):
         """All epochs."""
         self.app.push_screen(LedgerScreen(self.picture, self._settings))
 
+    def action_step_next(self) -> None:
+        """The next phase, while a lab waits for it."""
+
     def action_sweep_open(self) -> None:
         """Measure combinations of knobs, or see the sweep that runs."""
         self.app.push_screen(SweepScreen(self._desk, self._settings))

@@ -21,6 +21,8 @@ class Footer(Lines):
 
     layout_name: reactive[Layout] = reactive(Layout.NORMAL)
     """Which hints there are."""
+    items: reactive[tuple[FooterItem, ...]] = reactive(FOOTER)
+    """All hints there are."""
     condition: reactive[str] = reactive("")
     """`down` while a node is down."""
 
@@ -32,6 +34,10 @@ class Footer(Lines):
         """Draw the hints of the layout."""
         self.repaint()
 
+    def watch_items(self) -> None:
+        """Draw other hints."""
+        self.repaint()
+
     def watch_condition(self) -> None:
         """Show or hide hints."""
         self.repaint()
@@ -40,7 +46,7 @@ class Footer(Lines):
         """As many hints as fit."""
         items = [
             item
-            for item in FOOTER
+            for item in self.items
             if self.layout_name.value[0] in item.layouts and item.when in ("", self.condition)
         ]
         while items and width_of(row := self._row(items)) > width:

@@ -1,0 +1,156 @@
+"""A recording on the dashboard: the picture of each moment, the player's line and keys, and no knob."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from textual.pilot import Pilot
+
+from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.engine.replay import Replay
+from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.screens.replay import ReplayScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.lines import Lines
+from tests.fakes.facade import make_tick
+from tests.ui.driving import DEADLINE_S
+
+MARKS_S = (4.0, 10.0)
+LENGTH_S = 20.0
+
+
+class StillClock:
+    """Time stands; only jumps move a replay on this clock."""
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def wall(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nobody sleeps by this clock")
+
+
+class FakeTape:
+    """Twenty seconds with two marks, 10 TPS more each half second."""
+
+    first_s, last_s = 1.0, 1.0 + LENGTH_S
+
+    def ticks(self) -> Iterator[Tick]:
+        for half in range(int(LENGTH_S * 2) + 1):
+            at_s = 1.0 + half / 2
+            told = tuple(event for event in self.events() if event.at_s == at_s)
+            yield replace(make_tick(at_s, tps=10.0 * half), events=told)
+
+    def events(self) -> Sequence[Event]:
+        return [
+            Event(at_s, 1_760_000_000 + at_s, Severity.MARK, f"change {number}", number)
+            for number, at_s in enumerate(MARKS_S, 1)
+        ]
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Player:
+    """A running replay with everything that a test looks at."""
+
+    app: ExplorerApp
+    pilot: Pilot[str]
+    replay: Replay
+
+    @property
+    def screen(self) -> ReplayScreen:
+        assert isinstance(self.app.screen, ReplayScreen)
+        return self.app.screen
+
+    def row(self, selector: str) -> str:
+        return self.screen.query_one(selector, Lines).rows[-1]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        end_s = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < end_s, "the condition did not come true"
+            await self.pilot.pause(0.01)
+
+    async def at(self, at_s: float) -> None:
+        """Wait until the picture is that of this moment of the tape."""
+        await self.until(
+            lambda: self.screen.picture.tick is not None and self.screen.picture.tick.at_s == at_s
+        )
+
+
+@asynccontextmanager
+async def playing(size: tuple[int, int] = (120, 36)) -> AsyncIterator[Player]:
+    replay = Replay(FakeTape(), StillClock())
+    replay.toggle()
+    app = ExplorerApp(replay, Settings())
+    async with app.run_test(size=size) as pilot:
+        player = Player(app, pilot, replay)
+        await player.until(lambda: isinstance(app.screen, ReplayScreen))
+        await player.at(1.0)
+        yield player
+
+
+async def test_a_jump_shows_the_picture_of_that_moment_with_its_marks_and_log() -> None:
+    async with playing() as player:
+        await player.pilot.press("shift+right")
+        await player.at(21.0)
+        assert [mark.number for mark in player.screen.picture.marks] == [1, 2]
+        assert len(player.screen.picture.history.points) == 41
+        await player.pilot.press("left", "left")
+        await player.at(11.0)
+        assert [point.at_s for point in player.screen.picture.history.points][-1] == 11.0
+        assert [event.text for event in player.screen.picture.log] == ["change 1", "change 2"]
+        await player.pilot.press("b")
+        await player.at(4.0)
+        assert [event.text for event in player.screen.picture.log] == ["change 1"]
+        await player.pilot.press("n")
+        await player.at(10.0)
+
+
+async def test_the_player_s_line_tells_the_place_the_speed_and_the_marks() -> None:
+    async with playing() as player:
+        await player.pilot.press("right", "greater_than_sign")
+        await player.at(6.0)
+        await player.until(lambda: "00:00:05 / 00:00:20  ×2" in player.row("#player"))
+        line = player.row("#player")
+        assert line.startswith(" ‖ PAUSED")
+        assert line.count("┃") == 2
+        bar = line[line.index("×2") + 3 :]
+        assert 0.2 < bar.count("━") / len(bar) < 0.3
+        assert "pause" in player.row("#footer")
+        assert "semi-sync" not in player.row("#footer")
+
+
+async def test_space_plays_and_pauses() -> None:
+    async with playing() as player:
+        assert not player.replay.player.playing
+        await player.pilot.press("space")
+        assert player.replay.player.playing
+        await player.pilot.press("space")
+        assert not player.replay.player.playing
+
+
+async def test_knobs_do_not_turn_in_a_recording() -> None:
+    async with playing() as player:
+        await player.pilot.press("s", "p", "u", "x", "R", "8", "5", "enter")
+        await player.pilot.pause()
+        assert player.screen.board.staged == {}
+        assert isinstance(player.app.screen, ReplayScreen)
+        assert any("this is a recording" in str(toast.message) for toast in player.app._notifications)
+
+
+async def test_it_fits_on_a_small_terminal_and_leaves_with_q() -> None:
+    async with playing((80, 24)) as player:
+        await player.pilot.press("right")
+        await player.at(6.0)
+        await player.until(lambda: "00:00:05" in player.row("#player"))
+        assert player.screen.query_one("#player").region.y < player.screen.query_one("#footer").region.y
+        await player.pilot.press("q")
+        await player.until(lambda: not player.app.is_running)
