@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from replexplorer.core.anatomy import Anatomy, CommitPath, Served, dissect
@@ -136,12 +135,14 @@ class Lookback:
 
     def _settled_s(self, since_s: float) -> float:
         """The start of the first interval in which nothing ended that had begun before `since_s`: what
-        did was still under what was in force then."""
+        did was still under what was in force then. Without one the end of the newest: the load stopped."""
+        # What the account does while a table is prepared is no client's transaction.
+        since_s = max(since_s, *(each.end_s for each in self._intervals if each.state != "running"), 0.0)
         later = [each for each in self._intervals if each.end_s > since_s]
         settled = (
             each.start_s for each in later if each.start_s - (each.service.max_ms or 0) / 1000 >= since_s
         )
-        return next(settled, inf) if later else since_s
+        return next(settled, later[-1].end_s) if later else since_s
 
     def _between(self, from_s: float, to_s: float) -> tuple[tuple[Interval, float], ...]:
         """The load's intervals that lie within, each with its share."""

@@ -112,6 +112,29 @@ def test_what_began_before_a_change_is_of_before_though_it_ended_after() -> None
     assert found.mean_ms == pytest.approx(10.0)
 
 
+def test_preparing_the_table_is_no_commits_time() -> None:
+    """Its statements are the same account's."""
+    seen = Lookback()
+    seen.add_intervals(
+        replace(interval(at / 2), state="preparing" if at < 34 else "running") for at in range(40)
+    )
+    for at in range(41):
+        seen.add_sample(sample(at / 2))
+    assert _seconds(seen) == pytest.approx(2.49)
+
+
+def test_a_load_that_stopped_right_after_a_change_leaves_the_truth() -> None:
+    seen = lookback(20)
+    seen.add_sample(sample(20.5))
+    assert seen.truth(20.1, ()) is None
+    for at in range(42, 46):
+        seen.add_sample(sample(at / 2))
+    truth = seen.truth(20.1, ())
+    assert truth is not None
+    assert truth.duration_s == 2.0
+    assert seen.anatomy(20.1) is None
+
+
 @pytest.mark.parametrize("anew", [{"uuid": "v"}, {"booted_s": 20.0}])
 def test_a_restarted_server_begins_anew(anew: dict[str, object]) -> None:
     seen = lookback(20)
