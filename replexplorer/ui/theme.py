@@ -124,12 +124,24 @@ def mono_style(token: str, ground: str = "bg", *, strong: bool = False) -> Style
 
 
 _INKS: dict[tuple[object, ...], Inks] = {}
+_NEWEST: list[tuple[object, bool, ColorSystem, Inks]] = []
+"""What was asked for last, and its answer: it is asked for with every run of text."""
 
 
 def inks_of(app: App[Any]) -> Inks:
     """The styles of the app's theme in force; the same object until the theme or its colours change."""
     variables = app.theme_variables
     system = _system_of(app)
+    for known, no_color, asked, inks in _NEWEST:
+        if known is variables and no_color == app.no_color and asked is system:
+            return inks
+    found = _inks_for(app, variables, system)
+    _NEWEST[:] = [(variables, app.no_color, system, found)]
+    return found
+
+
+def _inks_for(app: App[Any], variables: Mapping[str, str], system: ColorSystem) -> Inks:
+    """The styles of these colours, built once."""
     colors = tuple(variables.get(f"{PREFIX}{name}", "") for name in TOKENS)
     mono = app.no_color or not all(color.startswith("#") for color in colors)
     key = (colors, mono, system)

@@ -34,6 +34,8 @@ _FIRST_COLOR: Final = 16
 """Palette number that stands for the first trace; plotext's colours never reach the screen."""
 _MOST_TRACES: Final = 200
 _MOST_CELLS: Final = 500
+_MOST_DOTS: Final = 250
+"""Ragged series of more dots cost plotext 20 ms a frame and our own raster one."""
 _MARKERS: Final = {"braille": "braille", "block": "hd"}
 _ESCAPE: Final = re.compile(r"\x1b\[([0-9;]*)m")
 _owner: list[int] = []
@@ -47,6 +49,7 @@ def raster(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs) -> 
         or not 0 < width <= _MOST_CELLS
         or not 0 < height <= _MOST_CELLS
         or len(traces) > _MOST_TRACES
+        or sum(len(run) for trace in traces for run in trace.runs) > _MOST_DOTS
     ):
         return raster_dots(traces, width, height, glyphs)
     try:
