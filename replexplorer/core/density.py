@@ -39,9 +39,9 @@ def band_ms(band: int) -> float:
     return float(10 ** (band / BANDS_A_DECADE)) / 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """The commits of one span of time by bands of latency."""
+    """The commits of one span of time by bands of latency; equal only to itself, so that it is a key."""
 
     start_s: float
     end_s: float
@@ -134,25 +134,26 @@ def columns_of(
     narrower than slices, one that no slice belongs to shows the slice that covers its own middle.
     """
     per_s = columns / max(end_s - start_s, 1e-9)
-    sums: list[dict[int, int]] = [{} for _ in range(columns)]
-    lengths_s = [0.0] * columns
+    held: list[list[Slice]] = [[] for _ in range(columns)]
     for one in slices:
         at = math.floor(((one.start_s + one.end_s) / 2 - start_s) * per_s)
         if 0 <= at < columns:
-            _add(sums[at], one)
-            lengths_s[at] += one.end_s - one.start_s
+            held[at].append(one)
     for one in slices:
         first = max(0, math.ceil((one.start_s - start_s) * per_s - 0.5))
         for at in range(first, min(columns, math.floor((one.end_s - start_s) * per_s - 0.5) + 1)):
-            if not lengths_s[at]:
-                _add(sums[at], one)
-                lengths_s[at] = one.end_s - one.start_s
-    return [
-        {band: count / length_s for band, count in found.items()} if length_s > 0 else None
-        for found, length_s in zip(sums, lengths_s, strict=True)
-    ]
+            held[at] = held[at] or [one]
+    return [_rates(tuple(each)) for each in held]
 
 
-def _add(found: dict[int, int], one: Slice) -> None:
-    for band, count in zip(one.bands, one.counts, strict=True):
-        found[band] = found.get(band, 0) + count
+@lru_cache(maxsize=256)
+def _rates(slices: tuple[Slice, ...]) -> dict[int, float] | None:
+    """Commits a second by band over all of them; from frame to frame only the newest column's change."""
+    length_s = sum(one.end_s - one.start_s for one in slices)
+    if length_s <= 0:
+        return None
+    found: dict[int, int] = {}
+    for one in slices:
+        for band, count in zip(one.bands, one.counts, strict=True):
+            found[band] = found.get(band, 0) + count
+    return {band: count / length_s for band, count in found.items()}
