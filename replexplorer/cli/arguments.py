@@ -332,6 +332,9 @@ def _add_lab(parser: argparse.ArgumentParser) -> None:
     run.add_argument("name", metavar="NAME", help="the lab's name, as `tour`")
     run.add_argument("--quick", action="store_true", help="shorter counts, the same method")
     run.add_argument(
+        "--rows", type=whole_number(1000, 10_000_000), metavar="N", help="of the archive lab's table"
+    )
+    run.add_argument(
         "--report", metavar="DIR", help="write report.md, report.html, result.json and the session"
     )
     run.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")

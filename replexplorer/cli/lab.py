@@ -13,8 +13,9 @@ from replexplorer.cli.own_labs import lab_named, own_labs
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed
 from replexplorer.config.shapes import LabEntry
-from replexplorer.core.errors import ExpectationFailed, StackUnavailable
+from replexplorer.core.errors import ExpectationFailed, StackUnavailable, UsageError
 from replexplorer.engine.labs import LABS
+from replexplorer.engine.labs.archive import ARCHIVE, archive_of
 from replexplorer.engine.labs.lab import Lab
 from replexplorer.engine.labs.stage import run_lab
 from replexplorer.engine.labs.step import LabStep
@@ -34,7 +35,12 @@ def run(call: Call) -> int:
     """List the labs, or run one."""
     if call.args.action == "list":
         return _list(call)
-    return run_async(_run(call, lab_named(call.args.name)))
+    lab = lab_named(call.args.name)
+    if call.args.rows is not None:
+        if lab.name != ARCHIVE.name:
+            raise UsageError(f"--rows is for the lab {ARCHIVE.name}", f"{lab.name} has none")
+        lab = archive_of(call.args.rows)
+    return run_async(_run(call, lab))
 
 
 def _list(call: Call) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -331,37 +331,46 @@ class Session:
         """
         make = self.outside.sweeps
         journal = Unkept() if make is None else make(wanted.identity)
-        async with self._experiment("sweep", wanted.grid.text):
-            return await Sweeping(self, wanted, journal, report, fresh).run()
+        async with self._experiment("sweep", wanted.grid.text) as begun:
+            return await Sweeping(self, wanted, journal, report, fresh, begun).run()
 
     async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
         """Run a lab; everything it turned is given back whatever happens. Raises UsageError while another
         experiment runs, StackUnavailable when another app drives the load."""
-        async with self._experiment("lab", lab.name):
-            result = await run_lab(self, lab, quick=quick, watch=watch, conductor=conductor)
+        async with self._experiment("lab", lab.name) as begun:
+            result = await run_lab(self, lab, quick=quick, watch=watch, conductor=conductor, begun=begun)
         if result.aborted is not None:
             self.chronicle.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         return result
 
     @asynccontextmanager
-    async def _experiment(self, kind: str, what: str) -> AsyncIterator[None]:
-        """One at a time, between two marks."""
+    async def _experiment(self, kind: str, what: str) -> AsyncIterator[Callable[[], None]]:
+        """One at a time; between two marks once it has begun, which it tells by calling what this gives."""
         if self._experimenting is not None:
             raise UsageError("a sweep or a lab runs already", "stop it first")
-        number = self.chronicle.begin_change(f"{kind} {what}")
-        self.chronicle.tell(Severity.MARK, f"a {kind} begins: {what}", mark=number)
+        began = False
+
+        def begun() -> None:
+            nonlocal began
+            began = True
+            number = self.chronicle.begin_change(f"{kind} {what}")
+            self.chronicle.tell(Severity.MARK, f"a {kind} begins: {what}", mark=number)
+
         told = f"the {kind} was stopped"
         self._experimenting = asyncio.current_task()
         try:
-            yield
+            yield begun
             told = f"the {kind} is done"
         except ReplexplorerError as error:
             told = f"the {kind} ended: {error}"
             raise
         finally:
             self._experimenting = None
-            number = self.chronicle.begin_change(f"after the {kind}")
-            self.chronicle.change_effective(number, f"after the {kind}", f"{told}; the knobs are restored")
+            if began:
+                number = self.chronicle.begin_change(f"after the {kind}")
+                self.chronicle.change_effective(
+                    number, f"after the {kind}", f"{told}; the knobs are restored"
+                )
 
     async def repair(self, progress: ProgressCallback) -> None:
         """Bring dead nodes back and re-apply what was requested."""

@@ -6,7 +6,7 @@ leaves them as they were at that cell; the journal's next reader restores them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +54,8 @@ class Sweeping:
     journal: SweepJournal
     report: SweepReport
     fresh: bool = False
+    begun: Callable[[], None] = lambda: None
+    """Called when nothing can refuse it any more."""
     runs: list[SweptRun] = field(default_factory=list)
     kept: dict[KnobName, Value] = field(default_factory=dict)
     """What was requested of the swept knobs before."""
@@ -75,6 +77,7 @@ class Sweeping:
             # Without clients it waits for nothing, whatever state the last sweep was killed in.
             await self.session.drive(replace(self.session.load_settings(), clients=0))
         started_wall_s = self._clock.wall()
+        self.begun()
         try:
             await self._open()
             for block in range(self.sweep.repeats):

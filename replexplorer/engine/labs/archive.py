@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -60,7 +61,7 @@ def _statements(how: str) -> Sequence[tuple[str, tuple[str, ...]]]:
     )
 
 
-async def _play(stage: Stage, phase: Phase) -> Figures:
+async def _play(stage: Stage, phase: Phase, rows: int | None = None) -> Figures:
     """Fill the table, then take half of it away beside the load; times, sizes, lag and what the load felt."""
     primary, credentials = stage.session.fleet.primary, stage.session.fleet.credentials
     if credentials is None:
@@ -68,7 +69,7 @@ async def _play(stage: Stage, phase: Phase) -> Figures:
     sql = stage.session.outside.sql(primary.address, credentials)
     try:
         await _drop(sql)
-        await _fill(stage, sql, _QUICK_ROWS if stage.quick else _ROWS)
+        await _fill(stage, sql, rows or (_QUICK_ROWS if stage.quick else _ROWS))
         before_mb, binlog_before = await _size_mb(sql), await _binlog_bytes(sql)
         figures: dict[str, float | str] = {}
         clock = stage.session.outside.clock
@@ -232,7 +233,7 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     return relations
 
 
-def _phases() -> Iterator[Phase]:
+def _phases(rows: int | None = None) -> Iterator[Phase]:
     first = Phase(
         "",
         (
@@ -243,7 +244,7 @@ def _phases() -> Iterator[Phase]:
         quick=Stretch(12),
         state=ProtectionState.OFF,
         shows="",
-        play=_play,
+        play=partial(_play, rows=rows),
     )  # fmt: skip
     for semi in (False, True):
         for how, seconds in ((_COPY, 65.52), (_DELETE, 169.99)):
@@ -255,6 +256,11 @@ def _phases() -> Iterator[Phase]:
                 shows="copy what stays, then swap the tables" if how == _COPY else "delete, then rebuild",
                 published=None if semi else Published(seconds, "s"),
             )
+
+
+def archive_of(rows: int) -> Lab:
+    """The lab with another number of rows."""
+    return replace(ARCHIVE, phases=tuple(_phases(rows)))
 
 
 ARCHIVE = Lab(
