@@ -6,7 +6,8 @@ cannot be restored now is requested, so that whoever attaches next restores it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -44,13 +45,14 @@ async def run_lab(
     quick: bool,
     watch: LabWatch = lambda _: None,
     conductor: Conductor | None = None,
+    begun: Callable[[], None] = lambda: None,
 ) -> LabResult:
     """Run a lab on an attached session; a server that dies ends it as aborted.
 
     Raises StackUnavailable when another driver holds the load, and what `set` raises for settings that
     this stack cannot have; everything is restored before it does.
     """
-    return await Stage(session, lab, quick, watch, conductor or Conductor()).run()
+    return await Stage(session, lab, quick, watch, conductor or Conductor(), begun).run()
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class Stage:
     quick: bool
     watch: LabWatch
     conductor: Conductor
+    begun: Callable[[], None]
+    """Called when nothing can refuse the lab any more."""
     results: list[PhaseResult] = field(default_factory=list)
     _kept: dict[KnobName, Value] = field(default_factory=dict)
     _number: int = 0
@@ -79,6 +83,7 @@ class Stage:
             await self._enough_replicas()
             await session.controls.look_at_disks(probe=True)
             await session.drive(replace(settings, clients=0))
+            self.begun()
             for number in range(1, len(lab.phases) + 1):
                 self._number = number
                 self.results.append(await self._run_phase(lab.phases[number - 1]))
@@ -90,6 +95,12 @@ class Stage:
             if not died or not self._kept:
                 raise
             result.aborted = str(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self.conductor.aborted is None or task is None:
+                raise
+            task.uncancel()
+            result.aborted = self.conductor.aborted
         finally:
             result.unrestored = await to_the_end(self._restore(replicas, settings if was_running else None))
         if result.aborted is None:

@@ -40,7 +40,15 @@ class Conductor:
         """`by_hand`: each phase waits for `next`, its load running on meanwhile."""
         self.by_hand = by_hand
         self.paused = False
+        self.waits = False
+        """The next phase waits for somebody now."""
+        self.aborted: str | None = None
+        """Why somebody ended the lab; the cancel that follows ends it as aborted."""
         self._go = asyncio.Event()
+
+    def abort(self, why: str) -> None:
+        """Say why, before the lab's task is cancelled: it then answers with what it has."""
+        self.aborted = why
 
     def toggle(self) -> bool:
         """Pause before the next phase, or go on; whether it is paused now."""
@@ -61,8 +69,12 @@ class Conductor:
     async def gate(self) -> None:
         """Wait until the next phase may begin."""
         self._go.clear()
-        while self.holds:
-            await self._go.wait()
-            self._go.clear()
-            if not self.paused:
-                return
+        self.waits = True
+        try:
+            while self.holds:
+                await self._go.wait()
+                self._go.clear()
+                if not self.paused:
+                    return
+        finally:
+            self.waits = False
