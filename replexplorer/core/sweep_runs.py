@@ -85,8 +85,11 @@ class SweptRun:
 
     @property
     def is_final(self) -> bool:
-        """Whether its cell is not tried again in this pass."""
-        return self.attempt >= ATTEMPTS or (self.why is None and self.limited is None)
+        """Whether its cell is not tried again in this pass.
+
+        A run on a machine that is short of CPU counts: two servers and a load on few cores always are.
+        """
+        return self.attempt >= ATTEMPTS or self.why is None
 
     @property
     def interval(self) -> Estimate:
@@ -138,13 +141,8 @@ class CellFigures:
 
     @property
     def good(self) -> tuple[SweptRun, ...]:
-        """Those that count: of each pass the last, one that nothing limited before one that was."""
-        chosen: dict[int, SweptRun] = {}
-        for run in self.runs:
-            before = chosen.get(run.block)
-            if run.why is None and run.tps is not None and (before is None or before.limited is not None):
-                chosen[run.block] = run
-        return tuple(chosen.values())
+        """Those that count: of each pass the one that did not fail."""
+        return tuple(run for run in self.runs if run.why is None and run.tps is not None)
 
     @property
     def shown(self) -> tuple[SweptRun, ...]:

@@ -169,7 +169,7 @@ class Sweeping:
         return {(run.block, run.cell) for run in self.runs if run.is_final}
 
     async def _pass(self, block: int) -> None:
-        """Every cell once; those that failed or were limited once more at the end."""
+        """Every cell once; those that failed once more at the end."""
         order = self.sweep.order(self.seed, block)
         for attempt in range(1, ATTEMPTS + 1):
             for cell in order:

@@ -297,7 +297,7 @@ async def test_a_busy_generator_is_no_server_and_a_late_one_is_marked(
         take = process._intervals.put_nowait
         process._intervals.put_nowait = lambda each: take(each and change(each))  # type: ignore[assignment,method-assign]
         swept = await task
-    assert len(swept.runs) == 4
+    assert len(swept.runs) == (4 if why else 2), "what failed is tried again, what was slow is not"
     assert {(run.why, run.limited) for run in swept.runs} == {(why, limited)}
     good = [each.good for each in figures_of(swept.sweep.grid, swept.runs)]
     assert [len(each) for each in good] == ([0, 0] if why else [1, 1])

@@ -172,22 +172,20 @@ def test_one_run_has_its_own_interval_and_several_how_they_differ() -> None:
     assert second.service.count == 330
 
 
-def test_failed_runs_do_not_count_and_limited_ones_only_where_there_is_no_better() -> None:
+def test_failed_runs_do_not_count_and_limited_ones_are_marked() -> None:
     grid = grid_of("rtt=0,2,4,6")
     runs = [
         run_of(0, 50, why="primary restarted meanwhile"),
         run_of(0, 100, attempt=2),
         run_of(1, 50, why="no"),
         run_of(1, 60, why="never", attempt=2),
-        run_of(2, 50, limited="late"),
-        run_of(2, 100, attempt=2),
-        run_of(3, 50, limited="late"),
-        run_of(3, 60, limited="later", attempt=2),
+        run_of(2, 100),
+        run_of(3, 60, limited="late"),
     ]
     figures = figures_of(grid, runs)
     assert [each.tps.value for each in figures] == [100, 60, 100, 60]
     assert [each.why for each in figures] == [None, "never", None, None]
-    assert [each.limited for each in figures] == [None, None, None, "later"]
+    assert [each.limited for each in figures] == [None, None, None, "late"]
     assert [each.log_tps is None for each in figures] == [False, True, False, False]
 
 
