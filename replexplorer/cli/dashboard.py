@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.wiring import (
@@ -26,6 +27,7 @@ from replexplorer.ports import UpOptions
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.engine.facade import Swept
+    from replexplorer.engine.labs.lab import LabResult
     from replexplorer.ui.settings import Settings
 
 
@@ -34,7 +36,7 @@ def run(call: Call) -> int:
     from replexplorer.ui.app import ExplorerApp
 
     loaded = load_configuration_of(call)
-    settings = settings_of(loaded)
+    settings = _with_labs(settings_of(loaded))
     stack = stack_of(loaded.values)
     # Asked before the screen is taken, so that a machine without Docker gets its one line.
     up = asyncio.run(new_stack_options(stack, loaded.values, UpOptions()))
@@ -104,6 +106,28 @@ def settings_of(loaded: LoadedConfiguration) -> Settings:
         notices=(*(f"theme {found} (not used)" for found in failed), *keymap.problems),
         learn=_learn,
     )
+
+
+def _with_labs(settings: Settings) -> Settings:
+    """The user's own labs as well; a broken file is a notice."""
+    from replexplorer.cli.own_labs import own_labs
+
+    own, failed = own_labs()
+    return replace(
+        settings,
+        labs=tuple(lab for lab, _ in own),
+        notices=(*settings.notices, *(f"lab {error} (not used)" for error in failed)),
+        lab_page=_lab_page,
+    )
+
+
+def _lab_page(result: LabResult) -> str:
+    """A lab's result as `--report` writes it."""
+    from replexplorer.cli.lab_pages import markdown
+    from replexplorer.cli.lab_report import lab_document
+
+    again = ["replexplorer", "lab", "run", result.lab.name, *(["--quick"] if result.quick else [])]
+    return markdown(lab_document(result), again)
 
 
 def _learn(swept: Swept) -> str:

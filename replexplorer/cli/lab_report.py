@@ -34,7 +34,7 @@ def lab_document(result: LabResult) -> LabDocument:
 
 def _phase(result: PhaseResult) -> LabPhase:
     published, rtt = result.phase.published, result.rtt
-    measured = result.service.count > 0 or result.phase.play is None
+    measured = result.measured_tps is not None
     return LabPhase(
         name=result.phase.name,
         settings={str(name): value for name, value in result.settings.items()},

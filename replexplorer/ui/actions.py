@@ -63,10 +63,17 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("statement.copy", "Y", "Copy the statement and its undo"),
     Action("ledger.open", "g", "Open the epoch ledger"),
     Action("log.open", "L", "Open the event log"),
-    Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
     Action("sweep.open", "S", "Open the sweep: every combination of some knobs, measured"),
+    Action("lab.open", "o", "Open the labs: run a published experiment, see what it found"),
 )
 """Actions of the dashboard itself."""
+
+CONDUCTOR: Final[tuple[Action, ...]] = (
+    Action("lab.pause", "P", "Hold the lab before its next phase, or let it go on"),
+    Action("lab.abort", "A", "Abort the lab; its knobs are given back"),
+    Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
+)
+"""A presenter's hand on the lab that runs."""
 
 PLAYER: Final[tuple[Action, ...]] = (
     Action("step.prev", "b", "The mark before (in a replay)", listed=False),
@@ -88,7 +95,7 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
 )
 """Actions of every screen."""
 
-ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + PLAYER + LEDGER + EVERYWHERE
+ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + CONDUCTOR + PLAYER + LEDGER + EVERYWHERE
 """All of them, in the order of the help."""
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}
@@ -121,11 +128,12 @@ FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("mark.add",), "mark", 7),
     FooterItem(("chart.freeze",), "freeze", 5),
     FooterItem(("view.next",), "view", 3, "c"),
-    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 8, "wn"),
+    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 11, "wn"),
     FooterItem(("chart.heat",), "density", 12),
     FooterItem(("chart.yscale",), "lin/log", 13, "w"),
     FooterItem(("ledger.open",), "ledger", 9),
     FooterItem(("log.open",), "log", 14),
+    FooterItem(("lab.open",), "labs", 8),
     FooterItem(("stack.reset",), "reset", 15),
     FooterItem(("theme.next",), "theme", 6),
     FooterItem(("palette",), "all", 16),

@@ -52,12 +52,19 @@ class _Command:
 class Commander:
     """A queue of commands; `run` is the body of the worker that works it off."""
 
-    def __init__(self, post: Callable[[Message], object]) -> None:
+    def __init__(
+        self, post: Callable[[Message], object], refusal: Callable[[str], CommandFailed | None]
+    ) -> None:
         self._post = post
+        self._refusal = refusal
         self._queue: asyncio.Queue[_Command] = asyncio.Queue()
 
     def ask(self, label: str, call: Call) -> None:
-        """Queue a command; `label` comes back with its end."""
+        """Queue a command, unless it is refused now; `label` comes back with its end."""
+        refused = self._refusal(label)
+        if refused is not None:
+            self._post(refused)
+            return
         self._queue.put_nowait(_Command(label, call))
 
     async def run(self) -> None:

@@ -15,6 +15,14 @@ class Ticked(Message):
         return isinstance(message, Ticked)
 
 
+class LabMoved(Message):
+    """The lab does something else, or has ended; a newer one takes the place of one that still waits."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Whether the other one tells nothing that this one does not."""
+        return isinstance(message, LabMoved)
+
+
 class StartAdvanced(Message):
     """The start-up does something new."""
 

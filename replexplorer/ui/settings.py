@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from replexplorer.config.themes import Theme
 from replexplorer.engine.facade import Swept
+from replexplorer.engine.labs.lab import Lab, LabResult
 from replexplorer.ui.glyphs import BRAILLE, Glyphs
 
 
@@ -37,5 +38,9 @@ class Settings:
     """How long a lost terminal waits for the load to stop, before the process ends anyway."""
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words; it may take a second."""
+    labs: tuple[Lab, ...] = ()
+    """The user's own labs, listed after ours."""
+    lab_page: Callable[[LabResult], str] | None = None
+    """A lab's result as a Markdown page to copy; None: it cannot be copied."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds that never go back: measures the rest of a staged value."""

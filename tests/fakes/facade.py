@@ -335,7 +335,12 @@ class FakeFacade:
                     await conductor.gate()
         except asyncio.CancelledError:
             self.calls.append(("lab stopped", None))
-            raise
+            task = asyncio.current_task()
+            if conductor.aborted is None or task is None:
+                raise
+            task.uncancel()
+            result.aborted = conductor.aborted
+            return result
         result.relations = (
             Relation("semi-sync is slower", True, "11.4 < 943.2 TPS"),
             Relation("a relation that fails", False, "3 > 4"),

@@ -118,6 +118,11 @@ class PhaseResult:
     figures: Figures = field(default_factory=dict)
 
     @property
+    def measured_tps(self) -> float | None:
+        """Commits per second; None where a script ran instead of a load."""
+        return self.tps if self.service.count or self.phase.play is None else None
+
+    @property
     def mean_ms(self) -> float:
         """Mean latency; infinite when nothing was committed."""
         return self.service.mean_ms or float("inf")

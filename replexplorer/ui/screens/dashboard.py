@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from textual import on
 from textual.binding import BindingType
 
 from replexplorer.core.knobs import format_value
 from replexplorer.engine.facade import Facade
-from replexplorer.ui.actions import DASHBOARD
+from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, key_label, keys_of
 from replexplorer.ui.bindings import bindings_of
+from replexplorer.ui.commander import CommandFailed
+from replexplorer.ui.lab_desk import LabDesk
+from replexplorer.ui.messages import LabMoved
 from replexplorer.ui.screens.knob_screen import KnobScreen
+from replexplorer.ui.screens.labs import LabsScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.sweep_desk import SweepDesk
+from replexplorer.ui.widgets.lab_strip import LabStrip
 from replexplorer.ui.widgets.statement import Intent
+
+_OF_A_LAB: Final = frozenset({"step_next", "lab_pause", "lab_abort"})
+_TURNING: Final = frozenset({"set", "reset", "undo", "load"})
+"""Commands that change what a lab measures."""
 
 
 class DashboardScreen(KnobScreen):
     """Draws the picture, handles the keys, and asks the facade."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of(DASHBOARD)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR))
 
     def __init__(self, facade: Facade, settings: Settings) -> None:
         super().__init__(facade, settings)
         self._desk = SweepDesk(facade, settings.learn)
+        self._labs = LabDesk(facade, settings, moved=lambda: self.post_message(LabMoved()))
+
+    def on_screen_resume(self) -> None:
+        """Show the lab that was started in front of it."""
+        self._show_lab()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A hand on the lab only while one runs."""
+        if action in _OF_A_LAB:
+            return self._labs.is_running
+        return super().check_action(action, parameters)
+
+    def refusal(self, label: str) -> CommandFailed | None:
+        """A knob turned by hand would spoil what a lab measures."""
+        if label not in _TURNING or not self._labs.is_running or self._labs.lab is None:
+            return None
+        key = key_label(keys_of("lab.abort", self._settings.keymap)[0])
+        return CommandFailed(
+            label, f"the lab {self._labs.lab.name} turns the knobs", f"abort it first ({key})"
+        )
 
     def action_load_toggle(self) -> None:
         """Stop or start the load."""
@@ -96,6 +126,35 @@ class DashboardScreen(KnobScreen):
 
     def action_step_next(self) -> None:
         """The next phase, while a lab waits for it."""
+        self._tell_lab(self._labs.next())
+
+    def action_lab_pause(self) -> None:
+        """Hold the lab before its next phase, or let it go on."""
+        self._tell_lab(self._labs.pause())
+
+    def action_lab_abort(self) -> None:
+        """End the lab; what it turned is given back."""
+        self._tell_lab(self._labs.abort())
+
+    def action_lab_open(self) -> None:
+        """The labs, or what the one that has just ended found."""
+        self.app.push_screen(LabsScreen(self._labs, self._desk, self._settings))
+
+    @on(LabMoved)
+    def _show_lab(self) -> None:
+        """The strip of the lab that runs; a toast when it has ended."""
+        strip = self.query_one(LabStrip)
+        strip.show(self._labs.view)
+        self.set_class(self._labs.is_running, "-lab")
+        ended = self._labs.take_end()
+        if ended is not None:
+            key = key_label(keys_of("lab.open", self._settings.keymap)[0])
+            text, severity = ended
+            self.notify(f"{text} ({key} opens it)", severity=severity, timeout=10, markup=False)
+
+    def _tell_lab(self, text: str) -> None:
+        self.notify(text, timeout=3, markup=False)
+        self._show_lab()
 
     def action_sweep_open(self) -> None:
         """Measure combinations of knobs, or see the sweep that runs."""

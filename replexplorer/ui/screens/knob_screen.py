@@ -23,7 +23,7 @@ class KnobScreen(PictureScreen):
 
     def __init__(self, facade: Facade, settings: Settings) -> None:
         super().__init__(facade, settings)
-        self._commander = Commander(self.post_message)
+        self._commander = Commander(self.post_message, self.refusal)
         self._early: list[events.Key] | None = None
         """Keys that came while the drawer that the filter stands over is laid out."""
 
@@ -31,6 +31,10 @@ class KnobScreen(PictureScreen):
         """Begin to work off commands and to watch what rests."""
         self.set_interval(0.1, self.apply_rested)
         self._work_off()
+
+    def refusal(self, label: str) -> CommandFailed | None:
+        """Why a command cannot be taken now."""
+        return None
 
     @work(exclusive=True, group="commands", exit_on_error=False)
     async def _work_off(self) -> None:

@@ -37,6 +37,11 @@ class Listing(Lines):
         self.top = max(0, min(last, self.top + rows))
         self.repaint()
 
+    def reveal(self, first: int, last: int) -> None:
+        """Scroll as little as shows these body rows; the first where not all fit."""
+        self.scroll_rows(max(0, last - self._room + 1 - self.top))
+        self.scroll_rows(min(0, first - self.top))
+
     @property
     def page_rows(self) -> int:
         """Rows of a page."""

@@ -28,6 +28,7 @@ from replexplorer.ui.widgets.event_log import EventLog
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
+from replexplorer.ui.widgets.lab_strip import LabStrip
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, Statement
 from replexplorer.ui.widgets.topology import Topology
@@ -59,6 +60,7 @@ class PictureScreen(Screen[None]):
         glyphs = self._settings.glyphs
         keymap: Mapping[str, str] = self._settings.keymap
         yield Header(glyphs=glyphs, id="header")
+        yield LabStrip(keymap, glyphs=glyphs, id="lab-strip")
         yield BigStrip(glyphs=glyphs, id="big-strip")
         with Horizontal(id="body"):
             with Vertical(id="left"):

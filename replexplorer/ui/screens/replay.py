@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from textual.binding import BindingType
 
 from replexplorer.engine.replay import Replay
-from replexplorer.ui.actions import DASHBOARD, PLAYER, REPLAY_FOOTER
+from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, PLAYER, REPLAY_FOOTER
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
@@ -21,6 +21,7 @@ _LIVE: Final = frozenset(
     {
         "knob_type", "knob_undo", "semisync_toggle", "wait_point_toggle", "fault_partition", "fault_heal",
         "load_toggle", "mark_add", "stack_reset", "stack_repair", "statement_copy", "sweep_open", "lab_open",
+        "lab_pause", "lab_abort",
     }
 )  # fmt: skip
 """What only servers can do."""
@@ -29,7 +30,7 @@ _LIVE: Final = frozenset(
 class ReplayScreen(DashboardScreen):
     """The dashboard over a recording."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *PLAYER))
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR, *PLAYER))
 
     def __init__(self, replay: Replay, settings: Settings) -> None:
         super().__init__(replay, settings)

@@ -1,0 +1,170 @@
+"""The labs: which there are, what each teaches and changes, and what the last run of each found."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from replexplorer.core.sweep_text import duration_text
+from replexplorer.engine.labs.lab import Lab, LabResult
+from replexplorer.ui import figures
+from replexplorer.ui.actions import CONDUCTOR
+from replexplorer.ui.bindings import bindings_of
+from replexplorer.ui.lab_desk import LabDesk
+from replexplorer.ui.screens.listing import ListingScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.sweep_desk import SweepDesk
+from replexplorer.ui.widgets.lab_rows import VERDICTS, lab_details, lab_heads, lab_row, result_rows
+from replexplorer.ui.widgets.lines import Line
+
+
+class LabsScreen(ListingScreen):
+    """The list; the chosen lab is unfolded."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_of(CONDUCTOR),
+        Binding("enter", "run(True)", "Run it quick", show=False),
+        Binding("f", "run(False)", "Run it full", show=False),
+        Binding("b", "by_hand", "Wait for a key between phases", show=False),
+        Binding("r", "result", "What its last run found", show=False),
+    ]
+
+    def __init__(self, desk: LabDesk, sweep: SweepDesk, settings: Settings) -> None:
+        super().__init__(settings)
+        self._desk = desk
+        self._sweep = sweep
+        self._at = desk.labs.index(desk.lab) if desk.lab in desk.labs else 0
+
+    @property
+    def chosen(self) -> Lab:
+        """The lab under the cursor."""
+        return self._desk.labs[self._at]
+
+    def fill(self) -> None:
+        """The list; a result that nobody has seen is opened over it."""
+        desk, width = self._desk, self.app.size.width - 1
+        body: list[Line] = []
+        for at, lab in enumerate(desk.labs):
+            body.append(lab_row(lab, self._verdict(lab), chosen=at == self._at))
+            if at == self._at:
+                body += [*lab_details(lab, width), []]
+        self.listing.show(self._title(), [lab_heads()], body)
+        if desk.unseen is not None and self.is_current:
+            self._open(desk.results[desk.unseen])
+
+    def _verdict(self, lab: Lab) -> str:
+        """Of the last run here."""
+        if self._desk.is_running and lab is self._desk.lab:
+            return "running"
+        result = self._desk.results.get(lab)
+        return result.verdict if result else ""
+
+    def _title(self) -> Line:
+        """The keys that make sense now."""
+        desk = self._desk
+        if desk.is_running and desk.lab is not None:
+            step = desk.step
+            left = f", {duration_text(step.left_s)} left" if step and step.left_s else ""
+            number = f" {step.number}/{len(desk.lab.phases)}" if step else ""
+            return [
+                ("Labs ", "title b"),
+                (f"{desk.lab.name} runs{number}{left}   ", "text"),
+                *_keys("n next", "P pause", "A abort"),
+            ]
+        hand = "b by itself" if desk.by_hand else "b by hand"
+        told = "by hand: n begins each phase   " if desk.by_hand else ""
+        keys = ["⏎ quick", "f full", hand, *(["r result"] if self.chosen in desk.results else [])]
+        return [("Labs ", "title b"), (told, "warn"), *_keys(*keys)]
+
+    def action_scroll_by(self, rows: int) -> None:
+        """Move the cursor."""
+        self._at = max(0, min(len(self._desk.labs) - 1, self._at + rows))
+        self.fill()
+        self.listing.reveal(self._at, self._at + len(lab_details(self.chosen, self.app.size.width - 1)))
+
+    def action_scroll_page(self, pages: int) -> None:
+        """Move the cursor by a page."""
+        self.action_scroll_by(pages * self.listing.page_rows)
+
+    def action_run(self, quick: bool) -> None:
+        """Run the chosen lab, on the dashboard."""
+        if self._desk.is_running and self._desk.lab is not None:
+            self.notify(
+                f"the lab {self._desk.lab.name} runs: abort it first (A)", severity="warning", timeout=4
+            )
+        elif self._sweep.is_running:
+            self.notify("a sweep runs: stop it first (S, then x)", severity="warning", timeout=4)
+        else:
+            self._desk.start(self.chosen, quick=quick)
+            self.dismiss()
+
+    def action_by_hand(self) -> None:
+        """Whether the next lab waits for a key between its phases."""
+        self._desk.by_hand = not self._desk.by_hand
+        self.fill()
+
+    def action_result(self) -> None:
+        """What the last run of the chosen lab found."""
+        if self.chosen in self._desk.results:
+            self._open(self._desk.results[self.chosen])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A hand on the lab only while one runs."""
+        return self._desk.is_running if action in ("step_next", "lab_pause", "lab_abort") else True
+
+    def action_step_next(self) -> None:
+        """The next phase."""
+        self._tell(self._desk.next())
+
+    def action_lab_pause(self) -> None:
+        """Hold it, or let it go on."""
+        self._tell(self._desk.pause())
+
+    def action_lab_abort(self) -> None:
+        """End it."""
+        self._tell(self._desk.abort())
+
+    def _tell(self, text: str) -> None:
+        self.notify(text, timeout=3, markup=False)
+        self.fill()
+
+    def _open(self, result: LabResult) -> None:
+        self._desk.unseen = None
+        self._at = self._desk.labs.index(result.lab)
+        self.app.push_screen(LabResultScreen(result, self.settings))
+
+
+class LabResultScreen(ListingScreen):
+    """Published, predicted and measured; what holds, with its evidence."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "copy", "Copy as Markdown", show=False)]
+
+    def __init__(self, result: LabResult, settings: Settings) -> None:
+        super().__init__(settings)
+        self._result = result
+
+    def fill(self) -> None:
+        """The result."""
+        result = self._result
+        symbol, role = VERDICTS[result.verdict]
+        began = f"{result.server}, {figures.local_time(result.started_wall_s)}"
+        title: Line = [
+            (f"{result.lab.name} ", "title b"),
+            (f"{symbol} {result.verdict} ", f"{role} b"),
+            (f"{'quick' if result.quick else 'full'}, {began}   ", "muted"),
+            *(_keys("c copy") if self.settings.lab_page else []),
+        ]
+        self.listing.show(title, [], result_rows(result, self.app.size.width - 1))
+
+    def action_copy(self) -> None:
+        """Copy the result as Markdown, over OSC 52."""
+        if self.settings.lab_page is not None:
+            self.app.copy_to_clipboard(self.settings.lab_page(self._result))
+            self.notify(f"lab {self._result.lab.name} as Markdown", title="copied", timeout=4, markup=False)
+
+
+def _keys(*hints: str) -> Line:
+    """`KEY word`s."""
+    parts = [hint.partition(" ") for hint in hints]
+    return [run for key, _, word in parts for run in ((key, "key b"), (f" {word}  ", "muted"))]

@@ -1,0 +1,154 @@
+"""Labs as rows: the list to choose from, and the table of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.sweep_text import duration_text, figure
+from replexplorer.engine.labs.lab import Lab, LabResult, PhaseResult
+from replexplorer.ui.widgets.lines import Line, Run, wrapped
+from replexplorer.ui.words import STATES
+
+VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborted": ("✖", "warn")}
+"""A verdict's symbol and role."""
+_GAP: Final = "  "
+
+
+def lab_row(lab: Lab, verdict: str, *, chosen: bool) -> list[Run]:
+    """One lab in the list; `verdict` of its last run here, `running`, or nothing."""
+    ground = " on select" if chosen else ""
+    symbol, role = VERDICTS.get(verdict, ("", "accent"))
+    takes = [duration_text(lab.seconds(quick=quick)) for quick in (True, False)]
+    return [
+        (f"{'▸' if chosen else ' '} {lab.name:<18}", f"title{ground} b"),
+        (f"{takes[0]:>8}{takes[1]:>8}  ", f"text{ground}"),
+        (f"{f'{symbol} {verdict}'.strip():<11}", f"{role}{ground} b"),
+        (lab.title, f"text{ground}"),
+    ]
+
+
+def lab_heads() -> Line:
+    """What the columns of `lab_row` are."""
+    return [(f"  {'LAB':<18}{'quick':>8}{'full':>8}  {'last run':<11}title", "muted")]
+
+
+def lab_details(lab: Lab, width: int) -> list[Line]:
+    """What a lab teaches, whose experiment it is, and what it will change."""
+    told = [("teaches", lab.teaches)]
+    if lab.source is not None:
+        told.append(("after", f"{lab.source.author}: {lab.source.title}"))
+    told.append(("phases", "; ".join(phase.name for phase in lab.phases)))
+    told.append(("turns", f"{', '.join(lab.turns)}; all are given back at its end"))
+    if lab.replicas > 1:
+        told.append(("brings up", f"replicas up to {lab.replicas}, and removes again what it brought up"))
+    return [line for head, text in told for line in _told(head, text, width)]
+
+
+def _told(head: str, text: str, width: int) -> list[Line]:
+    rows = wrapped(text, max(20, width - 14))
+    return [[(f"    {head if at == 0 else '':<10}", "muted"), (row, "text")] for at, row in enumerate(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    head: str
+    cells: Sequence[str]
+    words: str
+    rank: int
+    """The highest goes first where the width is short; 0 stays."""
+
+    @property
+    def width(self) -> int:
+        return max(len(text) for text in (self.head, *self.cells))
+
+
+def _columns(phases: Sequence[PhaseResult]) -> list[_Column]:
+    """Published, predicted, measured, and what they were measured with."""
+
+    def tps(value: float | None) -> str:
+        return "-" if value is None else f"{figure(value)} tps"
+
+    def percentile(phase: PhaseResult, percent: float) -> str:
+        return figure(phase.service.percentile_ms(percent))
+
+    published = [each.phase.published for each in phases]
+    return [
+        _Column("phase", [each.phase.name for each in phases], "title b", 0),
+        _Column("clients", [str(each.clients) for each in phases], "muted", 5),
+        _Column("RTT ms", [figure(each.rtt_measured_ms, 2) for each in phases], "muted", 2),
+        _Column("fsync ms", [figure(each.fsync_measured_ms, 2) for each in phases], "muted", 6),
+        _Column(
+            "published", [f"{each.value:g} {each.unit}" if each else "-" for each in published], "text", 0
+        ),
+        _Column("predicted", [tps(each.predicted_tps) for each in phases], "text", 0),
+        _Column("measured", [tps(each.measured_tps) for each in phases], "tps b", 0),
+        _Column("p50 ms", [percentile(each, 50) for each in phases], "p50", 4),
+        _Column("p99 ms", [percentile(each, 99) for each in phases], "p99", 3),
+        _Column("protection", [STATES[each.protection.state][1] for each in phases], "muted", 7),
+    ]
+
+
+def phase_rows(phases: Sequence[PhaseResult], width: int) -> list[Line]:
+    """The table, with as many columns as fit."""
+    if not phases:
+        return []
+    columns = _columns(phases)
+    while sum(each.width + len(_GAP) for each in columns) > width and any(each.rank for each in columns):
+        columns.remove(max(columns, key=lambda each: each.rank))
+
+    def cell(column: _Column, text: str) -> str:
+        return f" {text:<{column.width}}" if column is columns[0] else f"{_GAP}{text:>{column.width}}"
+
+    rows: list[Line] = [[(cell(column, column.head), "muted") for column in columns]]
+    return rows + [
+        [(cell(column, column.cells[at]), column.words) for column in columns] for at in range(len(phases))
+    ]
+
+
+def relation_rows(result: LabResult, width: int) -> list[Line]:
+    """Each relation: whether it holds, what it says, and the evidence."""
+    rows: list[Line] = []
+    for relation in result.relations:
+        word = "holds" if relation.holds else "deviates"
+        symbol, role = VERDICTS[word]
+        for at, text in enumerate(wrapped(relation.name, max(20, width - 14))):
+            rows.append([(f" {f'{symbol} {word}' if at == 0 else '':<12}", f"{role} b"), (text, "text")])
+        rows += [
+            [(" " * 13, "text"), (text, "muted")] for text in wrapped(relation.evidence, max(20, width - 14))
+        ]
+    return rows
+
+
+def result_rows(result: LabResult, width: int) -> list[Line]:
+    """All that a run of a lab found."""
+    rows: list[Line] = []
+    if result.aborted is not None:
+        rows += [[(f" ✖ aborted: {result.aborted}", "warn b")]]
+    for line in result.unrestored:
+        rows += [[(f" {text}", "bad b")] for text in wrapped(f"not restored: {line}", max(20, width - 2))]
+    if result.lab.source is not None:
+        source = result.lab.source
+        about = f"after {source.author}: {source.title}{f'; {source.setup}' if source.setup else ''}"
+        rows += [[(f" {text}", "muted")] for text in wrapped(about, max(20, width - 2))]
+    rows += [*([[]] if rows else []), *phase_rows(result.phases, width)]
+    found = [
+        (phase.phase.name, name, f"{value:,.2f}" if isinstance(value, float) else str(value))
+        for phase in result.phases
+        for name, value in phase.figures.items()
+    ]
+    if found:
+        rows += [[], [(" FOUND", "accent b")]]
+        widths = [max(len(row[at]) for row in found) for at in (0, 1)]
+        rows += [
+            [
+                (f" {phase:<{widths[0]}}", "title b"),
+                (f"{_GAP}{name:<{widths[1]}}", "muted"),
+                (f"{_GAP}{value}", "tps b"),
+            ]
+            for phase, name, value in found
+        ]
+    if result.relations:
+        rows += [[], [(" RELATIONS", "accent b")], *relation_rows(result, width)]
+    return rows

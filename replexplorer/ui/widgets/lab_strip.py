@@ -1,0 +1,118 @@
+"""The narrated strip of a lab: which phase, what to watch, how far, and the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from textual import events
+
+from replexplorer.core.sweep_text import duration_text
+from replexplorer.ui.actions import key_label, keys_of
+from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.lab_desk import LabView
+from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, width_of, wrapped
+
+_BAR: Final = 12
+_TOLD_ROWS: Final = 3
+
+
+class LabStrip(Lines):
+    """A row that says where the lab is, and what to watch below it; as high throughout a lab."""
+
+    GROUND: ClassVar[str] = "panel"
+    DEFAULT_CSS = "LabStrip { height: 2; }"
+
+    def __init__(self, keymap: Mapping[str, str], *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
+        super().__init__(glyphs=glyphs, id=id)
+        self._keymap = keymap
+        self._view: LabView | None = None
+
+    def show(self, view: LabView | None) -> None:
+        """Show the lab as it is now."""
+        self._view = view
+        self._fit()
+        self.repaint()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another width may need other rows."""
+        self._fit()
+        super().on_resize(event)
+
+    def _fit(self) -> None:
+        """Rows for the longest of the lab's sentences."""
+        width = self.app.size.width
+        if self._view is not None:
+            rows = max(len(wrapped(phase.shows, width - 2)) for phase in self._view.lab.phases)
+            self.styles.height = 1 + max(1, min(_TOLD_ROWS, rows))
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """`LAB wan-insert 2/3 async  measuring ━━━━──── 43 s left      n next  P pause  A abort`."""
+        view = self._view
+        if view is None:
+            return []
+        phase = view.step.phase if view.step else None
+        shows = wrapped(phase.shows, width - 2) if phase else [view.lab.teaches]
+        return [self._head(view, width), *([(" ", "text"), (row, "title")] for row in shows)]
+
+    def _head(self, view: LabView, width: int) -> list[Run]:
+        """The row in the fullest form that fits."""
+        keys = self._keys(view)
+        room = width - width_of(keys) - 1
+        parts = [_where(view), _doing(view), _bar(view), _left(view)]
+        for gone in (2, 1, 1):
+            if sum(map(width_of, parts)) <= room:
+                break
+            del parts[gone : gone + 1]
+        return spread([run for part in parts for run in part], keys, width)
+
+    def _keys(self, view: LabView) -> list[Run]:
+        words = [
+            ("step.next", "next"),
+            ("lab.pause", "go on" if view.paused else "pause"),
+            ("lab.abort", "abort"),
+        ]
+        if view.aborting:
+            return []
+        runs: list[Run] = []
+        for action, word in words:
+            key = key_label(keys_of(action, self._keymap)[0])
+            lit = "warn b" if view.waits and action == "step.next" else "muted"
+            runs += [(" " if not runs else "  ", "text"), (key, "key b"), (f" {word}", lit)]
+        return [*runs, (" ", "text")]
+
+
+def _where(view: LabView) -> list[Run]:
+    """The lab and its phase."""
+    step = view.step
+    runs: list[Run] = [(" LAB ", "accent b"), (view.lab.name, "title b")]
+    if step is not None and step.phase is not None:
+        runs += [(f" {step.number}/{len(view.lab.phases)} ", "accent b"), (step.phase.name, "text b")]
+    return runs
+
+
+def _doing(view: LabView) -> list[Run]:
+    """What it does, or what it waits for."""
+    if view.aborting:
+        return [("  ending, restoring the knobs", "warn b")]
+    if view.waits:
+        return [("  waiting, the load runs on", "warn b")]
+    held: list[Run] = [("  then waits", "warn b")] if view.paused else []
+    return [(f"  {view.step.doing if view.step else 'beginning'}", "muted"), *held]
+
+
+def _bar(view: LabView) -> list[Run]:
+    """How far the phase is."""
+    step = view.step
+    if step is None or step.done is None or view.waits or view.aborting:
+        return []
+    done = round(step.done * _BAR)
+    return [("  ", "text"), ("━" * done, "accent"), ("─" * (_BAR - done), "rule")]
+
+
+def _left(view: LabView) -> list[Run]:
+    """About how long until the lab's end."""
+    step = view.step
+    if step is None or not step.left_s or view.aborting:
+        return []
+    return [(f"  {duration_text(step.left_s)} left", "text")]

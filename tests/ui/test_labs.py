@@ -1,0 +1,273 @@
+"""The labs on the dashboard: chosen, narrated while they run, conducted by hand, and told at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.sweep import Sweep
+from replexplorer.engine.labs import LABS
+from replexplorer.engine.labs.lab import Lab
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.screens.labs import LabResultScreen, LabsScreen
+from replexplorer.ui.screens.listing import ListingScreen
+from replexplorer.ui.widgets.lab_strip import LabStrip
+from tests.fakes.facade import FakeFacade, make_tick
+from tests.ui.driving import Bench, bench
+
+SIZES = [(160, 45), (120, 36), (80, 24)]
+
+
+def shown(app: Bench) -> str:
+    screen = app.app.screen
+    assert isinstance(screen, ListingScreen)
+    return "\n".join(screen.listing.rows)
+
+
+def strip(app: Bench) -> str:
+    return app.text("#lab-strip")
+
+
+def toasts(app: Bench) -> list[str]:
+    return [toast.message for toast in app.app._notifications]
+
+
+def by_turns() -> FakeFacade:
+    facade = FakeFacade()
+    facade.lab_turns = asyncio.Queue()
+    return facade
+
+
+def turn(app: Bench) -> None:
+    assert app.facade.lab_turns is not None
+    app.facade.lab_turns.put_nowait(None)
+
+
+async def opened(app: Bench) -> None:
+    await app.press("o")
+    await app.until(lambda: isinstance(app.app.screen, LabsScreen) and "LAB" in shown(app))
+
+
+async def begun(app: Bench, name: str, *keys: str) -> None:
+    """Choose a lab by the arrows and start it with the last of the keys."""
+    await opened(app)
+    await app.press(*["down"] * list(LABS).index(name), *(keys or ("enter",)))
+    await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
+    await app.until(lambda: app.dashboard.has_class("-lab") and "LAB" in strip(app), "the strip")
+
+
+async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
+    async with bench(size=(80, 24)) as app:
+        await opened(app)
+        for name in LABS:
+            assert f" {name} " in shown(app)
+        assert "turns     semi_sync, wait_point" in shown(app)
+        await app.press("down")
+        await app.until(lambda: "▸ wan-insert" in shown(app))
+        assert "43 s   2 min" in shown(app)
+        assert "teaches   With semi-sync one client commits once a round trip" in shown(app)
+        assert "after     Aaron Brown: Performance of MySQL" in shown(app)
+        await app.press("down", "down")
+        await app.until(lambda: "replicas up to 2" in shown(app))
+        await app.press("end")
+        await app.until(lambda: "▸ archive" in shown(app))
+        assert "all are given back at its end" in shown(app)
+        assert all(len(row) <= 80 for row in shown(app).splitlines())
+
+
+async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None:
+    own = tuple(replace(LABS["hot-row"], name=f"mine-{number}", title="My own") for number in range(20))
+    async with bench(size=(80, 24), labs=own) as app:
+        await opened(app)
+        await app.press(*["down"] * (len(LABS) + 19))
+        await app.until(lambda: "▸ mine-19" in shown(app))
+        assert "all are given back at its end" in " ".join(shown(app).split())
+        await app.press("enter")
+        await app.until(lambda: app.facade.called("lab") == [("mine-19", True)])
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_strip_narrates_the_phase_and_goes_at_the_end(size: tuple[int, int]) -> None:
+    async with bench(size=size, facade=by_turns()) as app:
+        await begun(app, "wan-insert")
+        assert app.facade.called("lab") == [("wan-insert", True)]
+        await app.until(lambda: "LAB wan-insert 1/3 no replica" in strip(app))
+        assert "what the server makes by itself" in strip(app)
+        assert "n next  P pause  A abort" in strip(app)
+        assert "left" in strip(app)
+        row = app.dashboard.query_one("#lab-strip").region
+        assert (row.y, row.height) == (1, 2)
+        assert app.dashboard.query_one("#tps-chart").region.height >= 4
+        assert app.dashboard.query_one("#footer").region.bottom == size[1]
+        turn(app)
+        await app.until(lambda: "2/3 async" in strip(app))
+        assert "nobody waits for it" in strip(app)
+        turn(app)
+        turn(app)
+        await app.until(lambda: not app.dashboard.has_class("-lab"))
+        assert not app.dashboard.query_one("#lab-strip").region.area
+        assert "lab wan-insert: deviates, 1 of 2 relations (o opens it)" in toasts(app)
+
+
+async def test_a_long_sentence_is_not_cut_and_the_strip_keeps_its_height() -> None:
+    async with bench(size=(80, 24), facade=by_turns()) as app:
+        await begun(app, "tour")
+        height = app.dashboard.query_one("#lab-strip").region.height
+        assert height == 3
+        for _ in range(6):
+            turn(app)
+        await app.until(lambda: "7/8 partition" in strip(app))
+        assert " ".join(strip(app).split()).endswith("nothing is lost, all wait")
+        assert app.dashboard.query_one("#lab-strip").region.height == height
+        await app.press("A")
+
+
+async def test_full_runs_the_long_one() -> None:
+    async with bench(facade=by_turns()) as app:
+        await begun(app, "hot-row", "f")
+        assert app.facade.called("lab") == [("hot-row", False)]
+
+
+async def test_by_hand_each_phase_waits_for_a_key() -> None:
+    async with bench(facade=by_turns()) as app:
+        await begun(app, "wan-insert", "b", "enter")
+        await app.press("n")
+        await app.until(lambda: "this phase is measured to its end first" in toasts(app))
+        turn(app)
+        await app.until(lambda: "waiting, the load runs on" in strip(app))
+        assert "1/3 no replica" in strip(app)
+        await app.press("n")
+        await app.until(lambda: "2/3 async" in strip(app))
+
+
+async def test_pause_holds_before_the_next_phase_until_it_is_taken_back() -> None:
+    async with bench(facade=by_turns()) as app:
+        await begun(app, "wan-insert")
+        await app.press("P")
+        await app.until(lambda: "then waits" in strip(app) and "P go on" in strip(app))
+        turn(app)
+        await app.until(lambda: "waiting, the load runs on" in strip(app))
+        await app.press("P")
+        await app.until(lambda: "2/3 async" in strip(app))
+        assert "P pause" in strip(app)
+
+
+async def test_abort_gives_back_and_keeps_what_was_measured() -> None:
+    async with bench(facade=by_turns()) as app:
+        await begun(app, "wan-insert")
+        turn(app)
+        await app.until(lambda: "2/3 async" in strip(app))
+        await app.press("A", "A")
+        await app.until(lambda: not app.dashboard.has_class("-lab"))
+        assert app.facade.called("lab stopped") == [None]
+        assert "lab wan-insert: aborted, ended by hand (o opens it)" in toasts(app)
+        await app.press("o")
+        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: "aborted: ended by hand" in shown(app))
+        assert "100.0 tps" in shown(app)
+        assert "200.0 tps" not in shown(app)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_table_stands_at_the_end_with_what_deviates(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[str] = []
+    async with bench(size=size, lab_page=lambda result: f"# {result.lab.name}: {result.verdict}") as app:
+        monkeypatch.setattr(app.app, "copy_to_clipboard", pages.append)
+        await opened(app)
+        await app.press("down", "enter")
+        await app.until(lambda: any("deviates" in text for text in toasts(app)))
+        await app.press("o")
+        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.until(lambda: "RELATIONS" in shown(app))
+        heads, *rows = [row for row in shown(app).splitlines() if "published" in row or " tps " in f"{row} "]
+        assert heads.index("published") < heads.index("predicted") < heads.index("measured")
+        assert [
+            next(text for text in ("1066.8 tps", "943.2 tps", "11.51 tps") if text in row) for row in rows
+        ] == ["1066.8 tps", "943.2 tps", "11.51 tps"]
+        assert all(f"{number}00.0 tps" in row for number, row in enumerate(rows, 1))
+        assert "▲ deviates  a relation that fails" in shown(app)
+        assert "3 > 4" in shown(app)
+        assert "✓ holds     semi-sync is slower" in shown(app)
+        assert all(len(row) <= size[0] for row in shown(app).splitlines())
+        await app.press("c")
+        assert pages == ["# wan-insert: deviates"]
+        await app.press("escape")
+        await app.until(lambda: isinstance(app.app.screen, LabsScreen) and "▲ deviates" in shown(app))
+        await app.press("r")
+        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+
+
+async def test_knobs_are_refused_while_a_lab_runs() -> None:
+    async with bench(facade=by_turns()) as app:
+        await begun(app, "wan-insert")
+        told = "the lab wan-insert turns the knobs: abort it first (A)"
+        for key in ("s", "p", "u", "R", "x"):
+            app.app.clear_notifications()
+            await app.press(key)
+            await app.until(lambda: told in toasts(app), f"the refusal of {key}")
+        assert not any(app.facade.called(method) for method in ("set", "undo", "reset", "toggle_load"))
+        await app.play(make_tick(2.0))
+        assert app.dashboard.board.pending == {}
+        await app.press("m")
+        await app.until(lambda: app.facade.called("mark") == ["mark"])
+        await app.press("A")
+        await app.until(lambda: not app.dashboard.has_class("-lab"))
+        await app.press("s")
+        await app.until(lambda: len(app.facade.called("set")) == 1)
+
+
+async def test_one_experiment_at_a_time() -> None:
+    facade = by_turns()
+    facade.sweep_turns = asyncio.Queue()
+    async with bench(facade=facade) as app:
+        await begun(app, "wan-insert")
+        await opened(app)
+        await app.until(lambda: "wan-insert runs 1/3" in shown(app) and "running" in shown(app))
+        await app.press("enter")
+        await app.until(lambda: "the lab wan-insert runs: abort it first (A)" in toasts(app))
+        await app.press("A")
+        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        await app.press("escape", "escape", "S", "enter")
+        await app.until(lambda: len(facade.called("sweep")) == 1)
+        assert isinstance(facade.called("sweep")[0], Sweep)
+        await app.press("escape", "o", "enter")
+        await app.until(lambda: "a sweep runs: stop it first (S, then x)" in toasts(app))
+        assert len(facade.called("lab")) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            StackUnavailable("load (pid 7) drives this stack", "end it"),
+            "load (pid 7) drives this stack: end it",
+        ),
+        (RuntimeError("a defect"), "RuntimeError: a defect"),
+    ],
+)
+async def test_why_a_lab_did_not_run_is_told(error: Exception, words: str) -> None:
+    facade = FakeFacade()
+    facade.failures["lab"] = error  # type: ignore[assignment]
+    async with bench(facade=facade) as app:
+        await opened(app)
+        await app.press("enter")
+        await app.until(lambda: any(f"lab tour: {words}" in text for text in toasts(app)))
+        assert not app.dashboard.has_class("-lab")
+
+
+async def test_a_hand_on_the_lab_is_offered_only_while_one_runs() -> None:
+    async with bench(facade=by_turns()) as app:
+        names = ("step_next", "lab_pause", "lab_abort")
+        assert not any(app.dashboard.check_action(name, ()) for name in names)
+        await begun(app, "wan-insert")
+        assert all(app.dashboard.check_action(name, ()) for name in names)
+        assert isinstance(app.dashboard.query_one("#lab-strip"), LabStrip)
+
+
+def test_every_lab_can_be_a_key() -> None:
+    assert all(isinstance(lab, Lab) and hash(lab) for lab in LABS.values())
