@@ -131,14 +131,15 @@ async def test_full_runs_the_long_one() -> None:
         assert app.facade.called("lab") == [("hot-row", False)]
 
 
-async def test_by_hand_each_phase_waits_for_a_key() -> None:
-    async with bench(facade=by_turns()) as app:
+@pytest.mark.parametrize("size", SIZES)
+async def test_by_hand_each_phase_waits_for_a_key(size: tuple[int, int]) -> None:
+    async with bench(size=size, facade=by_turns()) as app:
         await begun(app, "wan-insert", "b", "enter")
         await app.press("n")
         await app.until(lambda: "this phase is measured to its end first" in toasts(app))
         turn(app)
-        await app.until(lambda: "waiting, the load runs on" in strip(app))
-        assert "1/3 no replica" in strip(app)
+        await app.until(lambda: "waits for n" in strip(app))
+        assert "no replica" in strip(app)
         await app.press("n")
         await app.until(lambda: "2/3 async" in strip(app))
 
@@ -147,9 +148,9 @@ async def test_pause_holds_before_the_next_phase_until_it_is_taken_back() -> Non
     async with bench(facade=by_turns()) as app:
         await begun(app, "wan-insert")
         await app.press("P")
-        await app.until(lambda: "then waits" in strip(app) and "P go on" in strip(app))
+        await app.until(lambda: "will wait" in strip(app) and "P go on" in strip(app))
         turn(app)
-        await app.until(lambda: "waiting, the load runs on" in strip(app))
+        await app.until(lambda: "waits for n" in strip(app))
         await app.press("P")
         await app.until(lambda: "2/3 async" in strip(app))
         assert "P pause" in strip(app)

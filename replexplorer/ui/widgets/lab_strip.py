@@ -59,12 +59,23 @@ class LabStrip(Lines):
         """The row in the fullest form that fits."""
         keys = self._keys(view)
         room = width - width_of(keys) - 1
-        parts = [_where(view), _doing(view), _bar(view), _left(view)]
-        for gone in (2, 1, 1):
-            if sum(map(width_of, parts)) <= room:
+        stands = [*_which(view), *self._state(view), *_phase(view)]
+        doing, bar, left = _doing(view), _bar(view), _left(view)
+        for rest in ([*doing, *bar, *left], [*doing, *left], left, []):
+            if width_of(row := [*stands, *rest]) <= room:
                 break
-            del parts[gone : gone + 1]
-        return spread([run for part in parts for run in part], keys, width)
+        return spread(row, keys, width)
+
+    def _state(self, view: LabView) -> list[Run]:
+        """What a presenter must not overlook."""
+        if view.aborting:
+            return [("  ending, restoring the knobs ", "warn b")]
+        if view.waits:
+            return [(f"  waits for {self._key('step.next')} ", "warn b")]
+        return [("  will wait ", "warn b")] if view.paused else []
+
+    def _key(self, action: str) -> str:
+        return key_label(keys_of(action, self._keymap)[0])
 
     def _keys(self, view: LabView) -> list[Run]:
         words = [
@@ -76,29 +87,33 @@ class LabStrip(Lines):
             return []
         runs: list[Run] = []
         for action, word in words:
-            key = key_label(keys_of(action, self._keymap)[0])
+            key = self._key(action)
             lit = "warn b" if view.waits and action == "step.next" else "muted"
             runs += [(" " if not runs else "  ", "text"), (key, "key b"), (f" {word}", lit)]
         return [*runs, (" ", "text")]
 
 
-def _where(view: LabView) -> list[Run]:
-    """The lab and its phase."""
-    step = view.step
-    runs: list[Run] = [(" LAB ", "accent b"), (view.lab.name, "title b")]
-    if step is not None and step.phase is not None:
-        runs += [(f" {step.number}/{len(view.lab.phases)} ", "accent b"), (step.phase.name, "text b")]
-    return runs
+def _which(view: LabView) -> list[Run]:
+    """The lab, and which of its phases."""
+    number = view.step.number if view.step else 0
+    return [
+        (" LAB ", "accent b"),
+        (view.lab.name, "title b"),
+        (f" {number}/{len(view.lab.phases)}", "accent b"),
+    ]
+
+
+def _phase(view: LabView) -> list[Run]:
+    """The phase's name."""
+    phase = view.step.phase if view.step else None
+    return [(f" {phase.name}", "text b")] if phase else []
 
 
 def _doing(view: LabView) -> list[Run]:
-    """What it does, or what it waits for."""
-    if view.aborting:
-        return [("  ending, restoring the knobs", "warn b")]
-    if view.waits:
-        return [("  waiting, the load runs on", "warn b")]
-    held: list[Run] = [("  then waits", "warn b")] if view.paused else []
-    return [(f"  {view.step.doing if view.step else 'beginning'}", "muted"), *held]
+    """What is done in it."""
+    if view.aborting or view.waits:
+        return []
+    return [(f"  {view.step.doing if view.step else 'beginning'}", "muted")]
 
 
 def _bar(view: LabView) -> list[Run]:
