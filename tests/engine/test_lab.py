@@ -191,6 +191,27 @@ async def test_a_cancel_gives_the_knobs_back(after_s: float) -> None:
     assert (world.running_loads(), tasks_left()) == (0, [])
 
 
+@pytest.mark.parametrize(("number", "measured"), [(1, []), (2, ["async"])])
+@virtual
+async def test_a_presenters_abort_answers_with_what_was_measured(number: int, measured: list[str]) -> None:
+    world, conductor = World(), Conductor()
+    async with world.attached("lab two") as session:
+        await turn(session, *BEFORE)
+        watch: list[LabStep] = []
+        task = asyncio.create_task(run_lab(session, LAB, quick=True, watch=watch.append, conductor=conductor))
+        await until(lambda: bool(watch) and (watch[-1].number, watch[-1].doing) == (number, "measuring"))
+        conductor.abort("ended by hand")
+        task.cancel()
+        result = await task
+        assert task.cancelling() == 0
+    assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
+    assert [phase.phase.name for phase in result.phases] == measured
+    assert (result.relations, result.unrestored) == ((), ())
+    assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
+    assert not world.primary.enabled
+    assert (world.running_loads(), tasks_left()) == (0, [])
+
+
 @virtual
 async def test_a_load_that_is_driven_elsewhere_is_refused_before_anything_changes() -> None:
     world = World()
