@@ -112,7 +112,7 @@ class LabDesk:
         try:
             result = await self.facade.lab(lab, quick=quick, watch=self._show, conductor=conductor)
         except asyncio.CancelledError:
-            self._end = (f"lab {lab.name}: ended before its first phase", "warning")
+            self._end = (f"lab {lab.name}: stopped; what it turned is given back", "warning")
         except ReplexplorerError as error:
             self._end = (f"lab {lab.name}: {error}", "error")
         except Exception as error:  # whatever it is, the screen must say it

@@ -148,9 +148,10 @@ class DashboardScreen(KnobScreen):
         self.set_class(self._labs.is_running, "-lab")
         ended = self._labs.take_end()
         if ended is not None:
-            key = key_label(keys_of("lab.open", self._settings.keymap)[0])
             text, severity = ended
-            self.notify(f"{text} ({key} opens it)", severity=severity, timeout=10, markup=False)
+            if self._labs.unseen is not None:
+                text += f" ({key_label(keys_of('lab.open', self._settings.keymap)[0])} opens it)"
+            self.notify(text, severity=severity, timeout=10, markup=False)
 
     def _tell_lab(self, text: str) -> None:
         self.notify(text, timeout=3, markup=False)

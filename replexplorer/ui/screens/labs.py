@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from replexplorer.core.sweep_text import duration_text
 from replexplorer.engine.labs.lab import Lab, LabResult
 from replexplorer.ui import figures
-from replexplorer.ui.actions import CONDUCTOR
+from replexplorer.ui.actions import CONDUCTOR, key_label, keys_of
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.lab_desk import LabDesk
 from replexplorer.ui.screens.listing import ListingScreen
@@ -46,7 +46,7 @@ class LabsScreen(ListingScreen):
         desk, width = self._desk, self.app.size.width - 1
         body: list[Line] = []
         for at, lab in enumerate(desk.labs):
-            body.append(lab_row(lab, self._verdict(lab), chosen=at == self._at))
+            body.append(lab_row(lab, self._verdict(lab), self.app.size.width, chosen=at == self._at))
             if at == self._at:
                 body += [*lab_details(lab, width), []]
         self.listing.show(self._title(), [lab_heads()], body)
@@ -67,15 +67,17 @@ class LabsScreen(ListingScreen):
             step = desk.step
             left = f", {duration_text(step.left_s)} left" if step and step.left_s else ""
             number = f" {step.number}/{len(desk.lab.phases)}" if step else ""
-            return [
-                ("Labs ", "title b"),
-                (f"{desk.lab.name} runs{number}{left}   ", "text"),
-                *_keys("n next", "P pause", "A abort"),
-            ]
+            words = (("step.next", "next"), ("lab.pause", "pause"), ("lab.abort", "abort"))
+            keys = _keys(*(f"{self._key(action)} {word}" for action, word in words))
+            return [("Labs ", "title b"), (f"{desk.lab.name} runs{number}{left}   ", "text"), *keys]
         hand = "b by itself" if desk.by_hand else "b by hand"
-        told = "by hand: n begins each phase   " if desk.by_hand else ""
-        keys = ["⏎ quick", "f full", hand, *(["r result"] if self.chosen in desk.results else [])]
-        return [("Labs ", "title b"), (told, "warn"), *_keys(*keys)]
+        told = f"by hand: {self._key('step.next')} begins each phase   " if desk.by_hand else ""
+        hints = ["⏎ quick", "f full", hand, *(["r result"] if self.chosen in desk.results else [])]
+        return [("Labs ", "title b"), (told, "warn"), *_keys(*hints)]
+
+    def _key(self, action: str) -> str:
+        """The first key of an action."""
+        return key_label(keys_of(action, self.settings.keymap)[0])
 
     def action_scroll_by(self, rows: int) -> None:
         """Move the cursor."""
@@ -90,11 +92,11 @@ class LabsScreen(ListingScreen):
     def action_run(self, quick: bool) -> None:
         """Run the chosen lab, on the dashboard."""
         if self._desk.is_running and self._desk.lab is not None:
-            self.notify(
-                f"the lab {self._desk.lab.name} runs: abort it first (A)", severity="warning", timeout=4
-            )
+            text = f"the lab {self._desk.lab.name} runs: abort it first ({self._key('lab.abort')})"
+            self.notify(text, severity="warning", timeout=4)
         elif self._sweep.is_running:
-            self.notify("a sweep runs: stop it first (S, then x)", severity="warning", timeout=4)
+            text = f"a sweep runs: stop it first ({self._key('sweep.open')}, then x)"
+            self.notify(text, severity="warning", timeout=4)
         else:
             self._desk.start(self.chosen, quick=quick)
             self.dismiss()

@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.sweep_text import duration_text, figure
 from replexplorer.engine.labs.lab import Lab, LabResult, PhaseResult
-from replexplorer.ui.widgets.lines import Line, Run, wrapped
+from replexplorer.ui.widgets.lines import Line, Run, spread, wrapped
 from replexplorer.ui.words import STATES
 
 VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborted": ("✖", "warn")}
@@ -16,17 +16,18 @@ VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborte
 _GAP: Final = "  "
 
 
-def lab_row(lab: Lab, verdict: str, *, chosen: bool) -> list[Run]:
+def lab_row(lab: Lab, verdict: str, width: int, *, chosen: bool) -> list[Run]:
     """One lab in the list; `verdict` of its last run here, `running`, or nothing."""
     ground = " on select" if chosen else ""
     symbol, role = VERDICTS.get(verdict, ("", "accent"))
     takes = [duration_text(lab.seconds(quick=quick)) for quick in (True, False)]
-    return [
+    row: list[Run] = [
         (f"{'▸' if chosen else ' '} {lab.name:<18}", f"title{ground} b"),
         (f"{takes[0]:>8}{takes[1]:>8}  ", f"text{ground}"),
         (f"{f'{symbol} {verdict}'.strip():<11}", f"{role}{ground} b"),
         (lab.title, f"text{ground}"),
     ]
+    return spread(row, [], width, f"text{ground}")
 
 
 def lab_heads() -> Line:
@@ -41,6 +42,10 @@ def lab_details(lab: Lab, width: int) -> list[Line]:
         told.append(("after", f"{lab.source.author}: {lab.source.title}"))
     told.append(("phases", "; ".join(phase.name for phase in lab.phases)))
     told.append(("turns", f"{', '.join(lab.turns)}; all are given back at its end"))
+    if detached := sum(phase.replicas is not None for phase in lab.phases):
+        told.append(
+            ("detaches", f"replicas (their IO threads stop) in {detached} of {len(lab.phases)} phases")
+        )
     if lab.replicas > 1:
         told.append(("brings up", f"replicas up to {lab.replicas}, and removes again what it brought up"))
     return [line for head, text in told for line in _told(head, text, width)]
