@@ -128,6 +128,6 @@ def _bar(view: LabView) -> list[Run]:
 def _left(view: LabView) -> list[Run]:
     """About how long until the lab's end."""
     step = view.step
-    if step is None or not step.left_s or view.aborting:
+    if step is None or step.left_s is None or step.left_s < 1 or view.aborting:
         return []
     return [(f"  {duration_text(step.left_s)} left", "text")]
