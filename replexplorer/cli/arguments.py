@@ -331,6 +331,7 @@ def _add_lab(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("name", metavar="NAME", help="the lab's name, as `tour`")
     run.add_argument("--quick", action="store_true", help="shorter counts, the same method")
+    run.add_argument("--dump", metavar="FILE", help="an employees.sql whose rows the bulk-load lab inserts")
     run.add_argument(
         "--rows", type=whole_number(1000, 10_000_000), metavar="N", help="of the archive lab's table"
     )

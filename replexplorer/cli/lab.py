@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.console import Console, table
+from replexplorer.cli.employees_dump import checked, rows_of
 from replexplorer.cli.lab_pages import prepared, write_report
 from replexplorer.cli.lab_report import lab_document, render_lab
 from replexplorer.cli.own_labs import lab_named, own_labs
@@ -16,6 +18,7 @@ from replexplorer.config.shapes import LabEntry
 from replexplorer.core.errors import ExpectationFailed, StackUnavailable, UsageError
 from replexplorer.engine.labs import LABS
 from replexplorer.engine.labs.archive import ARCHIVE, archive_of
+from replexplorer.engine.labs.bulk_load import BULK_LOAD, bulk_load_of
 from replexplorer.engine.labs.lab import Lab
 from replexplorer.engine.labs.stage import run_lab
 from replexplorer.engine.labs.step import LabStep
@@ -35,12 +38,21 @@ def run(call: Call) -> int:
     """List the labs, or run one."""
     if call.args.action == "list":
         return _list(call)
-    lab = lab_named(call.args.name)
-    if call.args.rows is not None:
-        if lab.name != ARCHIVE.name:
-            raise UsageError(f"--rows is for the lab {ARCHIVE.name}", f"{lab.name} has none")
-        lab = archive_of(call.args.rows)
-    return run_async(_run(call, lab))
+    return run_async(_run(call, _asked(call)))
+
+
+def _asked(call: Call) -> Lab:
+    """The lab with what its own flags say of it."""
+    args = call.args
+    lab = lab_named(args.name)
+    for flag, value, owner in (("--rows", args.rows, ARCHIVE), ("--dump", args.dump, BULK_LOAD)):
+        if value is not None and lab.name != owner.name:
+            raise UsageError(f"{flag} is for the lab {owner.name}", f"{lab.name} has none")
+    if args.rows is not None:
+        return archive_of(args.rows)
+    if args.dump is not None:
+        return bulk_load_of(partial(rows_of, checked(Path(args.dump).expanduser())))
+    return lab
 
 
 def _list(call: Call) -> int:

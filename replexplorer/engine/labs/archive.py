@@ -16,7 +16,17 @@ from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.evidence import protected
-from replexplorer.engine.labs.lab import Figures, Lab, Phase, Phases, Published, Relation, Source, Stretch
+from replexplorer.engine.labs.lab import (
+    Figures,
+    Lab,
+    Phase,
+    Phases,
+    Played,
+    Published,
+    Relation,
+    Source,
+    Stretch,
+)
 from replexplorer.engine.labs.stage import CLIENTS, Stage
 from replexplorer.ports import Sql
 
@@ -61,7 +71,7 @@ def _statements(how: str) -> Sequence[tuple[str, tuple[str, ...]]]:
     )
 
 
-async def _play(stage: Stage, phase: Phase, rows: int | None = None) -> Figures:
+async def _play(stage: Stage, phase: Phase, rows: int | None = None) -> Played:
     """Fill the table, then take half of it away beside the load; times, sizes, lag and what the load felt."""
     primary, credentials = stage.session.fleet.primary, stage.session.fleet.credentials
     if credentials is None:
@@ -86,7 +96,7 @@ async def _play(stage: Stage, phase: Phase, rows: int | None = None) -> Figures:
         figures["file before, MB"] = before_mb
         figures["binlog, MB"] = (await _binlog_bytes(sql) - binlog_before) / 1e6
         figures.update(foreground.figures())
-        return figures
+        return Played(figures)
     finally:
         await _drop(sql)
         await sql.close()

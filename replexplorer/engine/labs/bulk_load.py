@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.histogram import Histogram
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.evidence import printed, protected, within
-from replexplorer.engine.labs.lab import Lab, Phase, PhaseResult, Phases, Published, Relation, Source, Stretch
+from replexplorer.engine.labs.lab import (
+    Lab,
+    Phase,
+    PhaseResult,
+    Phases,
+    Played,
+    Published,
+    Relation,
+    Source,
+    Stretch,
+)
+from replexplorer.engine.labs.stage import Stage
 
 _ROWS = 300_024
 _REGULAR_S, _SEMI_SYNC_S = 27.997, 84.277
@@ -14,6 +30,14 @@ _ADDED_US = (_SEMI_SYNC_S - _REGULAR_S) / _ROWS * 1e6
 _FULL, _QUICK = 20_000, 1_200
 _ADDED_WITHIN = 0.35
 _SAME_WITHIN = 0.15
+_TABLE = "replexplorer.employees_dump"
+_COLUMNS = (
+    "emp_no INT NOT NULL, birth_date DATE NOT NULL, first_name VARCHAR(14) NOT NULL, "
+    "last_name VARCHAR(16) NOT NULL, gender ENUM('M','F') NOT NULL, hire_date DATE NOT NULL, "
+    "PRIMARY KEY (emp_no)"
+)
+_DEADLINE_S = 30.0
+_TELL_EVERY = 100
 
 
 def _name(semi: bool, replicas: int, form: str, again: bool = False) -> str:
@@ -96,6 +120,41 @@ def _phases() -> Iterator[Phase]:
                     continue
                 shows = "each commit waits for the first acknowledgement" if semi else "nobody waits"
                 yield _phase(_name(semi, replicas, form, again), settings, semi, shows, replicas)
+
+
+def bulk_load_of(rows: Callable[[], Iterator[str]]) -> Lab:
+    """The lab with the rows of a dump, `(10001,'1953-09-02',...)` each, inserted by one session of its own;
+    each phase begins at the dump's first row."""
+    play = partial(_insert, rows=rows)
+    return replace(BULK_LOAD, phases=tuple(replace(phase, play=play) for phase in BULK_LOAD.phases))
+
+
+async def _insert(stage: Stage, phase: Phase, rows: Callable[[], Iterator[str]]) -> Played:
+    """Single-row INSERTs, one commit each, through one session."""
+    primary, credentials = stage.session.fleet.primary, stage.session.fleet.credentials
+    if credentials is None:
+        raise StackUnavailable("no stack is attached", "replexplorer up")
+    commits = phase.stretch(quick=stage.quick).commits or _QUICK
+    clock, service = stage.session.outside.clock, Histogram()
+    sql = stage.session.outside.sql(primary.address, credentials)
+    try:
+        await sql.query(f"DROP TABLE IF EXISTS {_TABLE}", deadline_s=_DEADLINE_S)
+        await sql.query(f"CREATE TABLE {_TABLE} ({_COLUMNS}) ENGINE=InnoDB", deadline_s=_DEADLINE_S)
+        await stage.session.mark(phase.name)
+        began_s = before_s = clock.monotonic()
+        for number, row in enumerate(islice(rows(), commits)):
+            await sql.query(f"INSERT INTO {_TABLE} VALUES {row}", deadline_s=_DEADLINE_S)
+            now_s = clock.monotonic()
+            service.record(round((now_s - before_s) * 1e6))
+            before_s = now_s
+            if number % _TELL_EVERY == 0:
+                stage.tell(
+                    f"{number:,} rows, {number / max(now_s - began_s, 1e-3):,.0f} a second", number / commits
+                )
+    finally:
+        await sql.query(f"DROP TABLE IF EXISTS {_TABLE}", deadline_s=_DEADLINE_S)
+        await sql.close()
+    return Played(service=service, duration_s=before_s - began_s)
 
 
 BULK_LOAD = Lab(

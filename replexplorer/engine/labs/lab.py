@@ -49,7 +49,29 @@ class Stretch:
 
 Figures = Mapping[str, float | str]
 """What a phase found beside its load: name with unit to value."""
-Play = Callable[["Stage", "Phase"], Awaitable[Figures]]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a phase's load did, or its script found."""
+
+    figures: Figures = field(default_factory=dict)
+    service: Histogram = field(default_factory=Histogram)
+    """Of its commits."""
+    duration_s: float = 0.0
+    """How long it made them."""
+    errors: int = 0
+    """Transactions that came to nothing, or whose outcome is unknown."""
+    busy_percent: float | None = None
+    """CPU of the generator, of one core."""
+
+    @property
+    def tps(self) -> float:
+        """Acknowledged transactions per second."""
+        return self.service.count / self.duration_s if self.duration_s > 0 else 0.0
+
+
+Play = Callable[["Stage", "Phase"], Awaitable[Played]]
 """A phase that does more than let the load run."""
 
 

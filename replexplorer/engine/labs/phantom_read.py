@@ -9,7 +9,7 @@ from statistics import median
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.evidence import protected
-from replexplorer.engine.labs.lab import Figures, Lab, Phase, Phases, Relation, Source, Stretch
+from replexplorer.engine.labs.lab import Lab, Phase, Phases, Played, Relation, Source, Stretch
 from replexplorer.engine.labs.stage import Stage
 from replexplorer.ports import Sql
 
@@ -23,7 +23,7 @@ _EARLY_SHARE = 0.25
 """Of the round trip: the reply to the writer and the reader's next look are never so far apart."""
 
 
-async def _play(stage: Stage, phase: Phase) -> Figures:
+async def _play(stage: Stage, phase: Phase) -> Played:
     """A writer inserts a row and waits, a reader polls for it; once a try."""
     primary = stage.session.fleet.primary
     credentials = stage.session.fleet.credentials
@@ -45,11 +45,13 @@ async def _play(stage: Stage, phase: Phase) -> Figures:
     before = sum(
         returned - seen > _EARLY_SHARE * _RTT_MS for seen, returned in zip(seen_ms, returned_ms, strict=True)
     )
-    return {
-        "seen before COMMIT returned": f"{before} of {_TRIES}",
-        "row seen after, ms": median(seen_ms),
-        "COMMIT returned after, ms": median(returned_ms),
-    }
+    return Played(
+        {
+            "seen before COMMIT returned": f"{before} of {_TRIES}",
+            "row seen after, ms": median(seen_ms),
+            "COMMIT returned after, ms": median(returned_ms),
+        }
+    )
 
 
 async def _try(stage: Stage, writer: Sql, reader: Sql, number: int) -> tuple[float, float]:

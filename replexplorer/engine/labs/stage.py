@@ -7,21 +7,20 @@ cannot be restored now is requested, so that whoever attaches next restores it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
-from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import PRIMARY, KnobName, Value, desired_of
 from replexplorer.core.student import t_quantile_975
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.finish import to_the_end
-from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Rtt, Stretch
+from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Played, Rtt, Stretch
 from replexplorer.engine.labs.step import Conductor, LabStep, LabWatch
-from replexplorer.engine.measure import Measurement, measure
+from replexplorer.engine.measure import measure
 from replexplorer.ports import LoadSettings
 
 if TYPE_CHECKING:
@@ -168,14 +167,15 @@ class Stage:
         await self.turn(*clients)
         if phase.play is not None:
             self.tell("running")
-            figures, measured = await phase.play(self, phase), Measurement()
+            played = await phase.play(self, phase)
         else:
-            figures, measured = {}, await self._measured(phase, stretch, rtt)
+            played = await self._measured(phase, stretch, rtt)
         await controls.refresh()
         self.alive()
-        return self._result(phase, measured, rtt, figures)
+        return self._result(phase, rtt, played)
 
-    async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None) -> Measurement:
+    async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None) -> Played:
+        """Let the load run."""
         session = self.session
         changes: dict[str, Value] = {"clients": session.controls.requested_value(CLIENTS)}
         if phase.table_size is not None:
@@ -193,7 +193,7 @@ class Stage:
             share = commits / stretch.commits if stretch.commits else passed_s / stretch.seconds
             self.tell("measuring", min(1.0, share))
 
-        return await measure(
+        measured = await measure(
             session.load,
             session.outside.clock,
             duration_s=0.0 if stretch.commits else stretch.seconds,
@@ -201,10 +201,14 @@ class Stage:
             warmup_s=_WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000,
             on_interval=show,
         )
+        return Played(
+            service=measured.service,
+            duration_s=measured.duration_s,
+            errors=measured.errors + measured.unknown,
+            busy_percent=measured.cpu_percent,
+        )
 
-    def _result(
-        self, phase: Phase, measured: Measurement, rtt: Rtt | None, figures: Mapping[str, float | str]
-    ) -> PhaseResult:
+    def _result(self, phase: Phase, rtt: Rtt | None, played: Played) -> PhaseResult:
         controls = self.session.controls
         protection = controls.protection()
         rtts = [link.rtt_measured_ms for link in controls.links.values()]
@@ -215,24 +219,24 @@ class Stage:
             (each.mean_ms for each in self.results if each.protection.state is ProtectionState.OFF), None
         )
         waits = protection.state in _WAITING
-        ceiling = bound(clients, rtt_ms, local_ms, measured.service.min_ms) if waits else None
+        ceiling = bound(clients, rtt_ms, local_ms, played.service.min_ms) if waits else None
         return PhaseResult(
             phase=phase,
             settings=self._settings(phase),
             rtt_measured_ms=rtt_ms,
-            service=measured.service if measured.total else Histogram(),
-            tps=measured.tps,
+            service=played.service,
+            tps=played.tps,
             ceiling_tps=ceiling.tps if ceiling else None,
             protection=protection,
             clients=clients,
-            errors=measured.errors + measured.unknown,
+            errors=played.errors,
             fsync_measured_ms=disk.measured_ms if disk else None,
             disk_probe_ms=disk.probe_p50_ms if disk else None,
             predicted_tps=self.session.outlook.expected_tps(protection, rtt_ms),
             rtt=rtt,
-            duration_s=measured.duration_s,
-            busy_percent=measured.cpu_percent,
-            figures=figures,
+            duration_s=played.duration_s,
+            busy_percent=played.busy_percent,
+            figures=played.figures,
         )
 
     def _settings(self, phase: Phase) -> dict[KnobName, Value]:
