@@ -81,7 +81,7 @@ def errors_markdown(calibrated: Calibrated) -> str:
 
 
 def _row(setting: Setting) -> tuple[str, str, str]:
-    """Workload, durability in words and the round trip, which counts where a commit waits for it."""
+    """Workload, durability in words and the round trip that was asked."""
     fsyncs = setting.redo_fsyncs + setting.binlog_fsyncs > 0
     mode = {(False, False): "none", (False, True): "local", (True, False): "network", (True, True): "both"}
     words = mode[setting.semi_sync, fsyncs]
@@ -89,8 +89,7 @@ def _row(setting: Setting) -> tuple[str, str, str]:
         words += ", after_commit"
     if fsyncs and setting.fsync_delay_ms:
         words += f", fsync +{setting.fsync_delay_ms:g} ms"
-    rtt_ms = setting.rtt_ms if setting.held else 0.0
-    return setting.workload, words, f"{round(rtt_ms) if rtt_ms >= 1 else rtt_ms:g}"
+    return setting.workload, words, f"{setting.rtt_asked_ms:g}"
 
 
 def _cell(residuals_: Sequence[Residual]) -> str:

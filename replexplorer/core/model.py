@@ -57,6 +57,8 @@ class Setting:
     rtt_ms: float = 0.0
     """The round trip that a commit waits for: the required-th fastest replica's
     (`core.ceiling.acknowledging_rtt_ms`), measured where it was; of no account without semi-sync."""
+    rtt_asked_ms: float = 0.0
+    """What was asked of the link: tells which cell of a sweep it was."""
     held: bool = False
     """Packets are held on the link: a delay was asked, and who holds them needs the cores as well."""
     semi_sync: bool = False

@@ -66,6 +66,7 @@ def setting_of(
         clients=int(_value(values, "clients", Place.LOAD)),
         workload=workload,
         rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
+        rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
         held=any(asked_ms),
         semi_sync=writes and _value(values, "semi_sync") == "on",
         after_commit=_value(values, "wait_point") == "after_commit",

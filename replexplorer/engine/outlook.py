@@ -19,6 +19,9 @@ from replexplorer.engine.controls import Controls
 
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 """States in which a commit waits for a replica."""
+_KEY_SPREAD: Final = KnobName("key_spread", Place.LOAD)
+_ROWS_A_CLIENT: Final = 10
+"""With fewer, a commit often finds its row locked by another."""
 
 
 @dataclass(slots=True)
@@ -126,9 +129,11 @@ class Outlook:
         return _waiting(setting, protection)
 
     def _can_tell(self, setting: Setting, protection: Protection) -> bool:
-        """Whether the primary commits, and enough links that are waited for are whole and measured."""
+        """Whether the primary commits, enough links that are waited for are whole and measured, and clients
+        do not wait for each other's row locks, which the model does not know."""
         whole = [link for link in self.controls.links.values() if _is_whole(link)]
-        if protection.state is ProtectionState.DOWN:
+        rows = int(self.controls.requested_value(_KEY_SPREAD))
+        if protection.state is ProtectionState.DOWN or 0 < rows < _ROWS_A_CLIENT * setting.clients:
             return False
         return not setting.semi_sync or len(whole) >= (protection.replicas_required or 1)
 

@@ -8,6 +8,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.sweep import Sweep
+from replexplorer.ui.commander import CommandFailed
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.sweep import SweepField, SweepScreen
 from tests.fakes.facade import FakeFacade
@@ -73,6 +74,10 @@ async def test_it_fills_as_it_runs_and_ends_with_effects() -> None:
         assert isinstance(app.app.screen.focused, SweepField)
 
 
+def refusals(app: Bench) -> list[str]:
+    return [message.text for message in app.messages if isinstance(message, CommandFailed)]
+
+
 async def test_it_goes_on_behind_the_dashboard_and_can_be_stopped() -> None:
     facade = FakeFacade()
     facade.sweep_turns = asyncio.Queue()
@@ -82,6 +87,9 @@ async def test_it_goes_on_behind_the_dashboard_and_can_be_stopped() -> None:
         await app.until(lambda: "0/12" in shown(app))
         await app.press("escape")
         await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
+        await app.press("s")
+        await app.until(lambda: "the sweep turns the knobs" in refusals(app))
+        assert facade.called("set") == []
         facade.sweep_turns.put_nowait(None)
         await app.press("S")
         await app.until(lambda: "1/12" in shown(app))

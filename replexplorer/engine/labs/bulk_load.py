@@ -140,7 +140,6 @@ async def _insert(stage: Stage, phase: Phase, rows: Callable[[], Iterator[str]])
     try:
         await sql.query(f"DROP TABLE IF EXISTS {_TABLE}", deadline_s=_DEADLINE_S)
         await sql.query(f"CREATE TABLE {_TABLE} ({_COLUMNS}) ENGINE=InnoDB", deadline_s=_DEADLINE_S)
-        await stage.session.mark(phase.name)
         began_s = before_s = clock.monotonic()
         for number, row in enumerate(islice(rows(), commits)):
             await sql.query(f"INSERT INTO {_TABLE} VALUES {row}", deadline_s=_DEADLINE_S)

@@ -155,6 +155,7 @@ class Stage:
         """Set the phase's knobs, measure the link, wait for the protection state, measure the load."""
         self.tell("setting")
         session = self.session
+        mark = session.chronicle.begin_change(phase.name)  # the epoch before ends with its measurement
         controls, load = session.controls, session.load
         if controls.protection().state is not ProtectionState.BLOCKED:
             await load.change({"clients": 0})  # the link and the disk are measured at rest
@@ -167,22 +168,23 @@ class Stage:
         await self.turn(*clients)
         if phase.play is not None:
             self.tell("running")
+            session.chronicle.change_effective(mark, phase.name, phase.name)
             played = await phase.play(self, phase)
         else:
-            played = await self._measured(phase, stretch, rtt)
+            played = await self._measured(phase, stretch, rtt, mark)
         await controls.refresh()
         self.alive()
         return self._result(phase, rtt, played)
 
-    async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None) -> Played:
-        """Let the load run."""
+    async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None, mark: int) -> Played:
+        """Let the load run; the phase's mark stands where its settings are in force."""
         session = self.session
         changes: dict[str, Value] = {"clients": session.controls.requested_value(CLIENTS)}
         if phase.table_size is not None:
             await session.load.resize(phase.table_size)
         await session.load.change(changes)
         await self._until_state(phase.state)
-        await session.mark(phase.name)
+        session.chronicle.change_effective(mark, phase.name, phase.name)
         began_s = session.outside.clock.monotonic()
         commits = 0
 

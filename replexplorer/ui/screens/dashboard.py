@@ -50,13 +50,18 @@ class DashboardScreen(KnobScreen):
         return super().check_action(action, parameters)
 
     def refusal(self, label: str) -> CommandFailed | None:
-        """A knob turned by hand would spoil what a lab measures."""
-        if label not in _TURNING or not self._labs.is_running or self._labs.lab is None:
+        """A knob turned by hand would spoil what a lab or a sweep measures."""
+        if label not in _TURNING:
             return None
-        key = key_label(keys_of("lab.abort", self._settings.keymap)[0])
-        return CommandFailed(
-            label, f"the lab {self._labs.lab.name} turns the knobs", f"abort it first ({key})"
-        )
+        if self._labs.is_running and self._labs.lab is not None:
+            key = key_label(keys_of("lab.abort", self._settings.keymap)[0])
+            return CommandFailed(
+                label, f"the lab {self._labs.lab.name} turns the knobs", f"abort it first ({key})"
+            )
+        if self._desk.is_running:
+            key = key_label(keys_of("sweep.open", self._settings.keymap)[0])
+            return CommandFailed(label, "the sweep turns the knobs", f"stop it first ({key}, then x)")
+        return None
 
     def action_load_toggle(self) -> None:
         """Stop or start the load."""
