@@ -35,7 +35,7 @@ SQL = (
     f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';\n"
     f"GRANT ALL ON *.* TO '{USER}'@'%';\nCREATE DATABASE {DATABASE};\n"
 )
-CLIENTS, PAIRS, QUICK_PAIRS, TURN_S = 8, 60, 10, 1
+CLIENTS, PAIRS, QUICK_PAIRS, TURN_S = 8, 60, 6, 1
 LEAST_RATIO = 0.97
 IN_MEMORY = {"type": "tmpfs", "device": "tmpfs", "o": "size=1g"}
 READY_S = 30.0

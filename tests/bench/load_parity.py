@@ -111,7 +111,7 @@ async def parity(session: Session, target: LoadTarget, sysbench: Sysbench, *, qu
             asked = durability
         settings = LoadSettings(clients, workload, TABLE_SIZE)
         ours, theirs = [], []
-        for _ in range(3 if quick else 5):
+        for _ in range(2 if quick else 5):
             ours.append(await our_run(target, settings, 2.0 if quick else 4.0))
             theirs.append(await sysbench.run(settings, 2.0 if quick else 4.0))
         found.append(cell(f"{workload}, {clients} clients, {durability}", ours, theirs))
