@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from textual.pilot import Pilot
 
+from replexplorer.adapters.recording import SessionReader
+from replexplorer.config.paths import shipped_tour
 from replexplorer.core.tick import Event, Severity, Tick
 from replexplorer.engine.replay import Replay
 from replexplorer.ui.app import ExplorerApp
@@ -154,3 +156,26 @@ async def test_it_fits_on_a_small_terminal_and_leaves_with_q() -> None:
         assert player.screen.query_one("#player").region.y < player.screen.query_one("#footer").region.y
         await player.pilot.press("q")
         await player.until(lambda: not player.app.is_running)
+
+
+async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
+    """What `replexplorer replay tour` shows on a machine without Docker."""
+    tape = SessionReader(shipped_tour())
+    replay = Replay(tape, StillClock())
+    replay.toggle()
+    app = ExplorerApp(replay, Settings())
+    async with app.run_test(size=(120, 36)) as pilot:
+        player = Player(app, pilot, replay)
+        await player.until(lambda: isinstance(app.screen, ReplayScreen))
+        marked = [event.text for event in tape.events() if event.mark is not None]
+        assert marked[:3] == ["async", "semi-sync, 1 client", "32 clients"]
+        assert len(replay.marks_s) == 8
+        await pilot.press("n", "n", "n", "right")
+        await player.until(lambda: 44 < replay.player.position_s < 46)
+        await player.until(lambda: "PROTECTED" in player.row("#header"))
+        tick = player.screen.picture.tick
+        assert tick is not None
+        assert tick.load is not None
+        assert (tick.load.clients, tick.anatomy is not None, tick.truth is not None) == (32, True, True)
+        rows = "\n".join(player.screen.query_one("#anatomy", Lines).rows)
+        assert "ACK wait" in rows

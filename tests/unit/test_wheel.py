@@ -62,6 +62,8 @@ def test_the_wheel_carries_compose_themes_and_scenes(wheel: Path) -> None:
         names = set(archive.namelist())
     assert {"replexplorer/_shipped/compose/stack.yaml", "replexplorer/_shipped/themes/dark.toml"} <= names
     assert "replexplorer/config/shipped_scenes/network.toml" in names
+    assert "replexplorer/config/shipped_calibration.json" in names
+    assert "replexplorer/recordings/tour.rxs" in names
     shipped = [
         path for folder in ("compose", "themes") for path in (CHECKOUT / folder).rglob("*") if path.is_file()
     ]
