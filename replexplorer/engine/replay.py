@@ -143,16 +143,18 @@ class Replay:
         progress(Progress("reading the recording"))
 
     async def ticks(self) -> AsyncIterator[Tick]:
-        """The recorded ticks in their time; after a jump from the first one up to the goal at once."""
+        """The recorded ticks in their time; after a jump all up to the first one at its goal, at once."""
         while not self._closed:
             self._towards_s, self._goal_s = self._goal_s, None
             for number, tick in enumerate(self._tape.ticks()):
-                if self._towards_s is not None and tick.at_s <= self._towards_s:
+                if self._towards_s is not None:
                     if number % _BREATHE_EVERY == 0:
                         await asyncio.sleep(0)
                 elif not await self._reached(tick.at_s):
                     break
                 self._at_s = tick.at_s
+                if self._towards_s is not None and tick.at_s >= self._towards_s:
+                    self._towards_s = None
                 self._replicas = tuple(node.name for node in tick.nodes if node.role != "primary")
                 yield tick
                 if self._goal_s is not None or self._closed:
@@ -162,7 +164,6 @@ class Replay:
 
     async def _reached(self, at_s: float) -> bool:
         """Wait until it is this tick's turn; False when a jump or the end comes first."""
-        self._towards_s = None
         left_s = at_s - self._at_s
         while left_s > 0:
             if self._closed or self._goal_s is not None:
