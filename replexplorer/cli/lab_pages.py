@@ -11,6 +11,7 @@ from pathlib import Path
 
 from replexplorer import __version__
 from replexplorer.cli.console import number
+from replexplorer.cli.lab_report import limits_of
 from replexplorer.cli.svg_chart import STYLE, Series, bar_chart, line_chart
 from replexplorer.config.shapes import LabPhase, LabResult, to_json
 from replexplorer.core.errors import UsageError
@@ -103,6 +104,8 @@ def _facts(document: LabResult) -> list[str]:
         facts.append(f"After {source.author}: {source.title}{f' ({source.url})' if source.url else ''}")
     if document.aborted is not None:
         facts.append(f"Aborted: {document.aborted}")
+    if document.verdict == "deviates" and (limits := limits_of(document)):
+        facts.append(f"What may explain a deviation, beside the servers: {'; '.join(limits)}")
     facts += [f"Not restored: {line}" for line in document.unrestored]
     return facts
 

@@ -53,6 +53,7 @@ def _phase(result: PhaseResult) -> LabPhase:
         n=result.service.count,
         duration_s=round(result.duration_s, 3),
         generator_cpu_percent=_rounded(result.busy_percent, 1),
+        limited=result.limited,
         figures={
             name: round(value, 4) if isinstance(value, float) else value
             for name, value in result.figures.items()
@@ -93,10 +94,17 @@ def render_lab(document: LabDocument) -> str:
         blocks.append(table(found))
     if relations:
         blocks.append(table(relations))
+    if document.verdict == "deviates" and (limits := limits_of(document)):
+        blocks.append("what may explain it:\n" + "\n".join(f"  {line}" for line in limits))
     if document.aborted is not None:
         blocks.append(f"aborted: {document.aborted}")
     blocks += [f"not restored: {line}" for line in document.unrestored]
     return "\n\n".join([*blocks, f"verdict: {document.verdict}"])
+
+
+def limits_of(document: LabDocument) -> list[str]:
+    """Phases in which something beside the servers may have been the limit, each with what."""
+    return [f"{phase.name}: {phase.limited}" for phase in document.phases if phase.limited is not None]
 
 
 def _row(phase: LabPhase) -> tuple[str, ...]:

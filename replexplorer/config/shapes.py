@@ -304,6 +304,10 @@ class LabPhase(Shape):
     )
     duration_s: float | None = None
     generator_cpu_percent: float | None = None
+    limited: str | None = Field(
+        default=None,
+        description="what beside the servers may have been the limit, so that a relation deviates",
+    )
     figures: dict[str, Scalar] = Field(default={}, description="what the phase found beside its load")
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from replexplorer.cli.lab_pages import html, markdown, prepared, write_report
+from replexplorer.cli.lab_report import render_lab
 from replexplorer.cli.svg_chart import Series, bar_chart, line_chart
 from replexplorer.config.shapes import LabPhase, LabResult, LabSource, Latency, Published, Relation
 from replexplorer.core.errors import UsageError
@@ -29,6 +30,7 @@ def document() -> LabResult:
                 name="semi-sync", settings={"rtt@replica": 85.0}, rtt_measured_ms=85.12, clients=1, n=300,
                 published=Published(value=11.51, unit="tps"), ceiling_tps=11.7, predicted_tps=11.5, tps=11.4,
                 latency_ms=latency, protection="protected", figures={"seen | before": "0 of 10"},
+                limited="machine short of CPU, generator 12.0 ms late",
             ),
             LabPhase(
                 name="partition", settings={}, rtt_measured_ms=None, ceiling_tps=None, tps=0.0,
@@ -65,6 +67,14 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
         ElementTree.fromstring(chart)
     assert "commits per second" in charts[1]
     assert ">seconds<" in charts[1]
+
+
+def test_a_deviation_is_told_with_what_may_explain_it() -> None:
+    told = "semi-sync: machine short of CPU, generator 12.0 ms late"
+    assert told in html(document(), COMMAND, [])
+    assert told in markdown(document(), COMMAND)
+    assert told in render_lab(document())
+    assert told not in markdown(document().model_copy(update={"verdict": "holds"}), COMMAND)
 
 
 def test_the_markdown_has_the_three_columns_and_the_relations() -> None:

@@ -64,6 +64,8 @@ class Played:
     """Transactions that came to nothing, or whose outcome is unknown."""
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
+    limited: str | None = None
+    """What beside the servers may have been the limit, in words."""
 
     @property
     def tps(self) -> float:
@@ -137,6 +139,8 @@ class PhaseResult:
     duration_s: float = 0.0
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
+    limited: str | None = None
+    """What beside the servers may have been the limit, in words: why a relation may deviate."""
     figures: Figures = field(default_factory=dict)
 
     @property

@@ -208,6 +208,7 @@ class Stage:
             duration_s=measured.duration_s,
             errors=measured.errors + measured.unknown,
             busy_percent=measured.cpu_percent,
+            limited=measured.total.limited if measured.total else None,
         )
 
     def _result(self, phase: Phase, rtt: Rtt | None, played: Played) -> PhaseResult:
@@ -238,6 +239,7 @@ class Stage:
             rtt=rtt,
             duration_s=played.duration_s,
             busy_percent=played.busy_percent,
+            limited=played.limited,
             figures=played.figures,
         )
 
