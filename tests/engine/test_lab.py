@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.knobs import parse_assignment
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.apply import RolledBack
 from replexplorer.engine.labs import LABS, find_lab
@@ -102,6 +103,13 @@ async def test_the_tour_holds_on_the_model() -> None:
 def test_an_unknown_lab_is_told_with_the_nearest_names(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=f"unknown lab '{name}': {told}"):
         find_lab(name)
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_every_lab_s_settings_can_be_typed(name: str) -> None:
+    for phase in find_lab(name).phases:
+        for text in phase.settings:
+            parse_assignment(text, ["replica", "replica2"])
 
 
 @pytest.mark.parametrize("name", [lab.name for lab in LABS.values() if not any(p.play for p in lab.phases)])

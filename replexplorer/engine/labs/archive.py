@@ -248,7 +248,7 @@ def _phases(rows: int | None = None) -> Iterator[Phase]:
         "",
         (
             "wait_point=after_sync", "sync_binlog=1", "innodb_flush_log_at_trx_commit=1",
-            "workload=update_index", "load_mode=closed", "clients=4", "rtt=2ms", "semi_sync_timeout=10min",
+            "workload=update_index", "load_mode=closed", "clients=4", "rtt=2ms", "semi_sync_timeout=600s",
         ),
         full=Stretch(45),
         quick=Stretch(12),
