@@ -31,7 +31,7 @@ from replexplorer.engine.labs.stage import CLIENTS, Stage
 from replexplorer.ports import Sql
 
 _ROWS: Final = 200_000
-_QUICK_ROWS: Final = 40_000
+_QUICK_ROWS: Final = 100_000
 _BATCH: Final = 1_000
 _DATABASE: Final = "replexplorer"
 _TABLE: Final = f"{_DATABASE}.title"
@@ -251,7 +251,7 @@ def _phases(rows: int | None = None) -> Iterator[Phase]:
             "workload=update_index", "load_mode=closed", "clients=4", "rtt=2ms", "semi_sync_timeout=600s",
         ),
         full=Stretch(45),
-        quick=Stretch(12),
+        quick=Stretch(16),
         state=ProtectionState.OFF,
         shows="",
         play=partial(_play, rows=rows),
