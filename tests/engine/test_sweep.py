@@ -97,7 +97,14 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
     assert run.effective == {"rtt@replica": 20.0, "clients": 8}
     assert run.setting is not None
     assert Setting(**run.setting) == Setting(
-        8, "update_index", 20.0, held=True, semi_sync=True, binlog_fsyncs=0.01, fsync_ms=run.fsync_ms
+        8,
+        "update_index",
+        20.0,
+        rtt_asked_ms=20.0,
+        held=True,
+        semi_sync=True,
+        binlog_fsyncs=0.01,
+        fsync_ms=run.fsync_ms,
     )
     as_before(world)
     assert (world.running_loads(), tasks_left()) == (0, [])

