@@ -99,6 +99,7 @@ class SessionWriter:
         self._base = base
         base.execute("PRAGMA journal_mode = WAL")
         base.execute("PRAGMA synchronous = NORMAL")
+        base.execute("PRAGMA cache_size = -256")  # only appended to: 2 MB of pages would never be read
         base.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         base.execute(f"PRAGMA user_version = {FORMAT}")
         base.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
