@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from replexplorer.engine.session import Session
 
 _STATE_WITHIN_S: Final = 5.0
-_LOOK_EVERY_S: Final = 0.1
 _FROM_NOW_S: Final = 1e-3
 """Counts intervals that begin from here on: the one under way began in the settling."""
 _CPU_LIMIT_PERCENT: Final = 80.0
@@ -65,7 +64,7 @@ class CellRun:
             await self._look()
             return replace(bare, why=f"the knobs could not be turned: {error}")
         wanted = self._wanted_state()
-        await self._until_state(wanted)
+        await controls.until_state(wanted, within_s=_STATE_WITHIN_S + settling_s(self.cell.values))
         before = self._samples()
         await clock.sleep(settling_s(self.cell.values))
         first = await controls.look_closely(PRIMARY)
@@ -90,8 +89,7 @@ class CellRun:
     async def _look(self) -> None:
         """Look at everything; raise StackUnavailable when a node is down."""
         await self.session.controls.refresh()
-        dead = [node.name for node in self.session.controls.node_views() if not node.reachable]
-        if dead:
+        if dead := self.session.controls.nodes_down():
             raise StackUnavailable(
                 f"{' and '.join(dead)} went down in the sweep",
                 "`replexplorer up` brings it back; the same command continues",
@@ -104,14 +102,6 @@ class CellRun:
             return None
         asked = controls.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
         return ProtectionState.PROTECTED if asked else ProtectionState.OFF
-
-    async def _until_state(self, wanted: ProtectionState | None) -> None:
-        """Wait for a protection state; one that does not come fails the run."""
-        controls, clock = self.session.controls, self.session.outside.clock
-        ends_s = clock.monotonic() + _STATE_WITHIN_S + settling_s(self.cell.values)
-        while wanted not in (None, controls.protection().state) and clock.monotonic() < ends_s:
-            await clock.sleep(_LOOK_EVERY_S)
-            await controls.refresh()
 
     def _samples(self) -> dict[str, Sample]:
         return {

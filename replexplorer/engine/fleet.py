@@ -98,6 +98,14 @@ class Fleet:
                 f"there is no {name} in stack '{self.outside.stack.name}'", "replexplorer up"
             ) from None
 
+    def on_the_primary(self) -> Sql:
+        """A new connection to the primary beside its member's own, for whoever closes it; raises
+        StackUnavailable when no stack is attached."""
+        address = self.primary.address
+        if self.credentials is None:
+            raise StackUnavailable("no stack is attached", "replexplorer up")
+        return self.outside.sql(address, self.credentials)
+
     @property
     def replicas(self) -> tuple[Member, ...]:
         """The others, in their order."""

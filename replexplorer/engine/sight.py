@@ -18,7 +18,7 @@ from replexplorer.core.knobs import (
 )
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.plan import Observed
-from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
 from replexplorer.engine.apply import LoadControl
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.insight import sample_applied, sample_commits
@@ -36,6 +36,7 @@ from replexplorer.engine.requested import Requested, read_requested
 NO_LOAD = "no load runs"
 """The note of a load knob that is stored and has no effect yet."""
 _SECOND_LOOK_S = 0.3
+_STATE_LOOK_S = 0.1
 
 
 class Sight:
@@ -149,6 +150,18 @@ class Sight:
             asked_rtts_ms=self.asked_rtts_ms(),
             own_offs=self.own_offs(),
         )
+
+    async def until_state(self, wanted: ProtectionState | None, *, within_s: float) -> None:
+        """Look until a protection state has come, or the time is over; None: any will do."""
+        clock = self.fleet.outside.clock
+        ends_s = clock.monotonic() + within_s
+        while wanted not in (None, self.protection().state) and clock.monotonic() < ends_s:
+            await clock.sleep(_STATE_LOOK_S)
+            await self.refresh()
+
+    def nodes_down(self) -> list[str]:
+        """Names of the nodes that did not answer when they were last looked at."""
+        return [node.name for node in self.node_views() if not node.reachable]
 
     def own_offs(self) -> int:
         """Times that we switched semi-sync off since the primary started."""

@@ -11,7 +11,6 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.core.tick import ProtectionState
@@ -73,10 +72,7 @@ def _statements(how: str) -> Sequence[tuple[str, tuple[str, ...]]]:
 
 async def _play(stage: Stage, phase: Phase, rows: int | None = None) -> Played:
     """Fill the table, then take half of it away beside the load; times, sizes, lag and what the load felt."""
-    primary, credentials = stage.session.fleet.primary, stage.session.fleet.credentials
-    if credentials is None:
-        raise StackUnavailable("no stack is attached", "replexplorer up")
-    sql = stage.session.outside.sql(primary.address, credentials)
+    sql = stage.session.fleet.on_the_primary()
     try:
         await _drop(sql)
         await _fill(stage, sql, rows or (_QUICK_ROWS if stage.quick else _ROWS))

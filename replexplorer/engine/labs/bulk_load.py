@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.evidence import printed, protected, within
@@ -131,12 +130,9 @@ def bulk_load_of(rows: Callable[[], Iterator[str]]) -> Lab:
 
 async def _insert(stage: Stage, phase: Phase, rows: Callable[[], Iterator[str]]) -> Played:
     """Single-row INSERTs, one commit each, through one session."""
-    primary, credentials = stage.session.fleet.primary, stage.session.fleet.credentials
-    if credentials is None:
-        raise StackUnavailable("no stack is attached", "replexplorer up")
     commits = phase.stretch(quick=stage.quick).commits or _QUICK
     clock, service = stage.session.outside.clock, Histogram()
-    sql = stage.session.outside.sql(primary.address, credentials)
+    sql = stage.session.fleet.on_the_primary()
     try:
         await sql.query(f"DROP TABLE IF EXISTS {_TABLE}", deadline_s=_DEADLINE_S)
         await sql.query(f"CREATE TABLE {_TABLE} ({_COLUMNS}) ENGINE=InnoDB", deadline_s=_DEADLINE_S)

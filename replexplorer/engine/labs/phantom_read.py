@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from statistics import median
 
-from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.evidence import protected
 from replexplorer.engine.labs.lab import Lab, Phase, Phases, Played, Relation, Source, Stretch
@@ -25,11 +24,7 @@ _EARLY_SHARE = 0.25
 
 async def _play(stage: Stage, phase: Phase) -> Played:
     """A writer inserts a row and waits, a reader polls for it; once a try."""
-    primary = stage.session.fleet.primary
-    credentials = stage.session.fleet.credentials
-    if credentials is None:
-        raise StackUnavailable("no stack is attached", "replexplorer up")
-    writer, reader = (stage.session.outside.sql(primary.address, credentials) for _ in range(2))
+    writer, reader = (stage.session.fleet.on_the_primary() for _ in range(2))
     seen_ms, returned_ms = [], []
     try:
         await writer.query(_DDL, deadline_s=_DEADLINE_S)

@@ -183,7 +183,7 @@ class Stage:
         if phase.table_size is not None:
             await session.load.resize(phase.table_size)
         await session.load.change(changes)
-        await self._until_state(phase.state)
+        await session.controls.until_state(phase.state, within_s=_STATE_WITHIN_S)
         session.chronicle.change_effective(mark, phase.name, phase.name)
         began_s = session.outside.clock.monotonic()
         commits = 0
@@ -253,18 +253,9 @@ class Stage:
                 found[name] = assignment.value if effective is None else effective
         return found
 
-    async def _until_state(self, wanted: ProtectionState) -> None:
-        """Wait for a protection state; one that does not come is reported by the relations."""
-        controls, clock = self.session.controls, self.session.outside.clock
-        ends_s = clock.monotonic() + _STATE_WITHIN_S
-        while controls.protection().state is not wanted and clock.monotonic() < ends_s:
-            await clock.sleep(_LOOK_EVERY_S)
-            await controls.refresh()
-
     def alive(self) -> None:
         """Raise StackUnavailable when a node is down."""
-        dead = [node.name for node in self.session.controls.node_views() if not node.reachable]
-        if dead:
+        if dead := self.session.controls.nodes_down():
             raise StackUnavailable(
                 f"{' and '.join(dead)} went down in the lab", "`replexplorer up` brings it back"
             )
