@@ -29,8 +29,11 @@ from replexplorer.config.session_rows import (
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.tick import Event, Tick
 
-FORMAT: Final = 1
-"""Of the schema: kept in `PRAGMA user_version`; a file of a higher one is refused."""
+FORMAT: Final = 2
+"""Of the schema: kept in `PRAGMA user_version`; a file of a higher one is refused. Format 1 has its
+histograms as they are, format 2 deflated."""
+_WAL_PAGES: Final = 256
+"""After so many pages the log goes into the file: 1 MB of it beside the file is enough."""
 APPLICATION_ID: Final = 0x52585331
 """`RXS1`, in `PRAGMA application_id`: whose file it is."""
 SUFFIX: Final = ".rxs"
@@ -55,11 +58,16 @@ def new_file(directory: Path, wall_s: float, holder: str, *, kept: int) -> Path:
     """
     files = sorted(directory.glob(f"*{SUFFIX}"))
     for old in files[: max(0, len(files) - kept + 1)]:
-        for part in (old, *(old.with_name(old.name + end) for end in ("-wal", "-shm", "-journal"))):
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+        _remove(old)
     began = datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
     return directory / f"{began}-{holder.replace(' ', '-')}-{os.getpid()}{SUFFIX}"
+
+
+def _remove(file: Path) -> None:
+    """Remove a session file and what SQLite keeps beside it, where that is allowed."""
+    for part in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm", "-journal"))):
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 class RecordingFailed(ReplexplorerError):
@@ -74,9 +82,11 @@ class SessionWriter:
         self._path = file
         self._rows = Writing()
         self._base: sqlite3.Connection | None = None
+        self._hint = ""
+        """For who reads that it cannot be written."""
 
     async def open(self, about: Mapping[str, str]) -> None:
-        """Make the file; raises RecordingFailed."""
+        """Make the file; raises RecordingFailed, and leaves none then."""
         await asyncio.to_thread(self._guarded, lambda: self._open(about))
 
     async def write(self, ticks: Sequence[Tick]) -> None:
@@ -95,10 +105,20 @@ class SessionWriter:
     def _open(self, about: Mapping[str, str]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.touch(mode=0o600, exist_ok=False)
+        try:
+            self._create(about)
+        except (sqlite3.Error, OSError):
+            self._close()
+            _remove(self._path)
+            raise
+        self._hint = "what was written can be replayed"
+
+    def _create(self, about: Mapping[str, str]) -> None:
         base = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
         self._base = base
         base.execute("PRAGMA journal_mode = WAL")
         base.execute("PRAGMA synchronous = NORMAL")
+        base.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         base.execute("PRAGMA cache_size = -256")  # only appended to: 2 MB of pages would never be read
         base.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         base.execute(f"PRAGMA user_version = {FORMAT}")
@@ -130,9 +150,7 @@ class SessionWriter:
             work()
         except (sqlite3.Error, OSError) as error:
             self._close()
-            raise RecordingFailed(
-                f"{self.file} cannot be written: {error}", "what was written can be replayed"
-            ) from None
+            raise RecordingFailed(f"{self.file} cannot be written: {error}", self._hint) from None
 
 
 def _insert(base: sqlite3.Connection, rows: Rows) -> None:
@@ -174,6 +192,7 @@ class SessionReader:
             self._base.row_factory = sqlite3.Row
             application = self._base.execute("PRAGMA application_id").fetchone()[0]
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
+            self._is_deflated = version > 1
             if application != APPLICATION_ID:
                 raise UsageError(f"{file} is no session file", "give a file that a session wrote")
             if version > FORMAT:
@@ -198,7 +217,7 @@ class SessionReader:
 
     def ticks(self) -> Iterator[Tick]:
         """All ticks in order; raises UsageError where the file is damaged."""
-        reading = Reading(self.about.get("stack", "?"))
+        reading = Reading(self.about.get("stack", "?"), self._is_deflated)
         try:
             changes = _changes(self._base)
             change = next(changes, None)

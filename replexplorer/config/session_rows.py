@@ -8,6 +8,7 @@ adds is left out by this one, and one that it lacks has its default.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -60,7 +61,8 @@ class UnreadableRow(ValueError):
 
 
 def packed(histogram: Histogram | None) -> bytes | None:
-    """A histogram as bytes: LEB128 numbers, each zero or positive.
+    """A histogram as bytes: LEB128 numbers, each zero or positive, deflated (RFC 1951): slots that lie side
+    by side with few counts shrink to two fifths.
 
     sum_us, least_us, greatest_us, then for each slot that has any, in order: its distance to the slot
     before, its count. Least and greatest are absent in an empty histogram, which is one zero.
@@ -74,14 +76,17 @@ def packed(histogram: Histogram | None) -> bytes | None:
     for slot in sorted(histogram.counts):
         numbers += [slot - last, histogram.counts[slot]]
         last = slot
-    return b"".join(map(_leb128, numbers))
+    return zlib.compress(b"".join(map(_leb128, numbers)), wbits=-zlib.MAX_WBITS)
 
 
-def unpacked(blob: bytes | None) -> Histogram | None:
-    """What `packed` made; raises UnreadableRow."""
+def unpacked(blob: bytes | None, *, is_deflated: bool = True) -> Histogram | None:
+    """What `packed` made, now or before it deflated; raises UnreadableRow."""
     if blob is None:
         return None
-    numbers = _numbers(blob)
+    try:
+        numbers = _numbers(zlib.decompress(blob, -zlib.MAX_WBITS) if is_deflated else blob)
+    except zlib.error:
+        raise UnreadableRow("a histogram that cannot be inflated") from None
     if not numbers:
         raise UnreadableRow("an empty histogram")
     if len(numbers) == 1:
@@ -198,6 +203,8 @@ class Reading:
     """Rows to ticks: what did not change stays as it was."""
 
     stack: str
+    is_deflated: bool = True
+    """Histograms are: from format 2 on."""
     _fields: dict[str, Any] = field(default_factory=dict)
     _knobs: dict[KnobName, KnobView] = field(default_factory=dict)
     _epochs: dict[int, Epoch] = field(default_factory=dict)
@@ -228,7 +235,7 @@ class Reading:
                 stack=self.stack,
                 state=str(columns["stack_state"]),
                 viewer=bool(columns["viewer"]),
-                load=_load_of(columns),
+                load=_load_of(columns, is_deflated=self.is_deflated),
                 knobs=dict(self._knobs),
                 epochs=tuple(self._epochs[number] for number in sorted(self._epochs)),
                 events=tuple(events),
@@ -238,7 +245,7 @@ class Reading:
             raise UnreadableRow(f"a tick without {error}") from None
 
 
-def _load_of(columns: Mapping[str, Any]) -> LoadView | None:
+def _load_of(columns: Mapping[str, Any], *, is_deflated: bool) -> LoadView | None:
     if columns.get("clients") is None:
         return None
     known = {name: columns[name] for name in LOAD_COLUMNS if columns.get(name) is not None}
@@ -246,7 +253,8 @@ def _load_of(columns: Mapping[str, Any]) -> LoadView | None:
         load = _LOAD.validate_python({"connected": 0, "workload": "", "tps": None, **known})
     except ValidationError as error:
         raise UnreadableRow(f"a tick: {error.errors()[0]['msg']}") from None
-    return replace(load, service=unpacked(columns.get("service")), response=unpacked(columns.get("response")))
+    service, response = (unpacked(columns.get(name), is_deflated=is_deflated) for name in HISTOGRAMS)
+    return replace(load, service=service, response=response)
 
 
 def _read(adapter: TypeAdapter[Any], text: str, what: str) -> Any:

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,13 +41,24 @@ def histogram_of(values_us: Sequence[int]) -> Histogram:
 
 @given(st.lists(st.integers(0, 10**8), max_size=60))
 def test_a_histogram_is_read_back_exactly(values_us: list[int]) -> None:
-    assert unpacked(packed(histogram_of(values_us))) == histogram_of(values_us)
+    blob = packed(histogram_of(values_us))
+    assert blob is not None
+    assert unpacked(blob) == histogram_of(values_us)
+    as_format_1 = zlib.decompress(blob, -zlib.MAX_WBITS)
+    assert unpacked(as_format_1, is_deflated=False) == histogram_of(values_us)
 
 
 @pytest.mark.parametrize("blob", [b"", b"\x80", b"\x01\x01\x01\x05", b"\x01\x02"])
 def test_what_is_no_histogram_is_told(blob: bytes) -> None:
     with pytest.raises(UnreadableRow):
-        unpacked(blob)
+        unpacked(blob, is_deflated=False)
+    with pytest.raises(UnreadableRow):
+        unpacked(zlib.compress(blob, wbits=-zlib.MAX_WBITS))
+
+
+def test_what_cannot_be_inflated_is_told() -> None:
+    with pytest.raises(UnreadableRow, match="inflated"):
+        unpacked(b"\xff\xff")
 
 
 def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
@@ -177,6 +189,22 @@ async def test_a_full_disk_is_one_error_and_what_was_written_stays(
     assert [tick.at_s for tick in read(tmp_path / "a.rxs")] == [0.0]
 
 
+async def test_a_file_that_cannot_be_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "_SCHEMA", "no such statement;")
+    with pytest.raises(RecordingFailed, match=r"a\.rxs cannot be written: .*syntax error$"):
+        await SessionWriter(tmp_path / "a.rxs").open(ABOUT)
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_file_of_that_name_is_neither_written_nor_removed(tmp_path: Path) -> None:
+    (tmp_path / "a.rxs").write_text("somebody's")
+    with pytest.raises(RecordingFailed, match="exists"):
+        await SessionWriter(tmp_path / "a.rxs").open(ABOUT)
+    assert (tmp_path / "a.rxs").read_text() == "somebody's"
+
+
 def _written(file: Path, ticks: int = 3) -> None:
     asyncio.run(write(file, [rich_tick(float(second), second) for second in range(ticks)]))
 
@@ -209,7 +237,7 @@ def _scribbled(file: Path) -> None:
         (lambda file: None, "no session file"),
         (lambda file: file.write_text("hello, this is no database"), "is damaged: file is not a database"),
         (_foreign, "is no session file"),
-        (_newer, "is of format 99, this version reads up to 1"),
+        (_newer, "is of format 99, this version reads up to 2"),
         (lambda file: _written(file, 0), "holds no tick"),
         (_torn, "is damaged"),
         (_scribbled, "is damaged: links"),
