@@ -145,6 +145,14 @@ class Interval:
             return f"machine short of CPU, {late}" if is_idle else late
         return None
 
+    def outline(self) -> Interval:
+        """Itself with outlines for histograms: what is kept of it where only sums are asked for."""
+        return replace(
+            self,
+            **{name: getattr(self, name).outline() for name in _HISTOGRAMS},
+            statements={name: each.outline() for name, each in self.statements.items()},
+        )
+
     def followed_by(self, later: Interval) -> Interval:
         """Both intervals as one: counts added, gauges of the later, the CPU weighted by time."""
         seconds = self.duration_s + later.duration_s

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.density import DensityHistory
 from replexplorer.core.histogram import Histogram
+from replexplorer.core.points import Point, Points
 from replexplorer.core.tick import LoadView, Tick
 
 _LOOK_BACK_S: Final = 10.0
@@ -28,23 +29,6 @@ _TPS_LOOK_BACK_S: Final = 2.0
 _STALL_S: Final = 1.0
 _CAPACITY: Final = 7200
 """An hour at two ticks a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One tick on the charts; None is a gap."""
-
-    at_s: float
-    tps: float | None = None
-    ceiling_tps: float | None = None
-    p50_ms: float | None = None
-    p95_ms: float | None = None
-    p99_ms: float | None = None
-    max_ms: float | None = None
-    """Of this tick alone."""
-    n: int = 0
-    """Commits behind the percentiles, ticks taken back included."""
-    predicted_tps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +46,7 @@ class History:
     """All points of a session, the oldest dropped."""
 
     capacity: int = _CAPACITY
-    points: list[Point] = field(default_factory=list)
+    points: Points = field(default_factory=Points)
     density: DensityHistory = field(default_factory=DensityHistory)
     """All histograms of the last hour, merged by time and latency."""
     _recent: deque[_Part] = field(default_factory=deque)
@@ -82,9 +66,9 @@ class History:
                 self._recent.clear()
         ceiling = tick.ceiling.tps if tick.ceiling else None
         point = self._point(tick.at_s, last_s, tick.load, ceiling)
-        self.points.append(replace(point, predicted_tps=tick.predicted.tps) if tick.predicted else point)
+        self.points.append(point._replace(predicted_tps=tick.predicted.tps) if tick.predicted else point)
         if len(self.points) > self.capacity:
-            del self.points[: max(1, self.capacity // 8)]  # seldom, so that it costs nothing a tick
+            self.points.forget(max(1, self.capacity // 8))  # seldom, so that it costs nothing a tick
 
     def page(self, from_s: float, to_s: float) -> list[Point]:
         """The points with from_s <= at_s <= to_s, oldest first."""
@@ -99,7 +83,9 @@ class History:
             return Point(at_s, ceiling_tps=ceiling)
         latency = load.latency
         if latency is None:
-            return Point(at_s, load.tps, ceiling, load.p50_ms, load.p95_ms, load.p99_ms, load.max_ms, load.n)
+            return Point(
+                at_s, load.tps, ceiling, load.p50_ms, load.p95_ms, load.p99_ms, load.max_ms, n=load.n
+            )
         start_s = at_s if last_s is None else last_s
         is_newer = latency is not self._newest
         if is_newer:

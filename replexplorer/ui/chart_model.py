@@ -15,7 +15,7 @@ from typing import Final
 
 from replexplorer.core.density import Slice, band_ms
 from replexplorer.core.pacing import CLOSED
-from replexplorer.core.series import Point
+from replexplorer.core.points import Point
 from replexplorer.ui import figures
 
 Points = Sequence[tuple[float, float | None]]

@@ -10,7 +10,8 @@ from typing import Final
 
 from replexplorer.core.density import DensityHistory
 from replexplorer.core.pacing import CLOSED
-from replexplorer.core.series import History, Point, page_of
+from replexplorer.core.points import Point
+from replexplorer.core.series import History, page_of
 from replexplorer.core.tick import Event, LoadView, ProtectionState, Tick
 from replexplorer.ui.chart_model import (
     DEFAULT_PAGE_S,

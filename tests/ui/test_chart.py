@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from replexplorer.core.series import Point
+from replexplorer.core.points import Point
 from replexplorer.ui.chart_model import (
     ChartMark,
     ChartModel,
@@ -55,7 +55,7 @@ def history() -> list[Point]:
             points.append(Point(at_s))
         else:
             tps, ms = (600.0, 25.0) if at_s < 660 else (200.0, 90.0)
-            points.append(Point(at_s, tps, tps + 20, ms, ms * 1.1, ms * 1.3, ms * 2, 200))
+            points.append(Point(at_s, tps, tps + 20, ms, ms * 1.1, ms * 1.3, ms * 2, n=200))
     return points
 
 

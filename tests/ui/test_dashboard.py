@@ -7,14 +7,16 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from rich.cells import cached_cell_len
 from textual import events
+from textual.geometry import Region
 from textual.widgets import Input
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
-from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.app import ExplorerApp, forget_what_was_drawn
 from replexplorer.ui.chart_model import ChartModel
 from replexplorer.ui.commander import CommandDone, CommandFailed
 from replexplorer.ui.layout import Layout, layout_for
@@ -26,6 +28,7 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
+from replexplorer.ui.widgets.lines import OwnRows
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
 
@@ -501,3 +504,22 @@ async def test_an_open_loop_shows_its_rate_its_response_and_what_it_dropped() ->
         assert "from when each was due" in chart(app, "#latency-chart").subtitle
         await app.play(replace(tick, at_s=1.5, load=replace(load, dropped=7)))
         assert "dropped 14.0/s" in app.text("#header")
+
+
+async def test_what_was_drawn_is_forgotten() -> None:
+    """An hour of ticks must not stay behind as regions that once changed, nor as texts and regions that
+    the libraries remember."""
+    async with bench(make_tick(1.0)) as app:
+        for second in range(2, 14):
+            await app.play(make_tick(float(second), tps=100.0 + 37.7 * second, rtt=(85.0, 85.0 + second)))
+        kept = {
+            widget.id: len(widget._dirty_regions)
+            for widget in app.dashboard.query(OwnRows)
+            if widget.is_mounted and widget.display
+        }
+        assert kept
+        assert set(kept.values()) == {0}
+        remembered = [cached_cell_len, Region.intersection, Region.translate]
+        assert all(each.cache_info().currsize for each in remembered)
+        forget_what_was_drawn()
+        assert not any(each.cache_info().currsize for each in remembered)

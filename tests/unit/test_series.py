@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.histogram import Histogram
-from replexplorer.core.series import History, Point, page_of
+from replexplorer.core.points import Point
+from replexplorer.core.series import History, page_of
 from replexplorer.core.tick import Ceiling, Event, LoadView, Severity, Tick
 
 
@@ -89,12 +90,12 @@ def test_a_tick_without_a_newer_interval_counts_nothing_twice() -> None:
 def test_a_viewer_takes_the_figures_as_they_come_and_the_unknown_stays_a_gap() -> None:
     viewer = LoadView(0, 0, "insert", tps=70.0, p50_ms=1.0, state="viewer")
     history = fed(tick(0.5), tick(1.0, viewer, ceiling=90.0))
-    assert history.points == [Point(0.5), Point(1.0, tps=70.0, ceiling_tps=90.0, p50_ms=1.0)]
+    assert list(history.points) == [Point(0.5), Point(1.0, tps=70.0, ceiling_tps=90.0, p50_ms=1.0)]
 
 
 def test_an_empty_interval_draws_zero_tps_and_no_latency() -> None:
     history = fed(tick(0.5, service()))
-    assert history.points == [Point(0.5, tps=0.0)]
+    assert list(history.points) == [Point(0.5, tps=0.0)]
 
 
 def test_old_ticks_are_ignored() -> None:

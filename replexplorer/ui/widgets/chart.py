@@ -16,7 +16,6 @@ from rich.segment import Segment
 from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.widget import Widget
 
 from replexplorer.ui.chart_model import ChartModel
 from replexplorer.ui.glyphs import BRAILLE, Glyphs
@@ -24,6 +23,7 @@ from replexplorer.ui.theme import Inks, inks_of
 from replexplorer.ui.widgets.chart_cells import Grid
 from replexplorer.ui.widgets.chart_paint import paint_chart
 from replexplorer.ui.widgets.chart_raster import Raster, Trace, raster_dots
+from replexplorer.ui.widgets.lines import OwnRows
 
 try:
     import plotext as _plotext
@@ -124,7 +124,7 @@ def _parsed(picture: str, width: int, height: int) -> Raster:
     return rows
 
 
-class Chart(Widget):
+class Chart(OwnRows):
     """Title rule, plot and time axis of one `ChartModel`; TPS and latency are two models of it."""
 
     DEFAULT_CSS = "Chart { height: 1fr; min-height: 5; }"

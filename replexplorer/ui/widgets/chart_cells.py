@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -13,6 +14,12 @@ class Ink(NamedTuple):
     role: str = "text"
     ground: str = "bg"
     strong: bool = False
+
+
+@lru_cache(maxsize=1024)
+def ink(role: str, ground: str, strong: bool) -> Ink:
+    """The one ink of its kind: thousands of cells share a few."""
+    return Ink(role, ground, strong)
 
 
 class Plot(NamedTuple):
@@ -47,7 +54,7 @@ class Grid:
         """Draw a character and keep the cell's ground."""
         if 0 <= x < self.width and 0 <= y < self.height:
             self.chars[y][x] = char
-            self.inks[y][x] = Ink(role, self.inks[y][x].ground, strong)
+            self.inks[y][x] = ink(role, self.inks[y][x].ground, strong)
 
     def text(self, x: int, y: int, text: str, role: str, *, strong: bool = False) -> None:
         """Draw a text from a cell on."""
@@ -57,7 +64,8 @@ class Grid:
     def tint(self, x: int, y: int, ground: str) -> None:
         """Change a cell's ground and keep its character."""
         if 0 <= x < self.width and 0 <= y < self.height:
-            self.inks[y][x] = self.inks[y][x]._replace(ground=ground)
+            now = self.inks[y][x]
+            self.inks[y][x] = ink(now.role, ground, now.strong)
 
     def row(self, y: int) -> str:
         """The characters of a row."""

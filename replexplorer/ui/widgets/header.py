@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.series import Point
+from replexplorer.core.points import Point
 from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick
 from replexplorer.ui import figures
 from replexplorer.ui.effects import contradiction_of, fsync_too_short, rtt_is_apart

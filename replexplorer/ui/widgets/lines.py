@@ -81,7 +81,20 @@ def wrapped(text: str, width: int) -> list[str]:
     return [*rows, row] if row else rows
 
 
-class Lines(Widget):
+class OwnRows(Widget):
+    """A widget whose `render_line` makes its rows.
+
+    Textual notes what is to be drawn anew for widgets that it renders whole, and forgets it there: here
+    it would keep every region that ever changed, some thousands an hour.
+    """
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region."""
+        self._dirty_regions.clear()
+        return super().render_lines(crop)
+
+
+class Lines(OwnRows):
     """A widget that paints rows of runs; subclasses say what, in `paint`."""
 
     GROUND: ClassVar[str] = "bg"
