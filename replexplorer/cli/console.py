@@ -12,6 +12,8 @@ from replexplorer.core.errors import ReplexplorerError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from replexplorer.core.tick import Event
+
 _ERASE_LINE = "\r\x1b[K"
 
 
@@ -69,6 +71,13 @@ class Console:
     def warn(self, text: str) -> None:
         """A warning, which changes no exit code."""
         self.narrate(f"warning: {text}")
+
+    def hear(self, event: Event) -> None:
+        """A fact of the session, where it is one to be warned of."""
+        from replexplorer.core.tick import Severity
+
+        if event.severity in (Severity.WARN, Severity.BAD):
+            self.warn(event.text)
 
     def progress(self, text: str, done: float | None = None, more: str = "") -> None:
         """What is being done now: one line that is rewritten on a terminal, else a line a step; `more` moves

@@ -99,7 +99,7 @@ async def _run(call: Call, lab: Lab) -> int:
     ) as session:
         try:
             await session.up(lambda step: console.progress(step.text, step.done))
-            async with session.observed():
+            async with session.observed(console.hear):
                 result = await run_lab(session, lab, quick=call.args.quick, watch=Narration(console))
         finally:
             console.narrate(await asyncio.shield(session.close()))

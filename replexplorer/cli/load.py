@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from replexplorer.cli.load_report import IntervalLines, load_report, render
 from replexplorer.cli.running import run_async
@@ -17,6 +17,7 @@ from replexplorer.core.knobs import BY_KEY, parse_value
 from replexplorer.core.pacing import OPEN, POISSON
 from replexplorer.core.script import read_script
 from replexplorer.engine.measure import measure
+from replexplorer.engine.stretch import Gathering
 from replexplorer.ports import LoadSettings
 
 if TYPE_CHECKING:
@@ -76,10 +77,12 @@ async def _load(call: Call, script: str | None) -> int:
     args, console = call.args, call.console
     interval_s = args.duration / ceil(args.duration)
     lines = IntervalLines(args.warmup)
+    gathering = Gathering()
 
     def show(interval: Interval) -> None:
         if (line := lines.line(interval)) is not None:
             console.narrate(line)
+            gathering.add(interval, session.controls.lookback.newest)
         elif interval.state == "preparing":
             console.progress("preparing the table")
 
@@ -89,7 +92,7 @@ async def _load(call: Call, script: str | None) -> int:
         settings = settings_of(args, session.load_settings(), script)
         console.progress("preparing the table")
         session.load.on_progress = lambda _, done: console.progress("preparing the table", done)
-        async with session.observed():
+        async with session.observed(console.hear):
             await session.drive(settings)
             target = await session.driving.target()
             measured = await measure(
@@ -99,7 +102,8 @@ async def _load(call: Call, script: str | None) -> int:
                 warmup_s=args.warmup,
                 on_interval=show,
             )
-    report = load_report(measured, settings, path="direct" if target.path == "direct" else "published")
+    path: Literal["direct", "published"] = "direct" if target.path == "direct" else "published"
+    report = load_report(measured, settings, path=path, anatomy=gathering.anatomy())
     if console.json:
         console.document(report)
     else:

@@ -5,18 +5,34 @@ from __future__ import annotations
 from typing import Literal
 
 from replexplorer.cli.console import number, table
-from replexplorer.config.shapes import Generator, Latency, LoadInterval, LoadReport, StatementLatency
+from replexplorer.config.shapes import (
+    Generator,
+    Latency,
+    LoadAnatomy,
+    LoadInterval,
+    LoadReport,
+    StatementLatency,
+)
+from replexplorer.core.anatomy import Anatomy
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.core.pacing import HIDES, OPEN
 from replexplorer.engine.measure import Measurement
 from replexplorer.ports import LoadSettings
 
+_EXCESS_FROM_MS = 0.005
+"""By how much the parts must be more than the mean to be seen in two digits."""
+
 
 def load_report(
-    measured: Measurement, settings: LoadSettings, *, path: Literal["direct", "published"] | None
+    measured: Measurement,
+    settings: LoadSettings,
+    *,
+    path: Literal["direct", "published"] | None,
+    anatomy: Anatomy | None = None,
 ) -> LoadReport:
-    """The whole run: percentiles from the merged histogram, counts summed."""
+    """The whole run: percentiles from the merged histogram, counts summed; the mean commit taken apart
+    over what of it lies between two samples of the primary."""
     elapsed_s = 0.0
     rows = []
     for interval in measured.intervals:
@@ -58,6 +74,7 @@ def load_report(
         lock_timeouts=total.lock_timeouts if total is not None else 0,
         errors_by_number=dict(total.errors_by_number) if total is not None else {},
         statements=_statements(total) if settings.by_statement and total is not None else None,
+        anatomy=_anatomy(anatomy) if anatomy is not None else None,
         hides=HIDES[settings.mode],
     )
 
@@ -76,6 +93,16 @@ def _statements(total: Interval) -> list[StatementLatency]:
         StatementLatency(name=name, n=found.count, latency_ms=latency(found))
         for name, found in total.statements.items()
     ]
+
+
+def _anatomy(found: Anatomy) -> LoadAnatomy:
+    return LoadAnatomy(
+        duration_s=round(found.duration_s, 3),
+        commits=found.commits,
+        mean_ms=round(found.mean_ms, 3),
+        parts_ms={part.value: round(ms, 3) for part, ms in found.parts.items()},
+        excess_ms=round(found.excess_ms, 3),
+    )
 
 
 class IntervalLines:
@@ -150,6 +177,8 @@ def render(report: LoadReport) -> str:
     rows += [
         (f"  {each.name} ms", f"{_spread(each.latency_ms)}  n {each.n:,}") for each in report.statements or []
     ]
+    if report.anatomy is not None:
+        rows.append(("commit ms", _taken_apart(report.anatomy)))
     trouble = f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}"
     if report.deadlocks or report.lock_timeouts:
         trouble += f"; begun anew: deadlocks {report.deadlocks}, lock timeouts {report.lock_timeouts}"
@@ -175,6 +204,15 @@ def render(report: LoadReport) -> str:
 def _spread(lat: Latency) -> str:
     """A distribution in one line."""
     return "  ".join(f"{name} {number(value, 2)}" for name, value in lat.model_dump().items())
+
+
+def _taken_apart(found: LoadAnatomy) -> str:
+    """The parts of the mean commit in one line."""
+    parts = "  ".join(f"{name} {number(ms, 2)}" for name, ms in found.parts_ms.items())
+    told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} in {found.duration_s:.1f} s"
+    if found.excess_ms >= _EXCESS_FROM_MS:
+        told += f", exceeded by {number(found.excess_ms, 2)}"
+    return f"{parts}  ({told})"
 
 
 def _interval_shape(interval: Interval, elapsed_s: float) -> LoadInterval:

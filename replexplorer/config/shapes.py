@@ -241,6 +241,16 @@ class StatementLatency(Shape):
     latency_ms: Latency
 
 
+class LoadAnatomy(Shape):
+    """Where the time of the mean commit went, by the server's counters."""
+
+    duration_s: float
+    commits: int
+    mean_ms: float
+    parts_ms: dict[str, float]
+    excess_ms: float
+
+
 class LoadReport(Shape):
     """`load --json`."""
 
@@ -264,6 +274,7 @@ class LoadReport(Shape):
     lock_timeouts: int
     errors_by_number: dict[str, int]
     statements: list[StatementLatency] | None
+    anatomy: LoadAnatomy | None
     hides: str
 
 
@@ -304,6 +315,9 @@ class LabPhase(Shape):
     )
     duration_s: float | None = None
     generator_cpu_percent: float | None = None
+    machine_cpu_percent: float | None = Field(
+        default=None, description="of all cores of the source's machine, whoever used them"
+    )
     limited: str | None = Field(
         default=None,
         description="what beside the servers may have been the limit, so that a relation deviates",

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.core.anatomy import CommitPath, dissect
 from replexplorer.core.batch_means import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.core.ceiling import acknowledging_rtt_ms
-from replexplorer.core.commit_counters import growth
 from replexplorer.core.counters import Sample, restarted
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.interval import Interval
@@ -18,9 +16,8 @@ from replexplorer.core.pacing import OPEN
 from replexplorer.core.sweep import Cell, settling_s
 from replexplorer.core.sweep_runs import SweptRun, scatter_of
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.lookback import Stretch
 from replexplorer.engine.measure import Measurement, measure
-from replexplorer.engine.observer import NodeSample
+from replexplorer.engine.stretch import Stretch
 
 if TYPE_CHECKING:
     from replexplorer.engine.session import Session
@@ -84,7 +81,9 @@ class CellRun:
             await self.session.load.change({})  # it was drained, and goes on with the next change
         await self._look()
         why = self._failure(wanted, before, measured)
-        return self._figures(replace(bare, anatomy=self._anatomy(first, last)), measured, why)
+        anatomy = Stretch.of(first, last, self._intervals).anatomy()
+        parts = {part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None
+        return self._figures(replace(bare, anatomy=parts), measured, why)
 
     async def _look(self) -> None:
         """Look at everything; raise StackUnavailable when a node is down."""
@@ -167,21 +166,3 @@ class CellRun:
         beside = [name for name in controls.names() if name.key in _NOT_MODELLED]
         usual = all(controls.requested_value(name) == name.knob.default for name in beside)
         return usual and total is not None and total.mode != OPEN
-
-    def _anatomy(self, first: NodeSample, last: NodeSample) -> Mapping[str, float] | None:
-        """The mean commit taken apart by what the primary counted; None where it does not count."""
-        counted = growth(first.commits, last.commits) if first.commits and last.commits else None
-        shares = [
-            (each, max(0.0, min(each.end_s, last.at_s) - max(each.start_s, first.at_s)) / each.duration_s)
-            for each in self._intervals
-            if each.duration_s > 0
-        ]
-        served = Stretch(first, last, shares).served() if shares else None
-        if counted is None or served is None:
-            return None
-        path = CommitPath(
-            wait_point=str(last.values.get("wait_point", "after_sync")),
-            redo_fsync=last.values.get("innodb_flush_log_at_trx_commit") == 1,
-        )
-        found = dissect(counted, served, path)
-        return None if found is None else {part.value: round(ms, 4) for part, ms in found.parts.items()}

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.anatomy import Anatomy, CommitPath, Served, dissect
-from replexplorer.core.commit_counters import CommitGrowth, growth
+from replexplorer.core.anatomy import Anatomy
 from replexplorer.core.counters import Sample, rates, restarted
 from replexplorer.core.interval import Interval
-from replexplorer.core.pacing import CLOSED
 from replexplorer.core.truth import (
     CHECKED_S,
     Applied,
@@ -30,6 +27,7 @@ from replexplorer.core.truth import (
 )
 from replexplorer.core.workload import WORKLOADS, WRITE
 from replexplorer.engine.observer import NodeSample
+from replexplorer.engine.stretch import Stretch
 
 FIGURES_S: Final = 5.0
 """How much is merged."""
@@ -41,41 +39,8 @@ LEAST_S: Final = 0.9
 """Two polls of the primary: less says little."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Two samples of the primary and the load's intervals between them."""
-
-    first: NodeSample
-    last: NodeSample
-    intervals: Sequence[tuple[Interval, float]]
-    """Each with the share of it that lies between the samples: the load and the poller cut time at
-    moments of their own."""
-
-    @property
-    def commits(self) -> float:
-        """That the load had acknowledged."""
-        return sum(each.commits * share for each, share in self.intervals)
-
-    def served(self) -> Served | None:
-        """What the load's clients saw; None without a commit."""
-        timed = [(each, each.commits * share, each.service.mean_ms) for each, share in self.intervals]
-        commits = self.commits
-        if not commits:
-            return None
-        last, _ = self.intervals[-1]
-        return Served(
-            duration_s=sum(each.duration_s * share for each, share in self.intervals),
-            commits=round(commits),
-            queries=round(sum(each.queries * share for each, share in self.intervals)),
-            mean_ms=sum(times * mean_ms for _, times, mean_ms in timed if mean_ms is not None) / commits,
-            clients=last.clients,
-            is_closed=last.mode == CLOSED,
-            queries_open=sum(each.queries for each, share in self.intervals if share < 1),
-        )
-
-
 class Lookback:
-    """What was seen in the last KEPT_S."""
+    """What was seen in the last KEPT_S; of the load's latency counts, sums and extremes."""
 
     def __init__(self) -> None:
         self._intervals: deque[Interval] = deque()
@@ -85,7 +50,7 @@ class Lookback:
     def add_intervals(self, intervals: Iterable[Interval]) -> None:
         """Take what the load reported."""
         for interval in intervals:
-            self._intervals.append(interval)
+            self._intervals.append(interval.outline())
             while self._intervals[0].end_s < interval.end_s - KEPT_S:
                 self._intervals.popleft()
 
@@ -114,6 +79,11 @@ class Lookback:
 
     # -- what it says
 
+    @property
+    def newest(self) -> NodeSample | None:
+        """The primary's last sample; None while it does not answer."""
+        return self._samples[-1] if self._samples else None
+
     def stretch(self, since_s: float) -> Stretch | None:
         """The last FIGURES_S, or more for want of commits, but nothing before `since_s`."""
         for seconds in (FIGURES_S, FIGURES_MOST_S):
@@ -131,7 +101,7 @@ class Lookback:
         first = next(sample for sample in self._samples if sample.at_s >= from_s or sample is last)
         if last.at_s - first.at_s < LEAST_S:
             return None
-        return Stretch(first, last, self._between(_read_s(first), _read_s(last)))
+        return Stretch.of(first, last, self._intervals)
 
     def _settled_s(self, since_s: float) -> float:
         """The start of the first interval in which nothing ended that had begun before `since_s`: what
@@ -144,29 +114,10 @@ class Lookback:
         )
         return next(settled, later[-1].end_s) if later else since_s
 
-    def _between(self, from_s: float, to_s: float) -> tuple[tuple[Interval, float], ...]:
-        """The load's intervals that lie within, each with its share."""
-        found = []
-        for each in self._intervals:
-            seconds = min(each.end_s, to_s) - max(each.start_s, from_s)
-            if seconds > 0:
-                found.append((each, seconds / each.duration_s))
-        return tuple(found)
-
     def anatomy(self, since_s: float) -> Anatomy | None:
         """The mean commit taken apart; None while no load of ours commits or nothing is counted."""
         found = self.stretch(since_s)
-        counted, served = _grown(found), found.served() if found else None
-        if found is None or counted is None or served is None:
-            return None
-        values = found.last.values
-        path = CommitPath(
-            wait_point=str(values.get("wait_point", "after_sync")),
-            binlog_fsync=values.get("sync_binlog") != 0,
-            redo_fsync=values.get("innodb_flush_log_at_trx_commit") == 1,
-            sync_delay_ms=float(values.get("binlog_group_commit_sync_delay", 0)) / 1000,
-        )
-        return dissect(counted, served, path)
+        return found.anatomy() if found else None
 
     def truth(self, since_s: float, heartbeats_s: Sequence[float]) -> ServerTruth | None:
         """What the servers' counters say; None while the primary is not known for long enough."""
@@ -177,7 +128,7 @@ class Lookback:
         point = found.last.values.get("wait_point")
         return server_truth(
             seen,
-            _grown(found),
+            found.counted(),
             wait_point=None if point is None else str(point),
             replicas=self._replicas(),
             checks=self._checks(since_s, heartbeats_s),
@@ -235,18 +186,6 @@ def _writes(workload: str) -> bool | None:
     """Whether a transaction is one commit in the binlog; None for a user's file."""
     known = WORKLOADS.get(workload)
     return None if known is None else any(each.kind == WRITE for each in known.statements)
-
-
-def _read_s(sample: NodeSample) -> float:
-    """When its counters of commits were read."""
-    return sample.at_s if sample.commits is None else sample.commits.at_s
-
-
-def _grown(found: Stretch | None) -> CommitGrowth | None:
-    """What was counted of commits in a stretch."""
-    if found is None or found.first.commits is None or found.last.commits is None:
-        return None
-    return growth(found.first.commits, found.last.commits)
 
 
 def _counted(sample: NodeSample) -> Sample:

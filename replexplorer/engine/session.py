@@ -25,7 +25,7 @@ from replexplorer.core.knobs import (
 )
 from replexplorer.core.model import Calibration
 from replexplorer.core.sweep import Sweep
-from replexplorer.core.tick import Severity, Tick
+from replexplorer.core.tick import Event, Severity, Tick
 from replexplorer.engine.absence import restarts_since_the_request
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
@@ -172,26 +172,30 @@ class Session:
         )
 
     @asynccontextmanager
-    async def observed(self) -> AsyncIterator[None]:
-        """Keep looking and record meanwhile, for a verb that draws no picture."""
+    async def observed(self, hear: Callable[[Event], None] = lambda _: None) -> AsyncIterator[None]:
+        """Keep looking and record meanwhile, for a verb that draws no picture but hears what happens."""
         await self._begin_recording()
         self.watcher.start()
-        looking = asyncio.create_task(self._look_on(), name="look on")
+        looking = asyncio.create_task(self._look_on(hear), name="look on")
         try:
             yield
         finally:
-            await to_the_end(self._look_no_more(looking))
+            await to_the_end(self._look_no_more(looking, hear))
 
-    async def _look_on(self) -> None:
-        async for _ in self.ticks():
-            pass
+    async def _look_on(self, hear: Callable[[Event], None]) -> None:
+        async for tick in self.ticks():
+            for event in tick.events:
+                hear(event)
 
-    async def _look_no_more(self, looking: asyncio.Task[None]) -> None:
+    async def _look_no_more(self, looking: asyncio.Task[None], hear: Callable[[Event], None]) -> None:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
         await self.watcher.stop()
-        self.recording.take(self._picture.tick())
+        last = self._picture.tick()
+        self.recording.take(last)
         await self.recording.end()
+        for event in (*last.events, *self.chronicle.take_events()):
+            hear(event)
 
     async def _catch_up(self) -> None:
         """Restore what restarts took while no app looked."""

@@ -16,6 +16,7 @@ from replexplorer.core.tick import NodeView
 from replexplorer.core.truth import Applied, Check, ServerTruth
 from replexplorer.engine.lookback import Lookback
 from replexplorer.engine.observer import NodeSample
+from replexplorer.engine.stretch import Gathering
 
 TPS = 100
 VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
@@ -73,6 +74,19 @@ def test_five_seconds_are_merged() -> None:
             Part.ENGINE: 1.0, Part.OTHER: 0.1,
         }
     )  # fmt: skip
+
+
+def test_a_load_in_the_foreground_is_taken_apart_from_its_first_sample_to_its_newest() -> None:
+    gathering = Gathering()
+    gathering.add(interval(10.0, 1.0), sample(9.8))  # the primary was looked at before it began
+    assert gathering.anatomy() is None
+    for second in range(11, 20):
+        gathering.add(interval(float(second), 1.0), sample(second + 0.5))
+    gathering.add(interval(20.0, 1.0), None)  # the primary does not answer
+    found = gathering.anatomy()
+    assert found is not None
+    assert found.duration_s == pytest.approx(8.0)
+    assert found.parts[Part.BINLOG] == pytest.approx(5.0)
 
 
 def test_for_want_of_commits_it_reaches_further_back_but_not_without_end() -> None:

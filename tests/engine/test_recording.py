@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.tick import Severity, Tick
+from replexplorer.core.tick import Event, Severity, Tick
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.recorder import FakeRecorder
@@ -87,6 +87,35 @@ async def test_a_verb_without_a_picture_is_recorded_to_its_end() -> None:
         assert recorder.ticks[-1].load is not None
         assert recorder.ticks[-1].load.tps
         assert [name for name in tasks_left() if "watch" in name or "record" in name or "look" in name] == []
+
+
+@virtual
+async def test_a_verb_without_a_picture_hears_that_its_recording_stopped() -> None:
+    world = World()
+    recorder = world.recorder = FakeRecorder()
+    heard: list[Event] = []
+    async with world.attached("load") as session:
+        async with session.observed(heard.append):
+            await session.drive(session.load_settings())
+            await until(lambda: len(recorder.ticks) > 2)
+            recorder.is_full = True
+            await until(lambda: bool(warnings(heard)))
+        assert warnings(heard) == ["recording stopped: the disk is full: make room"]
+
+
+@virtual
+async def test_a_verb_hears_as_well_of_what_could_not_be_written_at_its_end() -> None:
+    world = World()
+    recorder = world.recorder = FakeRecorder()
+    heard: list[Event] = []
+    async with world.attached("load") as session, session.observed(heard.append):
+        await until(lambda: len(recorder.ticks) > 2)
+        recorder.is_full = True
+    assert warnings(heard) == ["recording stopped: the disk is full: make room"]
+
+
+def warnings(events: list[Event]) -> list[str]:
+    return [event.text for event in events if event.severity is Severity.WARN]
 
 
 @virtual

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from replexplorer.cli.load_report import IntervalLines, interval_line, load_report, render
 from replexplorer.config.shapes import LoadReport
+from replexplorer.core.anatomy import Anatomy, Part
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.engine.measure import Measurement
@@ -133,6 +134,19 @@ def test_lines_begin_after_preparing_and_warming_up() -> None:
     assert [line[:7] for line in shown[3:] if line] == ["[ 1s ] ", "[ 2s ] ", "[ 3s ] "]
 
 
+def test_the_mean_commit_is_taken_apart_where_it_was_counted() -> None:
+    run = measured(interval(0.0, [500, 700]))
+    settings = LoadSettings(3, "foo")
+    assert "commit ms" not in render(load_report(run, settings, path="direct"))
+    parts = {Part.REDO: 0.31, Part.BINLOG: 0.2, Part.OTHER: 0.0}
+    found = Anatomy(duration_s=0.9, commits=1200, mean_ms=0.5, parts=parts, excess_ms=0.01)
+    report = load_report(run, settings, path="direct", anatomy=found)
+    assert report.anatomy is not None
+    assert report.anatomy.parts_ms == {"redo": 0.31, "binlog": 0.2, "other": 0.0}
+    told = "redo 0.31  binlog 0.20  other 0.00  (mean 0.50 of 1,200 in 0.9 s, exceeded by 0.01)"
+    assert told in render(report)
+
+
 def test_the_report_has_every_field_of_the_contract() -> None:
     run = measured(interval(0.0, [500, 700, 90_000], errors=1, unknown=2, reconnects=3))
     document = load_report(run, LoadSettings(3, "foo"), path="direct").model_dump(mode="json")
@@ -157,6 +171,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "lock_timeouts",
         "errors_by_number",
         "statements",
+        "anatomy",
         "hides",
     ]
     assert list(document["latency_ms"]) == ["mean", "min", "p50", "p95", "p99", "max"]
