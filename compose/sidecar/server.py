@@ -230,9 +230,22 @@ class Server:
             "uptime_s": time.monotonic() - self._started_s,
             "cpu_s": time.process_time(),
             "bridges": len(self._bridges),
+            "machine_cores": os.cpu_count(),
+            "machine_busy_s": _machine_busy_s(),
             "volumes": volumes,
             **await self._links.health(),
         }
+
+
+def _machine_busy_s() -> float | None:
+    """CPU seconds of all work on this machine since it booted (proc(5): all but idle and iowait; a
+    guest's time is part of its user's)."""
+    try:
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    user, nice, system, _idle, _waiting, *other = ticks
+    return (user + nice + system + sum(other)) / os.sysconf("SC_CLK_TCK")
 
 
 def _within(request: Fields, name: str, most: float) -> float:

@@ -53,6 +53,7 @@ def _phase(result: PhaseResult) -> LabPhase:
         n=result.service.count,
         duration_s=round(result.duration_s, 3),
         generator_cpu_percent=_rounded(result.busy_percent, 1),
+        machine_cpu_percent=_rounded(result.machine_percent, 1),
         limited=result.limited,
         figures={
             name: round(value, 4) if isinstance(value, float) else value

@@ -258,6 +258,9 @@ class Health(_Told):
     cpu_s: float
     """Of the agent."""
     bridges: int
+    machine_cores: int | None = None
+    machine_busy_s: float | None = None
+    """CPU of all work on the node's machine since it booted."""
     backend: str | None
     backend_reason: str
     packets: int

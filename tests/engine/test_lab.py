@@ -12,6 +12,7 @@ from replexplorer.core.knobs import parse_assignment
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.apply import RolledBack
 from replexplorer.engine.labs import LABS, find_lab
+from replexplorer.engine.labs.evidence import busy
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
 from replexplorer.engine.labs.stage import run_lab
 from replexplorer.engine.labs.step import Conductor, LabStep
@@ -80,6 +81,32 @@ async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
     assert world.rtt_ms() == pytest.approx(5)
     assert world.running_loads() == 0
     assert tasks_left() == []
+
+
+@pytest.mark.parametrize(
+    ("share", "percent", "limited"),
+    [
+        (0.4, 40.0, None),
+        (0.97, 97.0, "machine at 97 % of its CPU, which source, replicas and load share"),
+        (None, None, None),
+    ],
+)
+def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
+    share: float | None, percent: float | None, limited: str | None
+) -> None:
+    @virtual
+    async def check() -> None:
+        world = World()
+        world.sidecars["primary"].machine_share = share
+        async with world.attached("lab two") as session:
+            result = await run(session)
+        for phase in result.phases:
+            assert phase.machine_percent == (None if percent is None else pytest.approx(percent))
+            assert phase.limited == limited
+        told = busy(*result.phases)
+        assert told == ("; machine's CPU: async 97 %, semi-sync 97 %" if limited else "")
+
+    check()
 
 
 @virtual

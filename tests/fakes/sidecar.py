@@ -94,6 +94,8 @@ class FakeSidecar:
         self.booted_s = asyncio.get_running_loop().time()
         self.free_bytes = 50 << 30
         """Of a disk of 100 GB."""
+        self.machine_share: float | None = 0.4
+        """How busy its machine's cores are; None: it does not tell, as an agent from before."""
         self.shapes: dict[str, Shape] = {}
         self.fsync_delay_ms = 0.0
         self.fsynced_from_s: float | None = 0.0
@@ -325,6 +327,8 @@ class FakeAgent:
             lambda: {
                 "uptime_s": now_s() - self.sidecar.booted_s,
                 "volumes": {"data": {"total_bytes": 100 << 30, "free_bytes": self.sidecar.free_bytes}},
+                "machine_cores": 4,
+                "machine_busy_s": _share_of(4 * now_s(), self.sidecar.machine_share),
             },
         )
 
@@ -332,6 +336,10 @@ class FakeAgent:
         """End the bridge."""
         self.sidecar.drop(self)
         await asyncio.sleep(0)
+
+
+def _share_of(whole: float, share: float | None) -> float | None:
+    return None if share is None else whole * share
 
 
 def _told(shape: Shape) -> str:

@@ -45,6 +45,11 @@ _COLUMNS: Final = (
     "KEY phonetic_key (phonetic_code)"
 )
 _COPY, _DELETE = "INSERT + RENAME", "DELETE + OPTIMIZE"
+_WHY: Final = (
+    "; in memory DELETE only marks rows, and since 5.7 OPTIMIZE sorts each index before it writes it, "
+    "where INSERT enters every row in six"
+)
+"""What may make the later way the quicker one (manual: 17.6.2.3 Sorted Index Builds, 17.12 Online DDL)."""
 
 
 def _statements(how: str) -> Sequence[tuple[str, tuple[str, ...]]]:
@@ -224,7 +229,7 @@ def _judge(phases: Phases) -> Sequence[Relation]:
             Relation(
                 f"{how}: {_COPY} takes less time than {_DELETE}",
                 copy_s < delete_s,
-                f"{copy_s:.2f} < {delete_s:.2f} s",
+                f"{copy_s:.2f} < {delete_s:.2f} s{'' if copy_s < delete_s else _WHY}",
             )
         )
         before_mb = float(deleted["file before, MB"])

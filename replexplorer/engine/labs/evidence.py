@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.lab import Phase, PhaseResult, Relation
-
-BUSY_PERCENT = 90.0
-"""CPU of the generator, of one core, from which it is told with a relation."""
+from replexplorer.engine.labs.machine import BUSY_PERCENT
 
 
-def at_least(name: str, value: float, bound: float, unit: str = "TPS") -> Relation:
-    """value >= bound."""
-    return Relation(name, value >= bound, f"{_plain(value)} >= {_plain(bound)} {unit}")
+def at_least(name: str, value: float, bound: float, unit: str = "TPS", beside: str = "") -> Relation:
+    """value >= bound; `beside` is told behind it, as `busy` makes it."""
+    return Relation(name, value >= bound, f"{_plain(value)} >= {_plain(bound)} {unit}{beside}")
 
 
 def at_most(name: str, value: float, bound: float, unit: str = "TPS") -> Relation:
@@ -80,10 +80,17 @@ def printed(name: str, text: str) -> Relation:
 
 
 def busy(*results: PhaseResult) -> str:
-    """That the generator was short of CPU, where it was."""
-    full = [each for each in results if (each.busy_percent or 0.0) > BUSY_PERCENT]
-    names = ", ".join(f"{each.phase.name} {each.busy_percent:.0f} %" for each in full)
-    return f"; generator's CPU: {names}" if names else ""
+    """That the generator or the machine was short of CPU, where it was."""
+    generator = [(each.phase.name, each.busy_percent) for each in results]
+    machine = [(each.phase.name, each.machine_percent) for each in results]
+    return _full("generator's CPU", generator) + _full("machine's CPU", machine)
+
+
+def _full(what: str, found: Sequence[tuple[str, float | None]]) -> str:
+    names = ", ".join(
+        f"{name} {percent:.0f} %" for name, percent in found if percent is not None and percent > BUSY_PERCENT
+    )
+    return f"; {what}: {names}" if names else ""
 
 
 def phase_named(phases: tuple[Phase, ...], name: str) -> Phase:

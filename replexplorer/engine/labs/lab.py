@@ -64,6 +64,8 @@ class Played:
     """Transactions that came to nothing, or whose outcome is unknown."""
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
+    machine_percent: float | None = None
+    """CPU of the source's machine, of all its cores, whoever used it."""
     limited: str | None = None
     """What beside the servers may have been the limit, in words."""
 
@@ -139,6 +141,8 @@ class PhaseResult:
     duration_s: float = 0.0
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
+    machine_percent: float | None = None
+    """CPU of the source's machine, of all its cores, whoever used it; None where a script ran."""
     limited: str | None = None
     """What beside the servers may have been the limit, in words: why a relation may deviate."""
     figures: Figures = field(default_factory=dict)

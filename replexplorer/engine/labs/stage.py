@@ -18,6 +18,7 @@ from replexplorer.core.knobs import PRIMARY, KnobName, Value, desired_of
 from replexplorer.core.student import t_quantile_975
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.labs import machine
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Played, Rtt, Stretch
 from replexplorer.engine.labs.step import Conductor, LabStep, LabWatch
 from replexplorer.engine.measure import measure
@@ -195,6 +196,7 @@ class Stage:
             share = commits / stretch.commits if stretch.commits else passed_s / stretch.seconds
             self.tell("measuring", min(1.0, share))
 
+        before = await machine.look(session)
         measured = await measure(
             session.load,
             session.outside.clock,
@@ -203,12 +205,18 @@ class Stage:
             warmup_s=_WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000,
             on_interval=show,
         )
+        machine_percent = machine.busy_percent(before, await machine.look(session))
+        limits = (
+            measured.total.limited if measured.total else None,
+            machine.short_of_cpu(machine_percent),
+        )
         return Played(
             service=measured.service,
             duration_s=measured.duration_s,
             errors=measured.errors + measured.unknown,
             busy_percent=measured.cpu_percent,
-            limited=measured.total.limited if measured.total else None,
+            machine_percent=machine_percent,
+            limited="; ".join(limit for limit in limits if limit) or None,
         )
 
     def _result(self, phase: Phase, rtt: Rtt | None, played: Played) -> PhaseResult:
@@ -239,6 +247,7 @@ class Stage:
             rtt=rtt,
             duration_s=played.duration_s,
             busy_percent=played.busy_percent,
+            machine_percent=played.machine_percent,
             limited=played.limited,
             figures=played.figures,
         )

@@ -8,6 +8,7 @@ from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.evidence import (
     at_least,
     below_the_round_trip,
+    busy,
     one_commit_a_round_trip,
     printed,
     protected,
@@ -32,6 +33,7 @@ def _judge(phases: Phases) -> Sequence[Relation]:
             f"async makes at least {_ASYNC_SHARE:g} of what no replica makes",
             async_.tps,
             _ASYNC_SHARE * alone.tps,
+            beside=busy(alone, async_),
         ),
         printed("async / semi-sync", f"{ratio:.0f}x, published {_PUBLISHED_RATIO}x"),
     )
