@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.wiring import (
@@ -51,7 +52,8 @@ def run(call: Call) -> int:
         calibration=calibration_of(call),
     )
     outside = outside_of(stack, recorder_of(loaded.values, options.holder))
-    app = ExplorerApp(Session(outside, options), settings)
+    session = Session(outside, options)
+    app = ExplorerApp(session, replace(settings, learn=partial(learn, session)))
     left = app.run()
     if app.crash is not None:
         raise told(app.crash, "the dashboard", f", stack '{stack.name}' keeps running")
@@ -104,7 +106,6 @@ def settings_of(loaded: LoadedConfiguration) -> Settings:
         on_quit=values.on_quit,
         keymap=keymap.keys,
         notices=(*(f"theme {found} (not used)" for found in failed), *keymap.problems),
-        learn=_learn,
     )
 
 
@@ -130,11 +131,14 @@ def _lab_page(result: LabResult) -> str:
     return markdown(lab_document(result), again)
 
 
-def _learn(swept: Swept) -> str:
-    """What a finished sweep teaches the model, in words."""
+def learn(session: Session, swept: Swept) -> str:
+    """What a finished sweep teaches the model, in words; predictions rest on it from then on."""
     from replexplorer.cli.calibrating import learned
+    from replexplorer.config.calibration import load_calibration
 
     try:
-        return learned(swept)
+        told = learned(swept)
     except UsageError as error:
         return str(error)
+    session.outlook.calibration = load_calibration(paths.calibration_file()).calibration
+    return told

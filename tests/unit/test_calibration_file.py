@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from replexplorer.cli import calibrating
+from replexplorer.cli.dashboard import learn
+from replexplorer.config import paths
 from replexplorer.config.calibration import (
     load_calibration,
     read_calibration,
@@ -17,6 +21,8 @@ from replexplorer.config.calibration import (
     shipped_file,
 )
 from replexplorer.core.errors import UsageError
+from replexplorer.engine.outlook import Outlook
+from replexplorer.engine.session import Session
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -33,6 +39,23 @@ def test_without_one_the_shipped_calibration_is_used(tmp_path: Path) -> None:
     assert read.problem is None
     assert read.file == shipped_file()
     assert read.calibration.is_shipped
+
+
+def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    shipped = shipped_calibration()
+    own = replace(shipped.calibration, is_shipped=False, day="2026-01-31")
+
+    def learned(_: object) -> str:
+        save_calibration(own, shipped.runs, paths.calibration_file())
+        return "the model is fitted"
+
+    monkeypatch.setattr(calibrating, "learned", learned)
+    session = cast("Session", SimpleNamespace(outlook=Outlook(cast("Any", None), shipped.calibration)))
+    assert learn(session, cast("Any", None)) == "the model is fitted"
+    assert session.outlook.calibration == own
 
 
 def broken(**changed: Any) -> str:
