@@ -66,10 +66,6 @@ async def _packet_loop(session: Session, quick: bool) -> list[Figure]:
     return await asyncio.to_thread(packet_loop, 2.0 if quick else 4.0, 1 if quick else 3)
 
 
-async def _hour(session: Session, quick: bool) -> list[Figure]:
-    return [await dashboard.memory(session)]
-
-
 SECTIONS: Mapping[str, Section] = {
     "parity": lambda session, quick: load_parity.figures(session, quick=quick),
     "semi_sync": lambda session, quick: semi_sync.figures(session, quick=quick),
@@ -79,7 +75,7 @@ SECTIONS: Mapping[str, Section] = {
     "link": lambda session, quick: truth_of_the_link.figures(session, 2 if quick else 10),
     "shim": lambda session, quick: fsync_shim.figures(session, quick=quick),
     "packets": _packet_loop,
-    "hour": _hour,
+    "hour": lambda session, _: dashboard.hour(session),
 }
 """What can be measured, in order; `hour` only where it is asked for."""
 

@@ -1,4 +1,4 @@
-"""P6, P7, P12: what the dashboard costs, how soon it shows commits, and what it holds after an hour.
+"""P6, P7, P12: what the dashboard costs, how soon it shows commits, and what an hour of it holds and writes.
 
 It runs in a real terminal. `python -m tests.bench.dashboard STACK [SECONDS]` measures P6 on a stack that
 runs, or with a time P12 over so long.
@@ -18,6 +18,7 @@ from replexplorer.adapters.docker_stack import DockerStack
 from replexplorer.engine.session import Session
 from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread
+from tests.bench.given_stack import print_figures
 from tests.bench.terminal import PROGRAM, dashboard
 
 WIDE, SMALL = (120, 36), (80, 24)
@@ -27,6 +28,7 @@ HOUR_S = 3600.0
 HOUR_RATE = 2000
 _SAMPLE_S = 5.0
 _MOST_GROWTH_MB = 5.0
+_MOST_RECORDED_MB = 20.0
 _COMMITS = (
     "SELECT VARIABLE_VALUE AS n FROM performance_schema.global_status "
     "WHERE VARIABLE_NAME = 'Binlog_cache_use'"
@@ -179,53 +181,58 @@ async def cold_start(*, rounds: int) -> Figure:
 # -- P12
 
 
-async def memory(session: Session, length_s: float = HOUR_S) -> Figure:
-    """How much the app's memory grows under 2,000 TPS; its first seconds are start-up."""
+async def hour(session: Session, length_s: float = HOUR_S) -> list[Figure]:
+    """What the app's memory and its session file grow by under 2,000 TPS; its first seconds are start-up."""
     await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "clients=16")
     await turn(session, "load_mode=open", f"rate={HOUR_RATE}")
     held_mb = []
     try:
         async with dashboard(session.fleet.outside.stack.name, *WIDE) as terminal:
             await asyncio.sleep(SETTLE_S)
+            recorded_bytes = -terminal.recorded_bytes()
             measuring = asyncio.create_task(server_tps(session, length_s))
             while not measuring.done():
                 held_mb.append(terminal.rss_bytes() / 2**20)
                 await asyncio.wait({measuring}, timeout=_SAMPLE_S)
             tps = await measuring
+            recorded_bytes += terminal.recorded_bytes()
     finally:
         await turn(session, "load_mode=closed", "clients=8", "rate=500")
         await turn(session, "sync_binlog=1", "innodb_flush_log_at_trx_commit=1")
     some = max(1, min(6, len(held_mb) // 4))
     first_mb, last_mb = statistics.median(held_mb[:some]), statistics.median(held_mb[-some:])
-    return Figure(
-        "P12",
-        f"app's memory over {length_s / 60:.0f} min at {tps:.0f} TPS, MB",
-        f"grows < {_MOST_GROWTH_MB:g}",
-        f"{last_mb - first_mb:+.1f}: {first_mb:.1f} to {last_mb:.1f}",
-        last_mb - first_mb < _MOST_GROWTH_MB,
-        {"rss_mb": held_mb, "every_s": _SAMPLE_S, "tps": tps},
-    )
+    recorded_mb = recorded_bytes / 2**20
+    an_hour_mb = recorded_mb * HOUR_S / length_s
+    what = f"over {length_s / 60:.0f} min at {tps:.0f} TPS, MB"
+    return [
+        Figure(
+            "P12",
+            f"app's memory {what}",
+            f"grows < {_MOST_GROWTH_MB:g}",
+            f"{last_mb - first_mb:+.1f}: {first_mb:.1f} to {last_mb:.1f}",
+            last_mb - first_mb < _MOST_GROWTH_MB,
+            {"rss_mb": held_mb, "every_s": _SAMPLE_S, "tps": tps},
+        ),
+        Figure(
+            "P12",
+            f"session file {what}",
+            f"< {_MOST_RECORDED_MB:g} an hour",
+            f"{recorded_mb:.1f}: {an_hour_mb:.1f} an hour",
+            an_hour_mb < _MOST_RECORDED_MB,
+            {"recorded_bytes": recorded_bytes},
+        ),
+    ]
 
 
 def main() -> None:
     """Measure on a stack that runs already."""
-    from replexplorer.cli.wiring import outside_of
-    from replexplorer.engine.session import SessionOptions
-    from tests.bench.figure import table
 
-    async def measure() -> list[Figure]:
-        stack = DockerStack(sys.argv[1])
-        session = Session(outside_of(stack), SessionOptions(holder="bench"))
-        try:
-            await session.attach()
-            if len(sys.argv) > 2:
-                return [await memory(session, float(sys.argv[2]))]
-            return await figures(session, quick=bool(os.environ.get("QUICK")))
-        finally:
-            await session.disconnect()
-            await stack.close()
+    async def measure(session: Session) -> list[Figure]:
+        if len(sys.argv) > 2:
+            return await hour(session, float(sys.argv[2]))
+        return await figures(session, quick=bool(os.environ.get("QUICK")))
 
-    print(table(asyncio.run(measure())))
+    print_figures(sys.argv[1], measure)
 
 
 if __name__ == "__main__":

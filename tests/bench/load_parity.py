@@ -35,6 +35,7 @@ from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, LoadTarget
 from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread
+from tests.bench.given_stack import print_figures
 
 TABLE_SIZE = 10_000
 WARM_UP_S = 0.5
@@ -438,22 +439,7 @@ async def sysbench_of(target: LoadTarget) -> AsyncIterator[Sysbench]:
 
 def main() -> None:
     """Measure on a stack that runs already: `python -m tests.bench.load_parity STACK`."""
-    from replexplorer.adapters.docker_stack import DockerStack
-    from replexplorer.cli.wiring import outside_of
-    from replexplorer.engine.session import SessionOptions
-    from tests.bench.figure import table
-
-    async def measure() -> list[Figure]:
-        stack = DockerStack(sys.argv[1])
-        session = Session(outside_of(stack), SessionOptions(holder="bench"))
-        try:
-            await session.attach()
-            return await figures(session, quick=bool(os.environ.get("QUICK")))
-        finally:
-            await session.disconnect()
-            await stack.close()
-
-    print(table(asyncio.run(measure())))
+    print_figures(sys.argv[1], lambda session: figures(session, quick=bool(os.environ.get("QUICK"))))
 
 
 if __name__ == "__main__":

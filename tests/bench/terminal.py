@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pyte
 
+from replexplorer.adapters.recording import SUFFIX
+from replexplorer.config.paths import sessions_directory
+
 PROGRAM = (sys.executable, "-m", "replexplorer")
 _FIRST_S = 120.0
 """How long the first figure may take before a measurement is given up."""
@@ -90,6 +93,12 @@ class Terminal:
         """Memory that the app's process holds."""
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def recorded_bytes(self) -> int:
+        """Length of the app's session file, with what SQLite keeps beside it."""
+        return sum(
+            part.stat().st_size for part in sessions_directory().glob(f"*-{self._process.pid}{SUFFIX}*")
+        )
 
     async def quit(self) -> None:
         """Press q and wait for the end; it is killed when that does not come."""
