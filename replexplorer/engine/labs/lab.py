@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName, Value
@@ -15,6 +15,9 @@ from replexplorer.core.tick import Protection, ProtectionState
 
 if TYPE_CHECKING:
     from replexplorer.engine.labs.stage import Stage
+
+_ROWS_PER_S: Final = 20_000
+"""That a load's table is made with, about, where servers and load share two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +189,9 @@ class Lab:
     """Replicas that it needs; those that are missing are brought up for it and removed again."""
 
     def seconds(self, *, quick: bool) -> float:
-        """About how long the phases take."""
-        return sum(phase.stretch(quick=quick).seconds + 4 for phase in self.phases)
+        """About how long it takes, where its table has to be made first."""
+        rows = max((phase.table_size or 0 for phase in self.phases), default=0)
+        return rows / _ROWS_PER_S + sum(phase.stretch(quick=quick).seconds + 4 for phase in self.phases)
 
     @property
     def turns(self) -> tuple[str, ...]:
