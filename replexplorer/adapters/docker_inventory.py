@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from replexplorer.config.stack_file import LABEL, replica_number
+from replexplorer.config.stack_file import LABEL
+from replexplorer.core.nodes import replica_number
 from replexplorer.ports import NodeAddress
 
 STACK: Final = f"{LABEL}stack"

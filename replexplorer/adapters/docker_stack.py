@@ -21,8 +21,8 @@ from replexplorer.adapters.docker_build import Builder
 from replexplorer.adapters.docker_client import client, connect, spoken
 from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
 from replexplorer.config import paths
-from replexplorer.config.stack_file import replica_name
 from replexplorer.core.errors import MissingPiece, StackUnavailable
+from replexplorer.core.nodes import replica_name
 from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
 
 ACCOUNTS_FILE: Final = "accounts"

@@ -21,7 +21,6 @@ from replexplorer.config.session_rows import (
     Reading,
     Rows,
     Setting,
-    UnreadableRow,
     Writing,
     event_columns,
     event_of,
@@ -63,6 +62,10 @@ def new_file(directory: Path, wall_s: float, holder: str, *, kept: int) -> Path:
     return directory / f"{began}-{holder.replace(' ', '-')}-{os.getpid()}{SUFFIX}"
 
 
+_DAMAGE: Final = (sqlite3.Error, TypeError, ValueError)
+"""What reading a damaged file may raise: SQLite keeps a text in a column of numbers."""
+
+
 def _remove(file: Path) -> None:
     """Remove a session file and what SQLite keeps beside it, where that is allowed."""
     for part in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm", "-journal"))):
@@ -91,8 +94,7 @@ class SessionWriter:
 
     async def write(self, ticks: Sequence[Tick]) -> None:
         """Write ticks in order; raises RecordingFailed."""
-        rows = [self._rows.rows(tick) for tick in ticks]
-        await asyncio.to_thread(self._guarded, lambda: self._write(rows))
+        await asyncio.to_thread(self._guarded, lambda: self._write(ticks))
 
     async def note(self, about: Mapping[str, str]) -> None:
         """Write facts about the session; raises RecordingFailed."""
@@ -129,13 +131,13 @@ class SessionWriter:
         if self._base is not None:
             self._base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", about.items())
 
-    def _write(self, rows: Sequence[Rows]) -> None:
+    def _write(self, ticks: Sequence[Tick]) -> None:
         base = self._base
         if base is None:
             return
         base.execute("BEGIN")
-        for each in rows:
-            _insert(base, each)
+        for tick in ticks:
+            _insert(base, self._rows.rows(tick))
         base.execute("COMMIT")
 
     def _close(self) -> None:
@@ -204,12 +206,12 @@ class SessionReader:
             )
             """Facts about the session."""
             first, last = self._base.execute("SELECT MIN(at_s), MAX(at_s) FROM tick").fetchone()
-        except sqlite3.Error as error:
+            if first is None:
+                raise UsageError(f"{file} holds no tick", "the session ended before it began")
+            self.first_s = float(first)
+            self.last_s = float(last)
+        except _DAMAGE as error:
             raise self._damaged(error) from None
-        if first is None:
-            raise UsageError(f"{file} holds no tick", "the session ended before it began")
-        self.first_s = float(first)
-        self.last_s = float(last)
 
     def close(self) -> None:
         """Close it; harmless twice."""
@@ -228,14 +230,14 @@ class SessionReader:
                     _apply(reading, change)
                     change = next(changes, None)
                 yield reading.tick(dict(row), events.pop(at_s, ()))
-        except (sqlite3.Error, UnreadableRow) as error:
+        except _DAMAGE as error:
             raise self._damaged(error) from None
 
     def events(self) -> list[Event]:
         """All events in order; raises UsageError where the file is damaged."""
         try:
             return [event for events in self._events().values() for event in events]
-        except (sqlite3.Error, UnreadableRow) as error:
+        except _DAMAGE as error:
             raise self._damaged(error) from None
 
     def _events(self) -> dict[float, list[Event]]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; answers the process's exit code and lets no exception through."""
-    from replexplorer.cli import entry
+    try:
+        from replexplorer.cli import entry
 
-    return entry.run(argv)
+        return entry.run(argv)
+    except KeyboardInterrupt:  # while it was still being imported
+        sys.stderr.write("replexplorer: interrupted\n")
+        return 130

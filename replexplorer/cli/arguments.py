@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer import __version__
 from replexplorer.core.errors import UsageError
+from replexplorer.core.nodes import MOST_REPLICAS
 
 PROGRAM: Final = "replexplorer"
-MOST_REPLICAS: Final = 8
-"""Each is a server of half a gigabyte."""
 MOST_CLIENTS: Final = 1024
 """As of the knob."""
 MOST_TPS: Final = 100_000.0

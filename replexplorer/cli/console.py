@@ -33,6 +33,7 @@ class Console:
         self._out = out
         self._err = err
         self._progress = ""
+        self._documented = False
 
     @property
     def out(self) -> TextIO:
@@ -54,6 +55,7 @@ class Console:
         """The one JSON document of a verb with --json."""
         from replexplorer.config.shapes import to_json
 
+        self._documented = True
         self.print(to_json(document))
 
     @property
@@ -90,9 +92,10 @@ class Console:
         self._progress = text
 
     def fail(self, error: ReplexplorerError, **beside: Any) -> None:
-        """The one line of an error, and where JSON was promised its document with fields `beside` it."""
+        """The one line of an error, and where JSON was promised and is not there yet its document with
+        fields `beside` it."""
         self.narrate(f"replexplorer: {' '.join(str(error).split())}")
-        if self.json:
+        if self.json and not self._documented:
             import json
 
             detail = {"code": error.code, "message": error.message, "hint": error.hint}

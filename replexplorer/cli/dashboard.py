@@ -117,7 +117,7 @@ def _with_labs(settings: Settings) -> Settings:
     return replace(
         settings,
         labs=tuple(lab for lab, _ in own),
-        notices=(*settings.notices, *(f"lab {error} (not used)" for error in failed)),
+        notices=(*settings.notices, *(f"lab {error} (not used)" for _, error in failed)),
         lab_page=_lab_page,
     )
 

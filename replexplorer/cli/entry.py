@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import os
@@ -12,10 +13,8 @@ from typing import NamedTuple, cast
 
 from replexplorer.cli import arguments
 from replexplorer.cli.console import Console
-from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.errors import Interrupted, ReplexplorerError, UsageError
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
 PIPE_CLOSED = 141
 """Exit code when the reader of stdout has gone, as the shell's own tools have it."""
 
@@ -38,8 +37,7 @@ def run(argv: Sequence[str] | None) -> int:
     except SystemExit as exit_request:
         return _after_help(exit_request)
     except KeyboardInterrupt:
-        console.narrate("interrupted")
-        return INTERRUPTED
+        return _fail(console, Interrupted("interrupted"))
     except BrokenPipeError:
         _silence_stdout()
         return PIPE_CLOSED
@@ -72,7 +70,8 @@ def _wants_tracebacks(words: Sequence[str]) -> bool:
 def _unexpected(error: Exception) -> ReplexplorerError:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return ReplexplorerError(f"{where}{error.strerror}", "run again with -v to see where")
+        hint = "make room" if error.errno == errno.ENOSPC else "run again with -v to see where"
+        return ReplexplorerError(f"{where}{error.strerror}", hint)
     text = " ".join(str(error).split())[:200]
     return ReplexplorerError(
         f"unexpected {type(error).__name__}: {text}" if text else f"unexpected {type(error).__name__}",

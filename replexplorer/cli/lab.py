@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.console import Console, table
 from replexplorer.cli.employees_dump import checked, rows_of
-from replexplorer.cli.lab_pages import prepared, write_report
+from replexplorer.cli.lab_pages import write_report
 from replexplorer.cli.lab_report import lab_document, render_lab
 from replexplorer.cli.own_labs import lab_named, own_labs
+from replexplorer.cli.report_files import report_directory, reported
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed
 from replexplorer.config.shapes import LabEntry
@@ -32,6 +35,8 @@ _EXIT_CODES: Final = {
     "deviates": ExpectationFailed.exit_code,
     "aborted": StackUnavailable.exit_code,
 }
+_OWNERS: Final = {"--rows": ARCHIVE, "--dump": BULK_LOAD}
+"""Whose a flag is."""
 
 
 def run(call: Call) -> int:
@@ -45,9 +50,9 @@ def _asked(call: Call) -> Lab:
     """The lab with what its own flags say of it."""
     args = call.args
     lab = lab_named(args.name)
-    for flag, value, owner in (("--rows", args.rows, ARCHIVE), ("--dump", args.dump, BULK_LOAD)):
-        if value is not None and lab.name != owner.name:
-            raise UsageError(f"{flag} is for the lab {owner.name}", f"{lab.name} has none")
+    for flag, value in _flags(args):
+        if value is not None and lab.name != _OWNERS[flag].name:
+            raise UsageError(f"{flag} is for the lab {_OWNERS[flag].name}", f"{lab.name} has none")
     if args.rows is not None:
         return archive_of(args.rows)
     if args.dump is not None:
@@ -55,13 +60,21 @@ def _asked(call: Call) -> Lab:
     return lab
 
 
+def _flags(args: Namespace) -> Sequence[tuple[str, object]]:
+    """The flags that are one lab's own, with their values."""
+    return (("--rows", args.rows), ("--dump", args.dump))
+
+
 def _list(call: Call) -> int:
     own, failed = own_labs()
-    for error in failed:
+    for _, error in failed:
         call.console.warn(str(error))
     if call.console.json:
         entries = [*(_entry(lab) for lab in LABS.values()), *(_entry(lab, file) for lab, file in own)]
-        call.console.document(entries)
+        broken = [
+            LabEntry(name=file.stem, title="", file=str(file), error=str(error)) for file, error in failed
+        ]
+        call.console.document([*entries, *broken])
     else:
         rows = [
             (lab.name, lab.title, _minutes(lab.seconds(quick=False)), _minutes(lab.seconds(quick=True)))
@@ -87,7 +100,7 @@ def _entry(lab: Lab, file: Path | None = None) -> LabEntry:
 async def _run(call: Call, lab: Lab) -> int:
     """Bring a stack up where none is, run, and remove the stack again if this call made it."""
     console, args = call.console, call.args
-    report = None if args.report is None else prepared(args.report)
+    report = report_directory(args.report)
     async with composed(
         call,
         f"lab {lab.name}",
@@ -104,15 +117,16 @@ async def _run(call: Call, lab: Lab) -> int:
         finally:
             console.narrate(await asyncio.shield(session.close()))
     document = lab_document(result)
+    unwritten = 0
     if report is not None:
         again = ["replexplorer", "lab", "run", args.name, *(["--quick"] if args.quick else [])]
-        write_report(report, document, again, session.recording.file)
-        console.narrate(f"wrote {report}/report.md, report.html and result.json")
+        again += [word for flag, value in _flags(args) if value is not None for word in (flag, str(value))]
+        unwritten = reported(console, partial(write_report, report, document, again, session.recording.file))
     if console.json:
         console.document(document)
     else:
         console.print(render_lab(document))
-    return _EXIT_CODES[document.verdict]
+    return unwritten or _EXIT_CODES[document.verdict]
 
 
 class Narration:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Sequence
 from contextlib import closing
 from html import escape
@@ -12,6 +11,7 @@ from pathlib import Path
 from replexplorer import __version__
 from replexplorer.cli.console import number
 from replexplorer.cli.lab_report import limits_of
+from replexplorer.cli.report_files import write_files
 from replexplorer.cli.svg_chart import STYLE, Series, bar_chart, line_chart
 from replexplorer.config.shapes import LabPhase, LabResult, to_json
 from replexplorer.core.errors import UsageError
@@ -37,31 +37,16 @@ _HEADINGS = (
 )  # fmt: skip
 
 
-def prepared(directory: str) -> Path:
-    """The report's directory, made before the lab runs; raises UsageError when it cannot be."""
-    path = Path(directory).expanduser()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be made: {error.strerror}", "name another directory") from None
-    return path
-
-
-def write_report(directory: Path, document: LabResult, command: Sequence[str], session: str | None) -> None:
-    """Write the files; `session` is the file that the lab recorded. Raises UsageError."""
+def write_report(directory: Path, document: LabResult, command: Sequence[str], session: str | None) -> str:
+    """Write the report and a copy of the session file that the lab recorded; answers what was written.
+    Raises UsageError."""
     ticks = _ticks(session)
     contents = {
         "report.md": markdown(document, command),
         "report.html": html(document, command, ticks),
         "result.json": to_json(document) + "\n",
     }
-    try:
-        for name, text in contents.items():
-            (directory / name).write_text(text, encoding="utf-8")
-        if session is not None:
-            shutil.copyfile(session, directory / "session.rxs")
-    except OSError as error:
-        raise UsageError(f"{directory}: {error.strerror}", "name another directory") from None
+    return write_files(directory, contents, session)
 
 
 def _ticks(session: str | None) -> list[Tick]:

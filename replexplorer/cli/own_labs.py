@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from replexplorer.config import paths
 from replexplorer.config.lab_files import LabFile, PhaseTable, read_lab
 from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import KnobName, desired_of, parse_assignment
+from replexplorer.core.nodes import ANY_REPLICAS, PRIMARY
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs import LABS, find_lab
 from replexplorer.engine.labs.comparison import Comparison, judge_by, read_term
 from replexplorer.engine.labs.lab import Lab, Phase, Published, Stretch
 
 _SUFFIX: Final = ".toml"
+_SEMI_SYNC: Final = KnobName("semi_sync", PRIMARY)
 _QUICK_SHARE: Final = 4
 _QUICK_COMMITS_SHARE: Final = 10
 _LEAST_S: Final = 2.0
@@ -23,19 +27,26 @@ def lab_named(name: str) -> Lab:
     """A lab of ours, one of the user's labs directory, or a TOML file; raises UsageError."""
     if "/" in name or name.endswith(_SUFFIX):
         return own_lab(read_lab(Path(name).expanduser()))
-    if name not in LABS and (file := paths.labs_directory() / f"{name}{_SUFFIX}").is_file():
-        return own_lab(read_lab(file))
-    return find_lab(name)
+    own = {file.stem: file for file in _files()}
+    if name not in LABS and name in own:
+        return own_lab(read_lab(own[name]))
+    return find_lab(name, beside=own)
 
 
-def own_labs() -> tuple[list[tuple[Lab, Path]], list[UsageError]]:
-    """The user's labs with their files, and what is wrong with those that cannot be used."""
+def _files() -> Sequence[Path]:
+    return sorted(paths.labs_directory().glob(f"*{_SUFFIX}"))
+
+
+def own_labs() -> tuple[list[tuple[Lab, Path]], list[tuple[Path, UsageError]]]:
+    """The user's labs with their files, and those that cannot be used with what is wrong."""
     found, failed = [], []
-    for file in sorted(paths.labs_directory().glob(f"*{_SUFFIX}")):
+    for file in _files():
         try:
+            if file.stem in LABS:
+                raise UsageError(f"{file}: the lab {file.stem} ships", "give the file another name")
             found.append((own_lab(read_lab(file)), file))
         except UsageError as error:
-            failed.append(error)
+            failed.append((file, error))
     return found, failed
 
 
@@ -52,11 +63,11 @@ def own_lab(file: LabFile) -> Lab:
             except UsageError as error:
                 raise file.wrong(("relation", at, key), error) from None
         comparisons.append(Comparison(relation.name, terms[0], relation.sign, terms[1], relation.times))
-    semi_sync = "off"
-    phases = []
+    phases, waits = [], False
     for phase in tables.phase:
-        semi_sync = next((value for text in file.settings(phase) if (value := _semi_sync(text))), semi_sync)
-        phases.append(_phase(file, phase, semi_sync))
+        turned = desired_of(parse_assignment(text, ANY_REPLICAS) for text in file.settings(phase))
+        waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
+        phases.append(_phase(file, phase, waits=waits))
     return Lab(
         name=file.name,
         title=tables.title or file.name,
@@ -67,13 +78,8 @@ def own_lab(file: LabFile) -> Lab:
     )
 
 
-def _semi_sync(text: str) -> str | None:
-    key, _, value = text.partition("=")
-    return value if key == "semi_sync" else None
-
-
-def _phase(file: LabFile, phase: PhaseTable, semi_sync: str) -> Phase:
-    state = phase.state or ("protected" if semi_sync == "on" else "off")
+def _phase(file: LabFile, phase: PhaseTable, *, waits: bool) -> Phase:
+    state = phase.state or ("protected" if waits else "off")
     quick_s = phase.quick_seconds or max(_LEAST_S, phase.seconds / _QUICK_SHARE)
     quick_commits = None if phase.commits is None else max(1, phase.commits // _QUICK_COMMITS_SHARE)
     published = phase.published

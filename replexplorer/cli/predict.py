@@ -27,7 +27,7 @@ from replexplorer.core.knobs import (
 from replexplorer.core.model import Calibration, Prediction, Setting
 from replexplorer.core.pacing import OPEN
 from replexplorer.core.prediction import alone_ms, predict
-from replexplorer.core.setting import beyond, looked_at, setting_of
+from replexplorer.core.setting import beyond, looked_at, setting_of, unacknowledged
 from replexplorer.core.warn import warnings_for
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     rate_tps = None
     if values[KnobName("load_mode", Place.LOAD)] == OPEN:
         rate_tps = float(values[KnobName("rate", Place.LOAD)])
-    ceiling_tps = _ceiling_tps(setting, calibration)
+    stuck = unacknowledged(values, asked.replicas)
+    ceiling_tps = None if stuck else _ceiling_tps(setting, calibration)
     prediction = predict(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
     if prediction is None:
         raise UsageError("clients=0 commits nothing", "predict takes 1 or more")
@@ -98,11 +99,11 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     return PredictDocument(
         settings={str(name): value for name, value in looked_at(values).items()},
         others_from="stack" if asked.origin == "stack" else "defaults",
-        tps=round(prediction.tps, 2),
-        latency_ms=round(prediction.latency_ms, 3),
+        tps=None if stuck else round(prediction.tps, 2),
+        latency_ms=None if stuck else round(prediction.latency_ms, 3),
         ceiling_tps=None if ceiling_tps is None else round(ceiling_tps, 2),
-        terms=_terms(prediction),
-        limit=prediction.limit,
+        terms=[] if stuck else _terms(prediction),
+        limit=stuck or prediction.limit,
         calibration=_source(calibrated),
         warnings=warnings,
     )
@@ -137,7 +138,7 @@ def _source(calibrated: Calibrated) -> PredictCalibration:
 
 
 def render(document: PredictDocument) -> str:
-    """TPS, latency and bound, the terms of a commit, the limit, and what it rests on."""
+    """TPS, latency and bound, the limit, the terms of a commit, and what it rests on."""
     others = "as the stack has them" if document.others_from == "stack" else "at their defaults"
     knobs = ", ".join(
         f"{key} {format_value(parse_name(key).knob, value)}" for key, value in document.settings.items()
@@ -148,13 +149,15 @@ def render(document: PredictDocument) -> str:
     source = document.calibration
     whose = "the shipped calibration" if source.origin == "shipped" else "this machine's last sweep"
     error = f"{source.median_error:.0%}".replace("%", " %")
-    lines = [
+    figures = [
         f"{number(document.tps)} TPS, {number(document.latency_ms, 2)} ms a commit"
-        + ("" if document.ceiling_tps is None else f", ceiling {number(document.ceiling_tps)} TPS"),
+        + ("" if document.ceiling_tps is None else f", ceiling {number(document.ceiling_tps)} TPS")
+    ]
+    lines = [
+        *(figures if document.tps is not None else ()),
         document.limit,
         "",
-        table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)),
-        "",
+        *((table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), "") if rows else ()),
         f"for {knobs}; knobs not named {others}",
         f"from {whose}: {source.day}, {source.runs} runs, median error {error}, {source.server} on"
         f" {source.machine}",

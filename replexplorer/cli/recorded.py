@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from replexplorer.cli.wiring import HostClock, load_configuration_of
 from replexplorer.config import paths
+from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ def export(call: Call) -> int:
         if args.output is None:
             _write(reader, args.format, sys.stdout)
             return 0
-        try:
-            with Path(args.output).open("w", encoding="utf-8", newline="") as output:
-                _write(reader, args.format, output)
-        except OSError as error:
-            raise UsageError(f"{args.output} cannot be written: {error.strerror}", "name another") from None
+        output = Path(args.output).expanduser()
+        if output.exists() and output.samefile(reader.file):
+            raise UsageError(f"--output {output} is the session itself", "name another file")
+        with whole_file(output) as stream:
+            _write(reader, args.format, stream)
     call.console.narrate(f"written to {args.output}")
     return 0
 

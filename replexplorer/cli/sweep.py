@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.calibrating import learned
 from replexplorer.cli.console import Console
+from replexplorer.cli.report_files import report_directory, reported
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sweep_report import render, sweep_document, write_report
 from replexplorer.cli.wiring import attached
 from replexplorer.config import paths
 from replexplorer.config.scenes import find_scene
-from replexplorer.core.errors import UsageError
 from replexplorer.core.heat import mapped
+from replexplorer.core.knobs import parse_assignment
+from replexplorer.core.nodes import ANY_REPLICAS
 from replexplorer.core.sweep import Sweep, read_grid
 from replexplorer.core.sweep_text import duration_text, run_line
 from replexplorer.engine.facade import SweepProgress
@@ -40,11 +42,11 @@ def scene_texts(name: str) -> tuple[str, ...]:
 async def _run(call: Call) -> int:
     args, console = call.args, call.console
     keys = None if args.map is None else args.map.split(",")
-    report = None if args.report is None else _directory(args.report)
+    mapped(read_grid(args.knobs, partial(parse_assignment, replicas=ANY_REPLICAS), scene_texts), keys)
+    report = report_directory(args.report)
     tick_s = min(_MOST_TICK_S, max(_LEAST_TICK_S, args.duration / _READINGS))
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
         grid = read_grid(args.knobs, session.parse, scene_texts)
-        mapped(grid, keys)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
         console.narrate(
             f"{wanted.total} runs of {args.duration:g} s,"
@@ -58,24 +60,14 @@ async def _run(call: Call) -> int:
             raise
     document = sweep_document(swept, keys)
     document.calibration = learned(swept)
+    unwritten = 0
     if report is not None:
-        write_report(report, swept, document, keys)
-        console.narrate(f"wrote {report}/report.md, sweep.svg and result.json")
+        unwritten = reported(console, partial(write_report, report, swept, document, keys))
     if console.json:
         console.document(document)
     else:
         console.print(render(swept, document, keys))
-    return 0
-
-
-def _directory(name: str) -> Path:
-    """The report's directory, made now: not after an hour of runs."""
-    directory = Path(name)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {directory}", (error.strerror or str(error)).lower()) from None
-    return directory
+    return unwritten
 
 
 class _Narrator:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from replexplorer.cli.console import table
 from replexplorer.cli.load_report import latency
+from replexplorer.cli.report_files import write_files
 from replexplorer.cli.sweep_svg import heat_svg
 from replexplorer.config.shapes import (
     Scalar,
@@ -20,7 +21,6 @@ from replexplorer.config.shapes import (
     SweepRunShape,
     to_json,
 )
-from replexplorer.core.errors import UsageError
 from replexplorer.core.heat import HeatMap, heat_map
 from replexplorer.core.sweep import Dimension
 from replexplorer.core.sweep_runs import CellFigures, Effect, SweptRun, effects_of, figures_of
@@ -176,18 +176,14 @@ def _title(document: SweepResult) -> str:
 
 def write_report(
     directory: Path, swept: Swept, document: SweepResult, keys: Sequence[str] | None = None
-) -> None:
-    """Write report.md, sweep.svg and result.json; raises UsageError when that cannot be done."""
+) -> str:
+    """Write the report with its heat map; answers what was written. Raises UsageError."""
     figures = figures_of(swept.sweep.grid, swept.runs)
     heat = heat_map(swept.sweep.grid, figures, keys)
     contents = {"report.md": markdown(swept, document, keys), "result.json": to_json(document) + "\n"}
     if heat is not None:
         contents["sweep.svg"] = heat_svg(heat, _title(document))
-    try:
-        for name, text in contents.items():
-            (directory / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {directory}", (error.strerror or str(error)).lower()) from None
+    return write_files(directory, contents)
 
 
 def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -18,6 +17,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from replexplorer.config.model import first_error
+from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
 from replexplorer.core.model import Calibration, Run
 
@@ -91,13 +91,8 @@ def save_calibration(calibration: Calibration, runs: Sequence[Run], file: Path) 
         for index in range(len(content.runs))
     ]
     text = head.removesuffix("\n}") + ',\n "runs": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as stream:
-            stream.write(text)
-        os.replace(stream.name, file)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}", (error.strerror or str(error)).lower()) from None
+    with whole_file(file, parents=True) as stream:
+        stream.write(text)
 
 
 def this_machine() -> str:

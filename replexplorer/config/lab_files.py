@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from replexplorer.config.model import first_error, read_toml
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import find, parse_value
+from replexplorer.core.knobs import parse_assignment
+from replexplorer.core.nodes import ANY_REPLICAS, MOST_REPLICAS
 
 
 class _Part(BaseModel):
@@ -45,7 +46,7 @@ class PhaseTable(_Part):
     """Measured until so many commits instead; a tenth of them under --quick."""
     state: Literal["protected", "off"] | None = None
     """The protection state that is asked for; by `semi_sync` when it is not given."""
-    replicas: Annotated[int | None, Field(ge=0, le=8)] = None
+    replicas: Annotated[int | None, Field(ge=0, le=MOST_REPLICAS)] = None
     """So many replicas are attached."""
     published: PublishedFigure | None = None
 
@@ -54,7 +55,7 @@ class RelationTable(_Part):
     """One `[[relation]]`: left is times x right."""
 
     name: Annotated[str, Field(min_length=1)]
-    left: str
+    left: float | str
     sign: Literal["<", "<=", ">", ">="] = Field(alias="is")
     right: float | str
     times: float = 1.0
@@ -65,7 +66,7 @@ class LabTables(_Part):
 
     title: str = ""
     teaches: str = ""
-    replicas: Annotated[int, Field(ge=1, le=8)] = 1
+    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     phase: Annotated[list[PhaseTable], Field(min_length=1)]
     relation: list[RelationTable] = Field(default=[])
 
@@ -104,7 +105,7 @@ def read_lab(file: Path) -> LabFile:
             raise found.wrong(("phase", at, "name"), UsageError(f"{phase.name!r} is another phase's name"))
         for key, value in phase.set.items():
             try:
-                parse_value(find(key.partition("@")[0]), _typed(value))
+                parse_assignment(f"{key}={_typed(value)}", ANY_REPLICAS)
             except UsageError as error:
                 raise found.wrong(("phase", at, "set", key), error) from None
     return found

@@ -24,6 +24,7 @@ from pydantic_settings import (
 )
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.nodes import MOST_REPLICAS
 
 ENV_PREFIX: Final = "REPLEXPLORER_"
 """What every environment variable of ours begins with."""
@@ -31,8 +32,6 @@ ENV_PREFIX: Final = "REPLEXPLORER_"
 STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 """What a stack may be called: it becomes part of container names."""
 
-MOST_REPLICAS: Final = 8
-"""Replicas that a stack may have: each is a server with half a gigabyte of memory."""
 
 _TABLE: Final = "is a table: set its keys one by one"
 

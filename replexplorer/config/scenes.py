@@ -6,9 +6,7 @@ The shipped modes are those of "Semi-sync replication is not slow!" (LABS.md, du
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,6 +18,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from replexplorer.config.model import closest, first_error, read_toml
+from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import KnobName, Place, Value, find, parse_value
 
@@ -134,13 +133,8 @@ def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory
     lines = [f"title = {_quoted(title)}", "", "[knobs]"]
     for key, value in knobs.items():
         lines.append(f"{key if '@' not in key else _quoted(key)} = {_written(value)}")
-    try:
-        user_directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=user_directory, delete=False) as stream:
-            stream.write("\n".join(lines) + "\n")
-        os.replace(stream.name, file)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}", (error.strerror or str(error)).lower()) from None
+    with whole_file(file, parents=True) as stream:
+        stream.write("\n".join(lines) + "\n")
     return file, replaced
 
 

@@ -51,6 +51,7 @@ PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
 }
 """The other fields of a tick by name: JSON of the classes of `core.tick`."""
 
+_YEAR_10000_S: Final = 253_402_300_800
 _LOAD: Final = TypeAdapter(LoadView)
 _EPOCH: Final = TypeAdapter(Epoch)
 _EVENT: Final = TypeAdapter(Event)
@@ -231,7 +232,7 @@ class Reading:
         try:
             return Tick(
                 at_s=float(columns["at_s"]),
-                wall_s=float(columns["wall_s"]),
+                wall_s=_dated(columns["wall_s"], "a tick"),
                 stack=self.stack,
                 state=str(columns["stack_state"]),
                 viewer=bool(columns["viewer"]),
@@ -274,4 +275,12 @@ def event_columns(event: Event) -> Sequence[Any]:
 def event_of(columns: Mapping[str, Any]) -> Event:
     """What `event_columns` made; raises UnreadableRow."""
     event: Event = _read(_EVENT, json.dumps(dict(columns)), "event")
+    _dated(event.wall_s, "an event")
     return event
+
+
+def _dated(wall_s: Any, what: str) -> float:
+    """A clock time in seconds since 1970; raises UnreadableRow for one that no calendar has."""
+    if not 0 <= float(wall_s) < _YEAR_10000_S:
+        raise UnreadableRow(f"{what} is of no day: {wall_s} s since 1970")
+    return float(wall_s)

@@ -359,6 +359,7 @@ class LabEntry(Shape):
     turns: list[str] = Field(default=[], description="keys of the knobs that it turns")
     replicas: int = 1
     file: str | None = Field(default=None, description="of a lab of one's own")
+    error: str | None = Field(default=None, description="why the file cannot be used")
 
 
 class SceneEntry(Shape):
@@ -397,8 +398,8 @@ class PredictDocument(Shape):
 
     settings: dict[str, Scalar] = Field(description="the knobs that it rests on")
     others_from: Literal["stack", "defaults"] = Field(description="the knobs that were not named")
-    tps: float
-    latency_ms: float = Field(description="mean service time of a commit")
+    tps: float | None = Field(description="null where no commit is acknowledged; `limit` says why")
+    latency_ms: float | None = Field(description="mean service time of a commit")
     ceiling_tps: float | None = Field(description="the bound that the link sets; null without semi-sync")
     terms: list[PredictTerm]
     limit: str

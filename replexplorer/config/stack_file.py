@@ -15,6 +15,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.nodes import replica_number
 
 SERVICE_NETWORK: Final = "service:"
 """How `network_mode` names the service whose network namespace is joined."""
@@ -171,18 +172,6 @@ class StackFile(_Strict):
     def network_labels(self) -> dict[str, str]:
         """The labels of the one network."""
         return next(iter(self.networks.values())).labels
-
-
-def replica_name(number: int) -> str:
-    """The name of the n-th replica, counted from 1: `replica`, `replica2`, ..."""
-    return "replica" if number == 1 else f"replica{number}"
-
-
-def replica_number(node: str) -> int:
-    """The inverse of `replica_name`; 0 for the primary."""
-    if node == "primary":
-        return 0
-    return int(node.removeprefix("replica") or 1)
 
 
 def _renamed(service: Service, node: str) -> Service:

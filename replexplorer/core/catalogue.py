@@ -17,9 +17,6 @@ from typing import Final
 Value = int | float | str
 """What a knob holds: a count, a duration in the knob's unit, or a lower-case word."""
 
-PRIMARY: Final = "primary"
-"""The name of the source's node."""
-
 
 class Group(StrEnum):
     """The panel's headings, in their order."""

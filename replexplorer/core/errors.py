@@ -34,6 +34,13 @@ class ExpectationFailed(ReplexplorerError):
     code = "expectation"
 
 
+class Interrupted(ReplexplorerError):
+    """Ctrl-C."""
+
+    exit_code = 130
+    code = "interrupted"
+
+
 class UsageError(ReplexplorerError):
     """An unknown name, a value out of range, a broken file that the user named."""
 

@@ -18,7 +18,6 @@ from replexplorer.core.catalogue import (
     BY_KEY,
     CATALOGUE,
     ON_OFF,
-    PRIMARY,
     Backing,
     Group,
     Kind,
@@ -28,6 +27,7 @@ from replexplorer.core.catalogue import (
     Value,
 )
 from replexplorer.core.errors import UsageError
+from replexplorer.core.nodes import PRIMARY
 
 __all__ = (
     "BY_KEY",

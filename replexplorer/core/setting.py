@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from replexplorer.core.ceiling import acknowledging_rtt_ms
-from replexplorer.core.knobs import BY_KEY, PRIMARY, KnobName, Place, Value
-from replexplorer.core.link import DELAYS, LinkSettings
+from replexplorer.core.knobs import BY_KEY, PRIMARY, KnobName, Place, Value, format_value
+from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.model import Calibration, Setting
 from replexplorer.core.pacing import OPEN
 
@@ -74,6 +74,24 @@ def setting_of(
         binlog_fsyncs=1 / sync_binlog if writes and sync_binlog else 0.0,
         fsync_delay_ms=float(_value(values, "fsync_delay")),
         group_delay_ms=_group_delay_ms(values) if writes else 0.0,
+    )
+
+
+def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
+    """In words, when no commit is acknowledged under these settings: fewer links are whole than the
+    source waits for; None where they are, and where nobody waits."""
+    reads = str(_value(values, "workload", Place.LOAD)) in _READ_ONLY
+    if reads or _value(values, "semi_sync") != "on":
+        return None
+    required = int(_value(values, "semi_sync_replicas"))
+    cut = [replica for replica in replicas if _value(values, "partition", replica) != NO_PARTITION]
+    if len(replicas) - len(cut) >= required:
+        return None
+    timeout = format_value(BY_KEY["semi_sync_timeout"], _value(values, "semi_sync_timeout"))
+    have = f"{len(replicas) - len(cut)} of {len(replicas)} can" if cut else f"there are {len(replicas)}"
+    return (
+        f"no commit is acknowledged: the source waits for {required} and {have};"
+        f" after semi_sync_timeout ({timeout}) it goes on asynchronously"
     )
 
 

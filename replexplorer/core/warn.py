@@ -96,7 +96,7 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
     if ceiling is None or rate_tps <= ceiling.tps:
         return None
     return (
-        f"rate {rate_tps:g} tps is above the ceiling of {clients:g} clients over {rtt_ms:g} ms"
+        f"rate {rate_tps:g} tps is above the link's own ceiling for {clients:g} clients over {rtt_ms:g} ms"
         f" ({ceiling.tps:,.0f} tps): arrivals wait, then are dropped"
     )
 

@@ -181,6 +181,8 @@ def _keep_what_stays() -> None:
     short and may be frequent, and what a tick leaves behind does not pile up."""
     gc.collect()
     gc.freeze()
+    # Counts what is left to look through: until a quarter of that is new, no full collection begins.
+    gc.collect()
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, _COLLECT_EVERY)
 

@@ -88,7 +88,9 @@ def test_a_traceback_is_only_for_those_who_ask(
 def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     failing(monkeypatch, KeyboardInterrupt())
     assert main(["config"]) == 130
-    assert capsys.readouterr().err == "interrupted\n"
+    assert capsys.readouterr() == ("", "replexplorer: interrupted\n")
+    assert main(["config", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "interrupted"
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

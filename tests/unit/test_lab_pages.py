@@ -8,8 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from replexplorer.cli.lab_pages import html, markdown, prepared, write_report
+from replexplorer.cli.console import Console
+from replexplorer.cli.lab_pages import html, markdown, write_report
 from replexplorer.cli.lab_report import render_lab
+from replexplorer.cli.report_files import report_directory, reported
 from replexplorer.cli.svg_chart import Series, bar_chart, line_chart
 from replexplorer.config.shapes import LabPhase, LabResult, LabSource, Latency, Published, Relation
 from replexplorer.core.errors import UsageError
@@ -104,12 +106,24 @@ def test_a_long_line_is_thinned_and_keeps_its_extremes() -> None:
 
 
 def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
-    write_report(prepared(str(tmp_path / "new")), document(), COMMAND, None)
+    directory = report_directory(str(tmp_path / "new"))
+    assert directory is not None
+    told = write_report(directory, document(), COMMAND, None)
+    assert told == f"wrote {directory}/report.md, report.html and result.json"
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
         "report.html",
         "report.md",
         "result.json",
     ]
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be made"):
-        prepared(str(tmp_path / "file" / "below"))
+    for name in (str(tmp_path / "file" / "below"), "/proc"):
+        with pytest.raises(UsageError, match=f"cannot write {name}: "):
+            report_directory(name)
+
+
+def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = tmp_path / "gone"
+    assert reported(Console(), lambda: write_report(gone, document(), COMMAND, None)) == 2
+    assert (
+        capsys.readouterr().err == f"replexplorer: cannot write {gone}/report.md: no such file or directory\n"
+    )

@@ -102,6 +102,7 @@ def test_what_was_not_measured_holds_nothing() -> None:
         ("seconds = 20", "secnds = 20", r"mine.toml:9: phase 1.secnds: no such key"),
         ("seconds = 60", "seconds = -1", r"mine.toml:14: phase 2.seconds: "),
         ('rtt = "70ms"', 'rtt = "70 parsecs"', r"mine.toml:8: phase 1.set.rtt: "),
+        ('rtt = "70ms"', '"rtt@replca" = "70ms"', r"mine.toml:8: phase 1.set.rtt@replca: no node 'replca'"),
         ("clients = 4", "cleints = 4", r"mine.toml:8: phase 1.set.cleints: unknown knob"),
         ('name = "semi-sync"', 'name = "async"', r"mine.toml:12: phase 2.name: 'async' is another"),
         ('left = "semi-sync.tps"', 'left = "sync.tps"', r"mine.toml:20: relation 1.left: 'sync.tps' names"),
@@ -125,9 +126,22 @@ def test_files_of_the_labs_directory_go_by_their_names(
     monkeypatch.setattr(paths, "labs_directory", lambda: tmp_path)
     (tmp_path / "mine.toml").write_text(MINE)
     (tmp_path / "broken.toml").write_text("phase = 1")
+    (tmp_path / "tour.toml").write_text(MINE)
     found, failed = own_labs()
     assert [lab.name for lab, _ in found] == ["mine"]
-    assert [str(error).partition(":")[0] for error in failed] == [str(tmp_path / "broken.toml")]
+    assert [file.name for file, _ in failed] == ["broken.toml", "tour.toml"]
+    assert str(failed[1][1]) == f"{tmp_path}/tour.toml: the lab tour ships: give the file another name"
     assert lab_named("mine").title == "Ours across the ocean"
     with pytest.raises(UsageError, match="no such lab file"):
         lab_named("./none.toml")
+    with pytest.raises(UsageError, match=r"unknown lab 'mien': did you mean mine"):
+        lab_named("mien")
+
+
+@pytest.mark.parametrize("written", ["semi_sync = 1", "rpl_semi_sync_source_enabled = 'ON'"])
+def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path, written: str) -> None:
+    file.write_text(MINE.replace("set = { semi_sync = true }", f"set = {{ {written} }}"))
+    assert [phase.state for phase in lab_named(str(file)).phases] == [
+        ProtectionState.OFF,
+        ProtectionState.PROTECTED,
+    ]

@@ -273,13 +273,17 @@ _OPEN_FAR: dict[str, Value | None] = {
         ({"sync_binlog": 1}, {"semi_sync": "on"}, None),
         ({"sync_binlog@replica": 0}, {"semi_sync": "on"}, None),
         ({"semi_sync_replicas": 2}, {}, None),
-        ({"rate": 95.0}, _OPEN_FAR, "rate 95 tps is above the ceiling of 8 clients over 85 ms (94 tps)"),
+        (
+            {"rate": 95.0},
+            _OPEN_FAR,
+            "rate 95 tps is above the link's own ceiling for 8 clients over 85 ms (94 tps)",
+        ),
         ({"rate": 94.0}, _OPEN_FAR, None),
         ({"rate": 95.0}, {**_OPEN_FAR, "semi_sync": "off"}, None),
         ({"rate": 95.0}, {**_OPEN_FAR, "load_mode": "closed"}, None),
         ({"rate": 95.0}, {**_OPEN_FAR, "rtt@replica2": 5.0}, None),
         ({"rate": 95.0}, {**_OPEN_FAR, "rtt@replica2": 5.0, "semi_sync_replicas": 2}, "(94 tps)"),
-        ({"load_mode": "open"}, {**_OPEN_FAR, "rate": 500.0}, "rate 500 tps is above the ceiling"),
+        ({"load_mode": "open"}, {**_OPEN_FAR, "rate": 500.0}, "rate 500 tps is above the link's own ceiling"),
     ],
 )
 def test_warnings(wanted: dict[str, Value], have: dict[str, Value | None], told: str | None) -> None:

@@ -58,6 +58,27 @@ def test_without_semi_sync_the_link_counts_for_nothing(capsys: pytest.CaptureFix
     assert "rtt@replica" not in far["settings"]
 
 
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        (("semi_sync_replicas=2",), "the source waits for 2 and there are 1"),
+        (("partition=both",), "the source waits for 1 and 0 of 1 can"),
+        (("partition=ack", "semi_sync_timeout=2s"), "after semi_sync_timeout (2 s) it goes on"),
+    ],
+)
+def test_where_nobody_acknowledges_no_tps_is_predicted(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], limit: str
+) -> None:
+    document = answer(capsys, "rtt=85ms", "semi_sync=on", *words)
+    assert (document["tps"], document["latency_ms"], document["terms"]) == (None, None, [])
+    assert document["ceiling_tps"] is None
+    assert limit in document["limit"]
+    assert main(["predict", "semi_sync=on", *words]) == 0
+    assert capsys.readouterr().out.startswith("no commit is acknowledged: ")
+    assert answer(capsys, *words)["tps"] > 0, "nobody waits without semi-sync"
+    assert answer(capsys, "semi_sync=on", "workload=point_select", *words)["tps"] > 0
+
+
 def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", "rtt=85ms", "semi_sync=on"]) == 0
     out, err = capsys.readouterr()

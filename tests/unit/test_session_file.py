@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -225,10 +225,18 @@ def _torn(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:30_000])
 
 
-def _scribbled(file: Path) -> None:
-    _written(file)
-    with sqlite3.connect(file) as base:
-        base.execute("UPDATE part SET json = '{' WHERE name = 'links'")
+_EVENT_BEFORE_1970 = (
+    "INSERT INTO event (tick_s, at_s, wall_s, severity, text) VALUES (2, 2, -1, 'info', 'early')"
+)
+
+
+def _altered(statement: str) -> Callable[[Path], None]:
+    def alter(file: Path) -> None:
+        _written(file)
+        with sqlite3.connect(file) as base:
+            base.execute(statement)
+
+    return alter
 
 
 @pytest.mark.parametrize(
@@ -240,7 +248,12 @@ def _scribbled(file: Path) -> None:
         (_newer, "is of format 99, this version reads up to 2"),
         (lambda file: _written(file, 0), "holds no tick"),
         (_torn, "is damaged"),
-        (_scribbled, "is damaged: links"),
+        (_altered("UPDATE part SET json = '{' WHERE name = 'links'"), "is damaged: links"),
+        (_altered("UPDATE tick SET at_s = 'abc' WHERE at_s = 2"), "is damaged: could not convert"),
+        (_altered("UPDATE tick SET wall_s = 'abc' WHERE at_s = 2"), "is damaged: could not convert"),
+        (_altered("UPDATE tick SET wall_s = 1e20 WHERE at_s = 2"), "is damaged: a tick is of no day"),
+        (_altered(_EVENT_BEFORE_1970), "is damaged: an event is of no day: -1"),
+        (_altered("UPDATE part SET at_s = 'abc' WHERE at_s = 0"), "is damaged: '<' not supported"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path, make: object, told: str) -> None:

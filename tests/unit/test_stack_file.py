@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from replexplorer.config import paths
-from replexplorer.config.stack_file import StackFile, read_stack_file, replica_name, replica_number
+from replexplorer.config.stack_file import StackFile, read_stack_file
 from replexplorer.core.errors import UsageError
+from replexplorer.core.nodes import replica_name, replica_number
 
 SHIPPED = paths.shipped("compose") / "stack.yaml"
 

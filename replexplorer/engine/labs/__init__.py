@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
@@ -23,12 +24,13 @@ LABS: Final = {
 """Every lab by its name."""
 
 
-def find_lab(name: str) -> Lab:
-    """The lab of this name; raises UsageError."""
+def find_lab(name: str, beside: Iterable[str] = ()) -> Lab:
+    """The lab of this name; raises UsageError, which names those near it, `beside` included."""
     if name not in LABS:
-        near = get_close_matches(name, LABS, n=3, cutoff=0.4)
+        known = [*LABS, *beside]
+        near = get_close_matches(name, known, n=3, cutoff=0.4)
         raise UsageError(
             f"unknown lab '{name}'",
-            f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(LABS)}",
+            f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(known)}",
         )
     return LABS[name]

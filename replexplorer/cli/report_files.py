@@ -1,0 +1,58 @@
+"""The directory of a `--report`: made before the work begins, filled when it is done."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from replexplorer.config.whole_file import whole_file
+from replexplorer.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from replexplorer.cli.console import Console
+
+_SESSION: Final = "session.rxs"
+
+
+def report_directory(name: str | None) -> Path | None:
+    """The directory that was asked for, and that can be written to; raises UsageError."""
+    if name is None:
+        return None
+    directory = Path(name).expanduser()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write {directory}", (error.strerror or str(error)).lower()) from None
+    return directory
+
+
+def write_files(directory: Path, contents: Mapping[str, str], session: str | None = None) -> str:
+    """Write texts by name, and a copy of the recorded session; answers what was written in words. Raises
+    UsageError."""
+    names = list(contents)
+    for name, text in contents.items():
+        with whole_file(directory / name) as stream:
+            stream.write(text)
+    if session is not None:
+        try:
+            shutil.copyfile(session, directory / _SESSION)
+        except OSError as error:
+            raise UsageError(f"cannot write {directory}", (error.strerror or str(error)).lower()) from None
+        names.append(_SESSION)
+    return f"wrote {directory}/{', '.join(names[:-1])} and {names[-1]}"
+
+
+def reported(console: Console, write: Callable[[], str]) -> int:
+    """Write a report and say what was written; a result is not lost with its report, so that a failure
+    is a line and an exit code."""
+    try:
+        console.narrate(write())
+    except UsageError as error:
+        console.narrate(f"replexplorer: {error}")
+        return error.exit_code
+    return 0

@@ -1,0 +1,84 @@
+"""What is written to a file is there whole or not at all; a session is never exported over itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli import main
+from replexplorer.config import paths
+from replexplorer.config.whole_file import whole_file
+from replexplorer.core.errors import UsageError
+
+
+def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "a.txt"
+    with whole_file(file, parents=True) as stream:
+        stream.write("one\n")
+        assert not file.exists()
+    assert file.read_text() == "one\n"
+    assert os.listdir(file.parent) == ["a.txt"]
+
+
+def test_a_file_stays_as_it_was_when_its_writer_fails(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("kept")
+    with pytest.raises(LookupError), whole_file(file) as stream:  # noqa: PT012
+        stream.write("half")
+        raise LookupError
+    assert file.read_text() == "kept"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_what_a_link_points_to_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "a.txt")
+    with whole_file(tmp_path / "link") as stream:
+        stream.write("there")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a.txt").read_text() == "there"
+
+
+def test_a_pipe_is_written_to_as_it_stands(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    seen: list[str] = []
+    reader = threading.Thread(target=lambda: seen.append(pipe.read_text()))
+    reader.start()
+    with whole_file(pipe) as stream:
+        stream.write("through")
+    reader.join(10)
+    assert seen == ["through"]
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match=r"cannot write .*none/a\.txt: no such file"),
+        whole_file(tmp_path / "none" / "a.txt"),
+    ):
+        pass
+
+
+def test_a_session_is_not_exported_over_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = tmp_path / "own.rxs"
+    shutil.copyfile(paths.shipped_tour(), session)
+    (tmp_path / "link.md").symlink_to(session)
+    for output in (session, tmp_path / "link.md"):
+        assert main(["export", str(session), "--format", "md", "--output", str(output)]) == 2
+        assert "is the session itself" in capsys.readouterr().err
+    assert session.read_bytes() == paths.shipped_tour().read_bytes()
+
+
+def test_of_a_damaged_session_nothing_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session, output = tmp_path / "own.rxs", tmp_path / "own.csv"
+    shutil.copyfile(paths.shipped_tour(), session)
+    with sqlite3.connect(session) as base:
+        base.execute("UPDATE tick SET wall_s = 1e20 WHERE at_s = (SELECT MAX(at_s) FROM tick)")
+    assert main(["export", str(session), "--format", "csv", "--output", str(output)]) == 2
+    assert "own.rxs is damaged: a tick is of no day" in capsys.readouterr().err
+    assert not output.exists()
