@@ -238,8 +238,8 @@ class Server:
 
 
 def _machine_busy_s() -> float | None:
-    """CPU seconds of all work on this machine since it booted (proc(5): all but idle and iowait; a
-    guest's time is part of its user's)."""
+    """CPU seconds that were not idle on this machine since it booted (proc(5): all but idle and iowait, what
+    a hypervisor took included; a guest's time is part of its user's)."""
     try:
         ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     except (OSError, ValueError):

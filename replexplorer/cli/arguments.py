@@ -17,6 +17,8 @@ from replexplorer.core.nodes import MOST_REPLICAS
 PROGRAM: Final = "replexplorer"
 MOST_CLIENTS: Final = 1024
 """As of the knob."""
+MOST_ROWS: Final = 100_000_000
+"""As of the configuration's table_size."""
 MOST_TPS: Final = 100_000.0
 """As of the knob."""
 
@@ -284,7 +286,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--rate",
         type=positive(MOST_TPS),
         metavar="R",
-        help="open loop: so many transactions arrive per second, whatever the server does",
+        help="open loop: so many transactions arrive per second (TPS), whatever the server does",
     )
     parser.add_argument(
         "--arrivals",
@@ -296,7 +298,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--workload",
         metavar="W",
         help="sysbench's update_index, update_non_index, insert, write_only, read_write or point_select; "
-        "foo, ledger; or a file of SQL, a transaction a block; default: the knob",
+        "employees, foo, ledger; or a file of SQL, a transaction a block; default: the knob",
     )
     parser.add_argument(
         "--statements", action="store_true", help="latency of each class of statements as well"
@@ -305,9 +307,15 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--duration", type=seconds(positive=True), default=10.0, metavar="S", help="seconds (default 10)"
     )
     parser.add_argument(
-        "--warmup", type=seconds(positive=False), default=0.0, metavar="S", help="not counted (default 0)"
+        "--warmup",
+        type=seconds(positive=False),
+        default=0.0,
+        metavar="S",
+        help="seconds before, not counted (default 0)",
     )
-    parser.add_argument("--table-size", type=whole_number(1), metavar="N", help="rows of the table")
+    parser.add_argument(
+        "--table-size", type=whole_number(1, MOST_ROWS), metavar="N", help="rows of the table"
+    )
     parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
     _json(parser)
 
@@ -328,7 +336,9 @@ def _add_lab(parser: argparse.ArgumentParser) -> None:
     run = actions.add_parser(
         "run", help="run one", description="Run a lab and say whether its relations hold."
     )
-    run.add_argument("name", metavar="NAME", help="the lab's name, as `tour`")
+    run.add_argument(
+        "name", metavar="NAME", help="as `lab list` has it, as `tour`; or your own lab's file, as ./mine.toml"
+    )
     run.add_argument("--quick", action="store_true", help="shorter counts, the same method")
     run.add_argument("--dump", metavar="FILE", help="an employees.sql whose rows the bulk-load lab inserts")
     run.add_argument(
@@ -351,7 +361,11 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         help="a knob with its values, as rtt=0,2,10,85 or clients=1,8,32; scene=none,local,network,both",
     )
     parser.add_argument(
-        "--duration", type=seconds(positive=True), default=5.0, metavar="S", help="of each run (default 5)"
+        "--duration",
+        type=seconds(positive=True),
+        default=5.0,
+        metavar="S",
+        help="seconds of each run (default 5)",
     )
     parser.add_argument(
         "--repeat",

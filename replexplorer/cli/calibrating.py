@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from replexplorer.config import paths
 from replexplorer.config.calibration import Calibrated, save_calibration, this_machine
 from replexplorer.core.fit import Origin, Residual, fit, lacking, residuals
-from replexplorer.core.model import Run, Setting
+from replexplorer.core.model import Calibration, Run, Setting
 from replexplorer.core.sweep_runs import SweptRun, figures_of
 from replexplorer.engine.facade import Swept
 
@@ -19,27 +19,38 @@ MOST_ERROR: Final = 0.25
 """A model that misses half of its own runs by more than this was fitted on a busy machine."""
 
 
-def learned(swept: Swept) -> str:
-    """What a finished sweep teaches the model, in words (`taught` by those of its runs that count)."""
+class Lesson(NamedTuple):
+    """What a sweep taught the model."""
+
+    told: str
+    """In words."""
+    calibration: Calibration | None = None
+    """What predictions rest on from now on; None: what they rested on before."""
+
+
+def learned(swept: Swept) -> Lesson:
+    """What a finished sweep teaches the model (`taught` by those of its runs that count)."""
     counted = [run for cell in figures_of(swept.sweep.grid, swept.runs) for run in cell.good]
     return taught(counted, swept.server, swept.ended_wall_s)
 
 
-def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> str:
-    """Fit the model to runs and keep that as this machine's calibration; in words what came of it. A
-    sweep that cannot tell all parameters, or that the model does not fit,
-    changes nothing. Raises UsageError when the file cannot be written."""
+def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson:
+    """Fit the model to runs and keep that as this machine's calibration. A sweep that cannot tell all
+    parameters, or that the model does not fit, changes nothing. Raises UsageError when the file cannot
+    be written."""
     runs = [run for swept in counted if (run := _run(swept)) is not None]
     if missing := lacking(runs):
-        return f"the model keeps its calibration: a sweep that calibrates it has {missing}"
+        return Lesson(f"the model keeps its calibration: a sweep that calibrates it has {missing}")
     day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
     calibration = fit(runs, Origin(day, this_machine(), server))
     fitted = _percent(calibration.median_error, calibration.runs)
     if calibration.median_error > MOST_ERROR:
-        return f"the model keeps its calibration: it does not fit these {fitted}: was the machine busy?"
+        return Lesson(
+            f"the model keeps its calibration: it does not fit these {fitted}: was the machine busy?"
+        )
     file = paths.calibration_file()
     save_calibration(calibration, runs, file)
-    return f"the model is fitted to {fitted}: {file}"
+    return Lesson(f"the model is fitted to {fitted}: {file}", calibration)
 
 
 def _run(swept: SweptRun) -> Run | None:

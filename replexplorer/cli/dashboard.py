@@ -134,11 +134,11 @@ def _lab_page(result: LabResult) -> str:
 def learn(session: Session, swept: Swept) -> str:
     """What a finished sweep teaches the model, in words; predictions rest on it from then on."""
     from replexplorer.cli.calibrating import learned
-    from replexplorer.config.calibration import load_calibration
 
     try:
-        told = learned(swept)
+        lesson = learned(swept)
     except UsageError as error:
         return str(error)
-    session.outlook.calibration = load_calibration(paths.calibration_file()).calibration
-    return told
+    if lesson.calibration is not None:
+        session.outlook.calibration = lesson.calibration
+    return lesson.told

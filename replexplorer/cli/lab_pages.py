@@ -90,7 +90,7 @@ def _facts(document: LabResult) -> list[str]:
     if document.aborted is not None:
         facts.append(f"Aborted: {document.aborted}")
     if document.verdict == "deviates" and (limits := limits_of(document)):
-        facts.append(f"What may explain a deviation, beside the servers: {'; '.join(limits)}")
+        facts.append(f"What may explain a deviation, beside the settings: {'; '.join(limits)}")
     facts += [f"Not restored: {line}" for line in document.unrestored]
     return facts
 

@@ -104,7 +104,7 @@ def render_lab(document: LabDocument) -> str:
 
 
 def limits_of(document: LabDocument) -> list[str]:
-    """Phases in which something beside the servers may have been the limit, each with what."""
+    """Phases in which something beside the settings may have been the limit, each with what."""
     return [f"{phase.name}: {phase.limited}" for phase in document.phases if phase.limited is not None]
 
 

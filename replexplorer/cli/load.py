@@ -32,7 +32,7 @@ def run(call: Call) -> int:
     for key in ("clients", "rate"):
         value = getattr(args, key)
         if value is not None:
-            parse_value(BY_KEY[key], str(value))
+            parse_value(BY_KEY[key], f"{value:f}")  # without an exponent
     if args.arrivals is not None and args.rate is None:
         raise UsageError("--arrivals is for the open loop", "give --rate R with it")
     script = None
@@ -82,7 +82,8 @@ async def _load(call: Call, script: str | None) -> int:
     def show(interval: Interval) -> None:
         if (line := lines.line(interval)) is not None:
             console.narrate(line)
-            gathering.add(interval, session.controls.lookback.newest)
+            newest, since_s = session.controls.lookback.newest, session.chronicle.unchanged_since_s
+            gathering.add(interval, newest, since_s)
         elif interval.state == "preparing":
             console.progress("preparing the table")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Literal
 
 from replexplorer.cli.console import number, table
@@ -20,6 +21,8 @@ from replexplorer.core.pacing import HIDES, OPEN
 from replexplorer.engine.measure import Measurement
 from replexplorer.ports import LoadSettings
 
+_TIMER_S = 0.06
+"""So late an interval may end: a timer ends it."""
 _EXCESS_FROM_MS = 0.005
 """By how much the parts must be more than the mean to be seen in two digits."""
 
@@ -57,8 +60,8 @@ def load_report(
             processes=max((each.processes for each in measured.intervals), default=1),
             cpu_percent=None if measured.cpu_percent is None else round(measured.cpu_percent, 1),
             lateness_p99_ms=_rounded(measured.lateness_p99_ms),
-            backlog_max=total.backlog_max if is_open and total is not None else None,
-            dropped=total.dropped if is_open and total is not None else None,
+            backlog_max=total.backlog_max if total is not None else None,
+            dropped=total.dropped if total is not None else None,
             arrivals=total.arrivals if is_open and total is not None else None,
             limited=_limit(measured),
             path=path,
@@ -138,7 +141,8 @@ def latency(histogram: Histogram) -> Latency:
 
 
 def interval_line(interval: Interval, elapsed_s: float) -> str:
-    """One interval as sysbench 1.0 prints it, so that existing parsers read it.
+    """One interval as sysbench 1.0 prints it, so that existing parsers read it: with the whole second in
+    which it ends.
 
     In the open loop the latency is the response time, and a line with the queue follows, as with
     sysbench's `--rate`.
@@ -149,13 +153,14 @@ def interval_line(interval: Interval, elapsed_s: float) -> str:
     kinds = "/".join(
         f"{_rate(count, seconds):.2f}" for count in (interval.reads, interval.writes, interval.others)
     )
+    at = ceil(elapsed_s - _TIMER_S)
     line = (
-        f"[ {elapsed_s:.0f}s ] thds: {interval.clients} tps: {interval.tps:.2f} "
+        f"[ {at}s ] thds: {interval.clients} tps: {interval.tps:.2f} "
         f"qps: {_rate(interval.queries, seconds):.2f} (r/w/o: {kinds}) lat (ms,95%): {p95_ms:.2f} "
         f"err/s: {_rate(errors, seconds):.2f} reconn/s: {_rate(interval.reconnects, seconds):.2f}"
     )
     if interval.mode == OPEN:
-        line += f"\n[ {elapsed_s:.0f}s ] queue length: {interval.backlog}, concurrency: {interval.under_way}"
+        line += f"\n[ {at}s ] queue length: {interval.backlog}, concurrency: {interval.under_way}"
         if interval.dropped:
             line += f", dropped: {interval.dropped}"
     return line

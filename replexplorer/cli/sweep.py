@@ -59,7 +59,7 @@ async def _run(call: Call) -> int:
             progress.tell_the_rest()
             raise
     document = sweep_document(swept, keys)
-    document.calibration = learned(swept)
+    document.calibration = learned(swept).told
     unwritten = 0
     if report is not None:
         unwritten = reported(console, partial(write_report, report, swept, document, keys))

@@ -320,7 +320,7 @@ class LabPhase(Shape):
     )
     limited: str | None = Field(
         default=None,
-        description="what beside the servers may have been the limit, so that a relation deviates",
+        description="what beside the settings may have been the limit, so that a relation deviates",
     )
     figures: dict[str, Scalar] = Field(default={}, description="what the phase found beside its load")
 
@@ -494,7 +494,7 @@ class SweepRunShape(Shape):
     started: str
     took_s: float
     failed: str | None = Field(description="why its figures do not count")
-    limited: str | None = Field(description="what beside the servers may have been the limit; it counts")
+    limited: str | None = Field(description="what beside the settings may have been the limit; it counts")
     tps: SweepInterval = Field(description="with the interval within the run, from batch means")
     duration_s: float
     n: int

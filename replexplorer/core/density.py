@@ -61,7 +61,9 @@ class Slice:
 
     @classmethod
     def _packed(cls, start_s: float, end_s: float, found: dict[int, int]) -> Slice:
-        return cls(start_s, end_s, array("H", list(found)), array("I", list(found.values())))
+        # Two bytes a count wherever they do: an hour has a hundred thousand of them.
+        width = "H" if max(found.values(), default=0) < 2**16 else "I"
+        return cls(start_s, end_s, array("H", list(found)), array(width, list(found.values())))
 
     def with_next(self, later: Slice) -> Slice:
         """This span and the one after it."""

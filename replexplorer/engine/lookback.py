@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from replexplorer.core.anatomy import Anatomy
-from replexplorer.core.counters import Sample, rates, restarted
+from replexplorer.core.counters import rates, restarted
 from replexplorer.core.interval import Interval
 from replexplorer.core.truth import (
     CHECKED_S,
@@ -59,7 +59,7 @@ class Lookback:
         if self._samples and sample.at_s <= self._samples[-1].at_s:
             return
         if not sample.view.reachable or (
-            self._samples and restarted(_counted(self._samples[-1]), _counted(sample))
+            self._samples and restarted(self._samples[-1].counters, sample.counters)
         ):
             self._samples.clear()
         if sample.view.reachable:
@@ -122,7 +122,7 @@ class Lookback:
     def truth(self, since_s: float, heartbeats_s: Sequence[float]) -> ServerTruth | None:
         """What the servers' counters say; None while the primary is not known for long enough."""
         found = self.stretch(since_s)
-        seen = rates(_counted(found.first), _counted(found.last)) if found else None
+        seen = rates(found.first.counters, found.last.counters) if found else None
         if found is None or seen is None:
             return None
         point = found.last.values.get("wait_point")
@@ -186,7 +186,3 @@ def _writes(workload: str) -> bool | None:
     """Whether a transaction is one commit in the binlog; None for a user's file."""
     known = WORKLOADS.get(workload)
     return None if known is None else any(each.kind == WRITE for each in known.statements)
-
-
-def _counted(sample: NodeSample) -> Sample:
-    return Sample(sample.at_s, sample.status, sample.view.server_uuid)

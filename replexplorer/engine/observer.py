@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replexplorer.core.commit_counters import CommitSample
+from replexplorer.core.counters import Sample
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs import Value
 from replexplorer.core.link import LinkSettings, contradiction, installed
@@ -43,6 +44,11 @@ class NodeSample:
     logged_timeouts: int | None = None
     commits: CommitSample | None = None
     """On the primary, when it was looked at closely."""
+
+    @property
+    def counters(self) -> Sample:
+        """Its cumulative counters, as `core.counters` compares them."""
+        return Sample(self.at_s, self.status, self.view.server_uuid)
 
 
 async def probe(sql: Sql) -> Capabilities:

@@ -8,6 +8,7 @@ from typing import Self
 
 from replexplorer.core.anatomy import Anatomy, CommitPath, Served, dissect
 from replexplorer.core.commit_counters import CommitGrowth, growth
+from replexplorer.core.counters import restarted
 from replexplorer.core.interval import Interval
 from replexplorer.core.pacing import CLOSED
 from replexplorer.engine.observer import NodeSample
@@ -79,19 +80,27 @@ class Stretch:
 
 @dataclass(slots=True)
 class Gathering:
-    """A stretch that grows with a load: from its first sample to its newest."""
+    """A stretch that grows with a load: from its first good sample since the last change to its newest."""
 
     _intervals: list[Interval] = field(default_factory=list)
     _first: NodeSample | None = None
     _last: NodeSample | None = None
 
-    def add(self, interval: Interval, newest: NodeSample | None) -> None:
-        """Take an interval and the primary's newest sample when it came, where that is not older than
-        the first interval."""
-        self._intervals.append(interval)
-        if newest is None or newest.at_s < self._intervals[0].start_s:
+    def add(self, interval: Interval, newest: NodeSample | None, since_s: float) -> None:
+        """Take an interval and the primary's newest sample when it came. What is older than `since_s`, the
+        last change, counts no more, and so does what a server counted before it restarted."""
+        if self._intervals and self._intervals[0].start_s < since_s:
+            self._intervals, self._first, self._last = [], None, None
+        if interval.start_s < since_s:
             return
-        self._first, self._last = self._first or newest, newest
+        self._intervals.append(interval.outline())
+        if newest is None or newest.commits is None or not newest.values:
+            return
+        if newest.at_s < self._intervals[0].start_s:
+            return
+        if self._first is None or restarted(self._first.counters, newest.counters):
+            self._first = newest
+        self._last = newest
 
     def anatomy(self) -> Anatomy | None:
         """The mean commit taken apart; None before two samples, and as `Stretch.anatomy` says."""

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from replexplorer.core.counters import Rates, Sample, rates, restarted
+from replexplorer.core.counters import Rates, rates, restarted
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import PRIMARY, Desired
 from replexplorer.engine.bringup import watch_links
@@ -129,7 +129,7 @@ class Watcher:
             self._controls.samples.get(PRIMARY),
             self._controls.samples_before.get(PRIMARY),
         )
-        return rates(_counted(before), _counted(now)) if now and before else None
+        return rates(before.counters, now.counters) if now and before else None
 
     async def _every(self, seconds: float, look: Callable[[], Awaitable[object]]) -> None:
         while True:
@@ -147,7 +147,7 @@ class Watcher:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
             if sample.view.reachable and sample.values:
-                if answered is not None and restarted(_counted(answered), _counted(sample)):
+                if answered is not None and restarted(answered.counters, sample.counters):
                     member.capabilities = None
                     if name not in self._controls.fleet.members:
                         return
@@ -211,7 +211,3 @@ class Watcher:
         known_s = self._boots_s.setdefault(member.name, boot_s)
         self._boots_s[member.name] = boot_s
         return boot_s - known_s > _REBOOT_SLACK_S
-
-
-def _counted(sample: NodeSample) -> Sample:
-    return Sample(sample.at_s, sample.status, sample.view.server_uuid)

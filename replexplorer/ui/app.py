@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import signal
 import sys
 from typing import ClassVar
 
-from rich.cells import cached_cell_len
 from textual import events, on, work
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
 from textual.worker import WorkerError
 
 from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.facade import Facade
 from replexplorer.engine.replay import Replay
+from replexplorer.ui import memory
 from replexplorer.ui.actions import EVERYWHERE
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.commands import ExplorerCommands
@@ -31,12 +29,6 @@ from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.terminal_output import QuietOutput
 from replexplorer.ui.theme import NO_COLOR_THEME, no_color_theme, textual_theme
-
-_STARTED_S = 3.0
-"""After the dashboard stands: what lives then lives to the end."""
-_FORGET_EVERY_S = 60.0
-_COLLECT_EVERY = 2
-"""Middle collections from one full one to the next: some seconds, with what is left to look through."""
 
 
 class ExplorerApp(QuietOutput[str], QuietEnd[str]):
@@ -106,8 +98,9 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         with self.batch_update():
             self.switch_screen(screen)
         if not self.is_headless:  # else the process is somebody else's
-            self.set_timer(_STARTED_S, _keep_what_stays)
-        self.set_interval(_FORGET_EVERY_S, forget_what_was_drawn)
+            memory.return_large_buffers()
+            self.set_timer(memory.STARTED_S, memory.keep_what_stays)
+        self.set_interval(memory.FORGET_EVERY_S, memory.forget_what_was_drawn)
 
     @work(thread=True, group="import", exit_on_error=False)
     def _import_dashboard(self) -> None:
@@ -174,22 +167,3 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         with contextlib.suppress(Exception):
             await self._facade.close(keep=True)
         self._watch.finished()
-
-
-def _keep_what_stays() -> None:
-    """Modules, classes and widgets are for ever: looked through no more, full collections become
-    short and may be frequent, and what a tick leaves behind does not pile up."""
-    gc.collect()
-    gc.freeze()
-    # Counts what is left to look through: until a quarter of that is new, no full collection begins.
-    gc.collect()
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, _COLLECT_EVERY)
-
-
-def forget_what_was_drawn() -> None:
-    """Rich and Textual remember thousands of texts' widths and of regions' overlaps, most of them with a
-    figure or a part of a curve that never comes again: some megabytes within the hour."""
-    cached_cell_len.cache_clear()
-    Region.intersection.cache_clear()
-    Region.translate.cache_clear()

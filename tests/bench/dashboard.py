@@ -29,6 +29,7 @@ HOUR_RATE = 2000
 _SAMPLE_S = 5.0
 _MOST_GROWTH_MB = 5.0
 _MOST_RECORDED_MB = 20.0
+_FSYNCS = ("sync_binlog", "innodb_flush_log_at_trx_commit")
 _COMMITS = (
     "SELECT VARIABLE_VALUE AS n FROM performance_schema.global_status "
     "WHERE VARIABLE_NAME = 'Binlog_cache_use'"
@@ -183,8 +184,9 @@ async def cold_start(*, rounds: int) -> Figure:
 
 async def hour(session: Session, length_s: float = HOUR_S) -> list[Figure]:
     """What the app's memory and its session file grow by under 2,000 TPS; its first seconds are start-up."""
-    await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "clients=16")
-    await turn(session, "load_mode=open", f"rate={HOUR_RATE}")
+    # Nothing durable on either server, so that small machines keep the rate.
+    await turn(session, *(f"{knob}{node}=0" for knob in _FSYNCS for node in ("", "@replica")))
+    await turn(session, "clients=16", "load_mode=open", f"rate={HOUR_RATE}")
     held_mb = []
     try:
         async with dashboard(session.fleet.outside.stack.name, *WIDE) as terminal:
@@ -198,7 +200,7 @@ async def hour(session: Session, length_s: float = HOUR_S) -> list[Figure]:
             recorded_bytes += terminal.recorded_bytes()
     finally:
         await turn(session, "load_mode=closed", "clients=8", "rate=500")
-        await turn(session, "sync_binlog=1", "innodb_flush_log_at_trx_commit=1")
+        await turn(session, *(f"{knob}{node}=1" for knob in _FSYNCS for node in ("", "@replica")))
     some = max(1, min(6, len(held_mb) // 4))
     first_mb, last_mb = statistics.median(held_mb[:some]), statistics.median(held_mb[-some:])
     recorded_mb = recorded_bytes / 2**20
@@ -218,7 +220,7 @@ async def hour(session: Session, length_s: float = HOUR_S) -> list[Figure]:
             f"session file {what}",
             f"< {_MOST_RECORDED_MB:g} an hour",
             f"{recorded_mb:.1f}: {an_hour_mb:.1f} an hour",
-            an_hour_mb < _MOST_RECORDED_MB,
+            an_hour_mb < _MOST_RECORDED_MB if recorded_bytes else None,
             {"recorded_bytes": recorded_bytes},
         ),
     ]

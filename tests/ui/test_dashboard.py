@@ -16,10 +16,11 @@ from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
-from replexplorer.ui.app import ExplorerApp, forget_what_was_drawn
+from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.chart_model import ChartModel
 from replexplorer.ui.commander import CommandDone, CommandFailed
 from replexplorer.ui.layout import Layout, layout_for
+from replexplorer.ui.memory import forget_what_was_drawn
 from replexplorer.ui.messages import Started, Ticked
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.ledger import LedgerScreen

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from replexplorer.cli import calibrating
+from replexplorer.cli.calibrating import Lesson
 from replexplorer.cli.dashboard import learn
-from replexplorer.config import paths
 from replexplorer.config.calibration import (
     load_calibration,
     read_calibration,
@@ -41,21 +41,17 @@ def test_without_one_the_shipped_calibration_is_used(tmp_path: Path) -> None:
     assert read.calibration.is_shipped
 
 
+@pytest.mark.parametrize("teaches", [True, False])
 def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, teaches: bool
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    shipped = shipped_calibration()
-    own = replace(shipped.calibration, is_shipped=False, day="2026-01-31")
-
-    def learned(_: object) -> str:
-        save_calibration(own, shipped.runs, paths.calibration_file())
-        return "the model is fitted"
-
-    monkeypatch.setattr(calibrating, "learned", learned)
-    session = cast("Session", SimpleNamespace(outlook=Outlook(cast("Any", None), shipped.calibration)))
-    assert learn(session, cast("Any", None)) == "the model is fitted"
-    assert session.outlook.calibration == own
+    shipped = shipped_calibration().calibration
+    own = replace(shipped, is_shipped=False, day="2026-01-31")
+    lesson = Lesson("in words", own if teaches else None)
+    monkeypatch.setattr(calibrating, "learned", lambda _: lesson)
+    session = cast("Session", SimpleNamespace(outlook=Outlook(cast("Any", None), shipped)))
+    assert learn(session, cast("Any", None)) == "in words"
+    assert session.outlook.calibration == (own if teaches else shipped)
 
 
 def broken(**changed: Any) -> str:

@@ -55,7 +55,7 @@ def test_an_idle_interval_with_errors_is_still_a_line() -> None:
     line = interval_line(interval(5.0, [], length_s=0.5, errors=3, unknown=1, reconnects=2), 7.4)
     match = SYSBENCH_LINE.fullmatch(line)
     assert match is not None
-    assert [match[group] for group in (1, 3, 8, 9, 10)] == ["7", "0.00", "0.00", "8.00", "4.00"]
+    assert [match[group] for group in (1, 3, 8, 9, 10)] == ["8", "0.00", "0.00", "8.00", "4.00"]
 
 
 def an_open_interval(start_s: float) -> Interval:
@@ -134,6 +134,12 @@ def test_lines_begin_after_preparing_and_warming_up() -> None:
     assert [line[:7] for line in shown[3:] if line] == ["[ 1s ] ", "[ 2s ] ", "[ 3s ] "]
 
 
+def test_lines_that_are_less_than_a_second_apart_have_numbers_of_their_own() -> None:
+    lines = IntervalLines()
+    thirds = [replace(interval(at * 2.5 / 3, [1_000]), end_s=(at + 1) * 2.5 / 3) for at in range(3)]
+    assert [(lines.line(each) or "")[:7] for each in thirds] == ["[ 1s ] ", "[ 2s ] ", "[ 3s ] "]
+
+
 def test_the_mean_commit_is_taken_apart_where_it_was_counted() -> None:
     run = measured(interval(0.0, [500, 700]))
     settings = LoadSettings(3, "foo")
@@ -179,8 +185,8 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "processes": 1,
         "cpu_percent": 12.0,
         "lateness_p99_ms": 0.25,
-        "backlog_max": None,
-        "dropped": None,
+        "backlog_max": 0,
+        "dropped": 0,
         "arrivals": None,
         "limited": None,
         "path": "direct",

@@ -149,7 +149,7 @@ def swept(**changed: Any) -> list[SweptRun]:
 
 
 def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    told = taught(swept(), "mysql 9.7.4", 1_800_000_000.0)
+    told = taught(swept(), "mysql 9.7.4", 1_800_000_000.0).told
     assert told.startswith(f"the model is fitted to {len(swept())} runs, median error ")
     own = load_calibration(paths.calibration_file()).calibration
     assert (own.day, own.server, own.is_shipped) == ("2027-01-15", "mysql 9.7.4", False)
@@ -160,7 +160,7 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("useless", [{"why": "the stack is degraded"}, {"setting": None}, {"tps": None}])
 def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> None:
-    told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0)
+    told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0).told
     assert told.startswith("the model keeps its calibration: a sweep that calibrates it has 16 runs")
     assert not paths.calibration_file().exists()
 
@@ -169,7 +169,7 @@ def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
     disturbed = [
         replace(run, tps=(run.tps or 0) * (0.1, 1.0, 8.0)[index % 3]) for index, run in enumerate(swept())
     ]
-    told = taught(disturbed, "mysql 9.7.4", 1_800_000_000.0)
+    told = taught(disturbed, "mysql 9.7.4", 1_800_000_000.0).told
     assert told.startswith("the model keeps its calibration: it does not fit these ")
     assert not paths.calibration_file().exists()
 
@@ -177,7 +177,7 @@ def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
 def test_no_round_trip_is_longer_than_the_fastest_commit() -> None:
     service = Histogram()
     service.record(84_900)
-    assert taught(swept(service=service), "mysql 9.7.4", 1_800_000_000.0).startswith("the model is fitted")
+    assert taught(swept(service=service), "mysql 9.7.4", 1_800_000_000.0).calibration
     kept = load_calibration(paths.calibration_file())
     assert max(run.setting.rtt_ms for run in kept.runs if run.setting.semi_sync) == 84.9
     assert kept.calibration.most_rtt_ms == 84.9

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replexplorer.core.machine import BUSY_PERCENT
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.lab import Phase, PhaseResult, Relation
-from replexplorer.engine.labs.machine import BUSY_PERCENT
 
 
 def at_least(name: str, value: float, bound: float, unit: str = "TPS", beside: str = "") -> Relation:

@@ -68,9 +68,9 @@ class Played:
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
     machine_percent: float | None = None
-    """CPU of the source's machine, of all its cores, whoever used it."""
+    """CPU of the source's machine, of all its cores, whoever used it, warm-up included."""
     limited: str | None = None
-    """What beside the servers may have been the limit, in words."""
+    """What beside the settings may have been the limit, in words."""
 
     @property
     def tps(self) -> float:
@@ -147,7 +147,7 @@ class PhaseResult:
     machine_percent: float | None = None
     """CPU of the source's machine, of all its cores, whoever used it; None where a script ran."""
     limited: str | None = None
-    """What beside the servers may have been the limit, in words: why a relation may deviate."""
+    """What beside the settings may have been the limit, in words: why a relation may deviate."""
     figures: Figures = field(default_factory=dict)
 
     @property

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.knobs import PRIMARY, KnobName, Value, desired_of
+from replexplorer.core.machine import Machine, busy_percent, short_of_cpu
 from replexplorer.core.student import t_quantile_975
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.finish import to_the_end
-from replexplorer.engine.labs import machine
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Played, Rtt, Stretch
 from replexplorer.engine.labs.step import Conductor, LabStep, LabWatch
 from replexplorer.engine.measure import measure
@@ -196,7 +196,7 @@ class Stage:
             share = commits / stretch.commits if stretch.commits else passed_s / stretch.seconds
             self.tell("measuring", min(1.0, share))
 
-        before = await machine.look(session)
+        before = await self._machine()
         measured = await measure(
             session.load,
             session.outside.clock,
@@ -205,10 +205,10 @@ class Stage:
             warmup_s=_WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000,
             on_interval=show,
         )
-        machine_percent = machine.busy_percent(before, await machine.look(session))
+        machine_percent = busy_percent(before, await self._machine())
         limits = (
             measured.total.limited if measured.total else None,
-            machine.short_of_cpu(machine_percent),
+            short_of_cpu(machine_percent),
         )
         return Played(
             service=measured.service,
@@ -218,6 +218,17 @@ class Stage:
             machine_percent=machine_percent,
             limited="; ".join(limit for limit in limits if limit) or None,
         )
+
+    async def _machine(self) -> Machine | None:
+        """The source's machine now, as the agent beside it tells; None where it does not."""
+        try:
+            health = await self.session.fleet.primary.agent.health()
+        except ReplexplorerError:
+            return None
+        cores, busy_s = health.get("machine_cores"), health.get("machine_busy_s")
+        if not cores or busy_s is None:
+            return None
+        return Machine(self.session.outside.clock.monotonic(), int(cores), float(busy_s))
 
     def _result(self, phase: Phase, rtt: Rtt | None, played: Played) -> PhaseResult:
         controls = self.session.controls

@@ -1,14 +1,9 @@
-"""How busy the source's machine was while a phase was measured: source, replicas and load may share it."""
+"""How busy a machine is: source, replicas and load may share one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-from replexplorer.core.errors import ReplexplorerError
-
-if TYPE_CHECKING:
-    from replexplorer.engine.session import Session
+from typing import Final
 
 BUSY_PERCENT: Final = 90.0
 """CPU of the generator, of one core, or of the machine, from which it is told with a relation."""
@@ -23,18 +18,6 @@ class Machine:
     cores: int
     busy_s: float
     """CPU seconds of all its cores since it booted."""
-
-
-async def look(session: Session) -> Machine | None:
-    """The source's machine now, as the agent beside it tells; None where it does not."""
-    try:
-        health = await session.fleet.primary.agent.health()
-    except ReplexplorerError:
-        return None
-    cores, busy_s = health.get("machine_cores"), health.get("machine_busy_s")
-    if not cores or busy_s is None:
-        return None
-    return Machine(session.outside.clock.monotonic(), int(cores), float(busy_s))
 
 
 def busy_percent(before: Machine | None, after: Machine | None) -> float | None:
