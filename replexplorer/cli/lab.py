@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,8 +34,8 @@ _EXIT_CODES: Final = {
     "deviates": ExpectationFailed.exit_code,
     "aborted": StackUnavailable.exit_code,
 }
-_OWNERS: Final = {"--rows": ARCHIVE, "--dump": BULK_LOAD}
-"""Whose a flag is."""
+_OWNERS: Final = {"rows": ARCHIVE, "dump": BULK_LOAD}
+"""Flags that are one lab's own."""
 
 
 def run(call: Call) -> int:
@@ -50,9 +49,9 @@ def _asked(call: Call) -> Lab:
     """The lab with what its own flags say of it."""
     args = call.args
     lab = lab_named(args.name)
-    for flag, value in _flags(args):
-        if value is not None and lab.name != _OWNERS[flag].name:
-            raise UsageError(f"{flag} is for the lab {_OWNERS[flag].name}", f"{lab.name} has none")
+    for flag, owner in _OWNERS.items():
+        if getattr(args, flag) is not None and lab.name != owner.name:
+            raise UsageError(f"--{flag} is for the lab {owner.name}", f"{lab.name} has none")
     if args.rows is not None:
         return archive_of(args.rows)
     if args.dump is not None:
@@ -60,9 +59,11 @@ def _asked(call: Call) -> Lab:
     return lab
 
 
-def _flags(args: Namespace) -> Sequence[tuple[str, object]]:
-    """The flags that are one lab's own, with their values."""
-    return (("--rows", args.rows), ("--dump", args.dump))
+def again(args: Namespace) -> list[str]:
+    """The command that runs the same once more."""
+    own = [(f"--{flag}", str(value)) for flag in _OWNERS if (value := getattr(args, flag)) is not None]
+    quick = ["--quick"] if args.quick else []
+    return ["replexplorer", "lab", "run", args.name, *quick, *(word for pair in own for word in pair)]
 
 
 def _list(call: Call) -> int:
@@ -119,9 +120,8 @@ async def _run(call: Call, lab: Lab) -> int:
     document = lab_document(result)
     unwritten = 0
     if report is not None:
-        again = ["replexplorer", "lab", "run", args.name, *(["--quick"] if args.quick else [])]
-        again += [word for flag, value in _flags(args) if value is not None for word in (flag, str(value))]
-        unwritten = reported(console, partial(write_report, report, document, again, session.recording.file))
+        session_file = session.recording.file
+        unwritten = reported(console, partial(write_report, report, document, again(args), session_file))
     if console.json:
         console.document(document)
     else:

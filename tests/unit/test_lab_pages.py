@@ -8,7 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from replexplorer.cli import arguments
 from replexplorer.cli.console import Console
+from replexplorer.cli.lab import again
 from replexplorer.cli.lab_pages import html, markdown, write_report
 from replexplorer.cli.lab_report import render_lab
 from replexplorer.cli.report_files import report_directory, reported
@@ -119,6 +121,15 @@ def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: 
     for name in (str(tmp_path / "file" / "below"), "/proc"):
         with pytest.raises(UsageError, match=f"cannot write {name}: "):
             report_directory(name)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["tour", "archive --quick --rows 5000", "bulk-load --dump /tmp/employees.sql", "./mine.toml --quick"],
+)
+def test_the_same_can_be_run_again(words: str) -> None:
+    command = ["lab", "run", *words.split()]
+    assert again(arguments.parse([*command, "--report", "/tmp/x", "--json"])) == ["replexplorer", *command]
 
 
 def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
