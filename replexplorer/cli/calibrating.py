@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.config import paths
 from replexplorer.config.calibration import Calibrated, save_calibration, this_machine
+from replexplorer.core.errors import UsageError
 from replexplorer.core.fit import Origin, Residual, fit, lacking, residuals
 from replexplorer.core.model import Calibration, Run, Setting
 from replexplorer.core.sweep_runs import SweptRun, figures_of
@@ -36,8 +37,8 @@ def learned(swept: Swept) -> Lesson:
 
 def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson:
     """Fit the model to runs and keep that as this machine's calibration. A sweep that cannot tell all
-    parameters, or that the model does not fit, changes nothing. Raises UsageError when the file cannot
-    be written."""
+    parameters, or that the model does not fit, changes nothing; nor does one
+    whose calibration cannot be written."""
     runs = [run for swept in counted if (run := _run(swept)) is not None]
     if missing := lacking(runs):
         return Lesson(f"the model keeps its calibration: a sweep that calibrates it has {missing}")
@@ -49,7 +50,10 @@ def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson
             f"the model keeps its calibration: it does not fit these {fitted}: was the machine busy?"
         )
     file = paths.calibration_file()
-    save_calibration(calibration, runs, file)
+    try:
+        save_calibration(calibration, runs, file)
+    except UsageError as error:
+        return Lesson(f"the model keeps its calibration: {error}")
     return Lesson(f"the model is fitted to {fitted}: {file}", calibration)
 
 

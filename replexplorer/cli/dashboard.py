@@ -118,16 +118,16 @@ def _with_labs(settings: Settings) -> Settings:
         settings,
         labs=tuple(lab for lab, _ in own),
         notices=(*settings.notices, *(f"lab {error} (not used)" for _, error in failed)),
-        lab_page=_lab_page,
+        lab_page=partial(_lab_page, settings.stack),
     )
 
 
-def _lab_page(result: LabResult) -> str:
-    """A lab's result as `--report` writes it."""
-    from replexplorer.cli.lab_pages import markdown
+def _lab_page(stack: str, result: LabResult) -> str:
+    """A lab's result on a stack as `--report` writes it."""
+    from replexplorer.cli.lab_pages import markdown, rerun
     from replexplorer.cli.lab_report import lab_document
 
-    again = ["replexplorer", "lab", "run", result.lab.name, *(["--quick"] if result.quick else [])]
+    again = rerun(result.lab.name, "--stack", stack, quick=result.quick)
     return markdown(lab_document(result), again)
 
 
@@ -135,10 +135,7 @@ def learn(session: Session, swept: Swept) -> str:
     """What a finished sweep teaches the model, in words; predictions rest on it from then on."""
     from replexplorer.cli.calibrating import learned
 
-    try:
-        lesson = learned(swept)
-    except UsageError as error:
-        return str(error)
+    lesson = learned(swept)
     if lesson.calibration is not None:
         session.outlook.calibration = lesson.calibration
     return lesson.told

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.console import Console, table
 from replexplorer.cli.employees_dump import checked, rows_of
-from replexplorer.cli.lab_pages import write_report
+from replexplorer.cli.lab_pages import rerun, write_report
 from replexplorer.cli.lab_report import lab_document, render_lab
 from replexplorer.cli.own_labs import lab_named, own_labs
 from replexplorer.cli.report_files import report_directory, reported
@@ -61,9 +61,9 @@ def _asked(call: Call) -> Lab:
 
 def again(args: Namespace) -> list[str]:
     """The command that runs the same once more."""
-    own = [(f"--{flag}", str(value)) for flag in _OWNERS if (value := getattr(args, flag)) is not None]
-    quick = ["--quick"] if args.quick else []
-    return ["replexplorer", "lab", "run", args.name, *quick, *(word for pair in own for word in pair)]
+    given = [(flag, getattr(args, flag, None)) for flag in ("stack", "config", *_OWNERS)]
+    flags = [word for flag, value in given if value is not None for word in (f"--{flag}", str(value))]
+    return rerun(args.name, *flags, *(["--beside"] if args.beside else ()), quick=args.quick)
 
 
 def _list(call: Call) -> int:

@@ -37,6 +37,11 @@ _HEADINGS = (
 )  # fmt: skip
 
 
+def rerun(name: str, *flags: str, quick: bool) -> list[str]:
+    """The command that runs a lab, with these flags."""
+    return ["replexplorer", "lab", "run", name, *(["--quick"] if quick else ()), *flags]
+
+
 def write_report(directory: Path, document: LabResult, command: Sequence[str], session: str | None) -> str:
     """Write the report and a copy of the session file that the lab recorded; answers what was written.
     Raises UsageError."""

@@ -22,6 +22,7 @@ from replexplorer.ports import LoadSettings
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.tick import Event
 
 _SUFFIX = ".sql"
 
@@ -76,7 +77,7 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
 async def _load(call: Call, script: str | None) -> int:
     args, console = call.args, call.console
     interval_s = args.duration / ceil(args.duration)
-    lines = IntervalLines(args.warmup)
+    lines = IntervalLines(args.warmup, interval_s)
     gathering = Gathering()
 
     def show(interval: Interval) -> None:
@@ -87,13 +88,17 @@ async def _load(call: Call, script: str | None) -> int:
         elif interval.state == "preparing":
             console.progress("preparing the table")
 
+    def hear(event: Event) -> None:
+        if event.text != session.load.fault:  # that is raised, and told as the verb's error
+            console.hear(event)
+
     async with attached(
         call, "load", beside=args.beside, table_size=args.table_size, tick_s=interval_s, recorded=True
     ) as session:
         settings = settings_of(args, session.load_settings(), script)
         console.progress("preparing the table")
         session.load.on_progress = lambda _, done: console.progress("preparing the table", done)
-        async with session.observed(console.hear):
+        async with session.observed(hear):
             await session.drive(settings)
             target = await session.driving.target()
             measured = await measure(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Literal
 
 from replexplorer.cli.console import number, table
@@ -21,8 +20,6 @@ from replexplorer.core.pacing import HIDES, OPEN
 from replexplorer.engine.measure import Measurement
 from replexplorer.ports import LoadSettings
 
-_TIMER_S = 0.06
-"""So late an interval may end: a timer ends it."""
 _EXCESS_FROM_MS = 0.005
 """By how much the parts must be more than the mean to be seen in two digits."""
 
@@ -109,12 +106,15 @@ def _anatomy(found: Anatomy) -> LoadAnatomy:
 
 
 class IntervalLines:
-    """The lines of a running load, numbered from the first interval that counts."""
+    """The lines of a running load, numbered from the first interval that counts: by its seconds, or by its
+    intervals where they are shorter."""
 
-    def __init__(self, warmup_s: float = 0.0) -> None:
+    def __init__(self, warmup_s: float = 0.0, interval_s: float = 1.0) -> None:
         self._warmup_s = warmup_s
+        self._interval_s = interval_s
         self._counts_from_s: float | None = None
-        self._elapsed_s = 0.0
+        self._from_s: float | None = None
+        """Begin of the first that counts."""
 
     def line(self, interval: Interval) -> str | None:
         """The interval's line; None while the table is prepared and while the load warms up."""
@@ -124,8 +124,9 @@ class IntervalLines:
             self._counts_from_s = interval.start_s + self._warmup_s
         if interval.start_s < self._counts_from_s - 1e-3:
             return None
-        self._elapsed_s += interval.duration_s
-        return interval_line(interval, self._elapsed_s)
+        if self._from_s is None:
+            self._from_s = interval.start_s
+        return interval_line(interval, round((interval.end_s - self._from_s) / self._interval_s))
 
 
 def latency(histogram: Histogram) -> Latency:
@@ -140,9 +141,8 @@ def latency(histogram: Histogram) -> Latency:
     )
 
 
-def interval_line(interval: Interval, elapsed_s: float) -> str:
-    """One interval as sysbench 1.0 prints it, so that existing parsers read it: with the whole second in
-    which it ends.
+def interval_line(interval: Interval, second: int) -> str:
+    """One interval as sysbench 1.0 prints it, so that existing parsers read it.
 
     In the open loop the latency is the response time, and a line with the queue follows, as with
     sysbench's `--rate`.
@@ -153,14 +153,13 @@ def interval_line(interval: Interval, elapsed_s: float) -> str:
     kinds = "/".join(
         f"{_rate(count, seconds):.2f}" for count in (interval.reads, interval.writes, interval.others)
     )
-    at = ceil(elapsed_s - _TIMER_S)
     line = (
-        f"[ {at}s ] thds: {interval.clients} tps: {interval.tps:.2f} "
+        f"[ {second}s ] thds: {interval.clients} tps: {interval.tps:.2f} "
         f"qps: {_rate(interval.queries, seconds):.2f} (r/w/o: {kinds}) lat (ms,95%): {p95_ms:.2f} "
         f"err/s: {_rate(errors, seconds):.2f} reconn/s: {_rate(interval.reconnects, seconds):.2f}"
     )
     if interval.mode == OPEN:
-        line += f"\n[ {at}s ] queue length: {interval.backlog}, concurrency: {interval.under_way}"
+        line += f"\n[ {second}s ] queue length: {interval.backlog}, concurrency: {interval.under_way}"
         if interval.dropped:
             line += f", dropped: {interval.dropped}"
     return line

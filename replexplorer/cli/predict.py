@@ -25,6 +25,7 @@ from replexplorer.core.knobs import (
     parse_name,
 )
 from replexplorer.core.model import Calibration, Prediction, Setting
+from replexplorer.core.nodes import ANY_REPLICAS
 from replexplorer.core.pacing import OPEN
 from replexplorer.core.prediction import alone_ms, predict
 from replexplorer.core.setting import beyond, looked_at, setting_of, unacknowledged
@@ -33,7 +34,7 @@ from replexplorer.core.warn import warnings_for
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
-_NO_STACK = ("replica",)
+_NO_STACK = ANY_REPLICAS[:1]
 """The replicas of a stack that is not there."""
 
 

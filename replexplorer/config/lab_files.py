@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from replexplorer.config.model import first_error, read_toml
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import parse_assignment
-from replexplorer.core.nodes import ANY_REPLICAS, MOST_REPLICAS
+from replexplorer.core.knobs import Place, find, parse_assignment
+from replexplorer.core.nodes import ANY_REPLICAS, MOST_REPLICAS, PRIMARY
 
 
 class _Part(BaseModel):
@@ -82,8 +82,8 @@ class LabFile:
     lines: Sequence[str]
 
     def settings(self, phase: PhaseTable) -> tuple[str, ...]:
-        """The phase's knobs as they are typed."""
-        return tuple(f"{key}={_typed(value)}" for key, value in phase.set.items())
+        """The phase's knobs as they are typed, by their own keys."""
+        return tuple(f"{_canonical(key)}={_typed(value)}" for key, value in phase.set.items())
 
     def wrong(self, where: Sequence[str | int], error: UsageError) -> UsageError:
         """The error with its place: `mine.toml:12: relation 1.left: ...`."""
@@ -105,10 +105,17 @@ def read_lab(file: Path) -> LabFile:
             raise found.wrong(("phase", at, "name"), UsageError(f"{phase.name!r} is another phase's name"))
         for key, value in phase.set.items():
             try:
-                parse_assignment(f"{key}={_typed(value)}", ANY_REPLICAS)
+                parse_assignment(f"{key}={_typed(value)}", ANY_REPLICAS[: tables.replicas])
             except UsageError as error:
                 raise found.wrong(("phase", at, "set", key), error) from None
     return found
+
+
+def _canonical(key: str) -> str:
+    """`KEY@NODE` of any of the knob's names; the node is left out where the knob has but one."""
+    name, _, node = key.partition("@")
+    node = node.strip()
+    return find(name).key if node in ("", PRIMARY, Place.LOAD) else f"{find(name).key}@{node}"
 
 
 def _typed(value: bool | float | str) -> str:

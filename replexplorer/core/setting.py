@@ -17,14 +17,16 @@ Values = Mapping[KnobName, Value | None]
 _READ_ONLY: Final = frozenset({"point_select"})
 """Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
 _CHANGES_NOTHING: Final = frozenset({"none", "off", "auto", 0})
-_NOT_MODELLED: Final = ("jitter", "loss", "bandwidth", "partition")
+_NOT_MODELLED: Final = ("jitter", "loss", "bandwidth")
 """Knobs of a link that the model does not look at."""
 _NOT_MODELLED_OF_LOAD: Final = ("key_spread", "payload")
-_OF_SEMI_SYNC: Final = DELAYS | {"wait_point", "semi_sync_replicas"}
+_OF_SEMI_SYNC: Final = DELAYS | {"wait_point", "semi_sync_replicas", "semi_sync_timeout", "partition"}
 _SELDOM: Final = frozenset(
     {
         "delay_to_replica",
         "delay_to_primary",
+        "semi_sync_timeout",
+        "partition",
         "binlog_group_commit_sync_delay",
         "binlog_group_commit_sync_no_delay_count",
         "load_mode",
@@ -54,7 +56,7 @@ def setting_of(
     `rtts_ms` are the links' measured round trips; without them those asked count. With more replicas
     required than there are commits fall back after the timeout: then the farthest one counts.
     """
-    asked_ms = [_link(values, replica).total_ms for replica in replicas]
+    asked_ms = [_link(values, replica).total_ms for replica in _whole(values, replicas)]
     if rtts_ms is None:
         rtts_ms = asked_ms
     workload = str(_value(values, "workload", Place.LOAD))
@@ -84,15 +86,20 @@ def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
     if reads or _value(values, "semi_sync") != "on":
         return None
     required = int(_value(values, "semi_sync_replicas"))
-    cut = [replica for replica in replicas if _value(values, "partition", replica) != NO_PARTITION]
-    if len(replicas) - len(cut) >= required:
+    whole = len(_whole(values, replicas))
+    if whole >= required:
         return None
     timeout = format_value(BY_KEY["semi_sync_timeout"], _value(values, "semi_sync_timeout"))
-    have = f"{len(replicas) - len(cut)} of {len(replicas)} can" if cut else f"there are {len(replicas)}"
+    have = f"there are {whole}" if whole == len(replicas) else f"{whole} of {len(replicas)} can"
     return (
         f"no commit is acknowledged: the source waits for {required} and {have};"
         f" after semi_sync_timeout ({timeout}) it goes on asynchronously"
     )
+
+
+def _whole(values: Values, replicas: Sequence[str]) -> list[str]:
+    """The replicas whose link is not cut."""
+    return [replica for replica in replicas if _value(values, "partition", replica) == NO_PARTITION]
 
 
 def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:

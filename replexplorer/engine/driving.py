@@ -125,8 +125,8 @@ class Driving:
             await trim_binlogs(self._fleet)
             low = await low_disk(self._fleet)
             if low is not None:
+                self._load.fault = f"the load was stopped: {low}"  # before who measures it asks why it ended
                 await self.stop()
-                self._load.fault = f"the load was stopped: {low}"
                 self._chronicle.tell(Severity.BAD, self._load.fault)
                 return
 

@@ -173,20 +173,14 @@ class Session:
 
     @asynccontextmanager
     async def observed(self, hear: Callable[[Event], None] = lambda _: None) -> AsyncIterator[None]:
-        """Keep looking and record meanwhile, for a verb that draws no picture but hears what happens: all
-        but the end of its load, which is raised to who measures it."""
-
-        def listen(event: Event) -> None:
-            if event.text != self.load.fault:
-                hear(event)
-
+        """Keep looking and record meanwhile, for a verb that draws no picture but hears what happens."""
         await self._begin_recording()
         self.watcher.start()
-        looking = asyncio.create_task(self._look_on(listen), name="look on")
+        looking = asyncio.create_task(self._look_on(hear), name="look on")
         try:
             yield
         finally:
-            await to_the_end(self._look_no_more(looking, listen))
+            await to_the_end(self._look_no_more(looking, hear))
 
     async def _look_on(self, hear: Callable[[Event], None]) -> None:
         async for tick in self.ticks():

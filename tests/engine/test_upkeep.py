@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.engine.measure import measure
 from replexplorer.engine.upkeep import is_low, purge_to
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -64,3 +65,13 @@ async def test_a_full_disk_stops_the_load_and_says_so() -> None:
         world.sidecars["primary"].free_bytes = 50 * GB
         assert await session.toggle_load()
         await asyncio.sleep(1)
+
+
+@virtual
+async def test_who_measures_a_load_that_a_full_disk_stops_is_told_why() -> None:
+    world = World()
+    async with world.attached("load") as session:
+        await session.drive(session.load_settings())
+        world.sidecars["primary"].free_bytes = 4 * GB
+        with pytest.raises(StackUnavailable, match=r"the load was stopped: .*4\.0 GB"):
+            await measure(session.load, session.outside.clock, duration_s=600.0)

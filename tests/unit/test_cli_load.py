@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -44,7 +45,7 @@ def interval(start_s: float, durations_us: list[int], *, length_s: float = 1.0, 
 
 
 def test_the_line_is_sysbenchs() -> None:
-    line = interval_line(interval(5.0, [88_000] * 11), 1.0)
+    line = interval_line(interval(5.0, [88_000] * 11), 1)
     assert line == (
         "[ 1s ] thds: 1 tps: 11.00 qps: 11.00 (r/w/o: 0.00/11.00/0.00) "
         "lat (ms,95%): 88.00 err/s: 0.00 reconn/s: 0.00"
@@ -52,10 +53,10 @@ def test_the_line_is_sysbenchs() -> None:
 
 
 def test_an_idle_interval_with_errors_is_still_a_line() -> None:
-    line = interval_line(interval(5.0, [], length_s=0.5, errors=3, unknown=1, reconnects=2), 7.4)
+    line = interval_line(interval(5.0, [], length_s=0.5, errors=3, unknown=1, reconnects=2), 7)
     match = SYSBENCH_LINE.fullmatch(line)
     assert match is not None
-    assert [match[group] for group in (1, 3, 8, 9, 10)] == ["8", "0.00", "0.00", "8.00", "4.00"]
+    assert [match[group] for group in (1, 3, 8, 9, 10)] == ["7", "0.00", "0.00", "8.00", "4.00"]
 
 
 def an_open_interval(start_s: float) -> Interval:
@@ -82,7 +83,7 @@ def an_open_interval(start_s: float) -> Interval:
 
 
 def test_an_open_interval_tells_response_and_queue() -> None:
-    lines = interval_line(an_open_interval(0.0), 1.0).splitlines()
+    lines = interval_line(an_open_interval(0.0), 1).splitlines()
     assert lines == [
         "[ 1s ] thds: 1 tps: 10.00 qps: 200.00 (r/w/o: 140.00/40.00/20.00) "
         "lat (ms,95%): 50.00 err/s: 3.00 reconn/s: 0.00",
@@ -135,9 +136,16 @@ def test_lines_begin_after_preparing_and_warming_up() -> None:
 
 
 def test_lines_that_are_less_than_a_second_apart_have_numbers_of_their_own() -> None:
-    lines = IntervalLines()
+    lines = IntervalLines(interval_s=2.5 / 3)
     thirds = [replace(interval(at * 2.5 / 3, [1_000]), end_s=(at + 1) * 2.5 / 3) for at in range(3)]
     assert [(lines.line(each) or "")[:7] for each in thirds] == ["[ 1s ] ", "[ 2s ] ", "[ 3s ] "]
+
+
+def test_lines_that_end_late_keep_their_numbers() -> None:
+    lines = IntervalLines()
+    ends_s = (0.0, 1.0, 2.07, 3.01)
+    late = [replace(interval(start, [1_000]), end_s=end) for start, end in pairwise(ends_s)]
+    assert [(lines.line(each) or "")[:7] for each in late] == ["[ 1s ] ", "[ 2s ] ", "[ 3s ] "]
 
 
 def test_the_mean_commit_is_taken_apart_where_it_was_counted() -> None:

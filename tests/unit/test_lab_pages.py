@@ -125,7 +125,12 @@ def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: 
 
 @pytest.mark.parametrize(
     "words",
-    ["tour", "archive --quick --rows 5000", "bulk-load --dump /tmp/employees.sql", "./mine.toml --quick"],
+    [
+        "tour",
+        "archive --quick --rows 5000",
+        "bulk-load --dump /tmp/employees.sql",
+        "./mine.toml --quick --stack wan --config c.toml --beside",
+    ],
 )
 def test_the_same_can_be_run_again(words: str) -> None:
     command = ["lab", "run", *words.split()]

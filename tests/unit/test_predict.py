@@ -72,6 +72,9 @@ def test_where_nobody_acknowledges_no_tps_is_predicted(
     document = answer(capsys, "rtt=85ms", "semi_sync=on", *words)
     assert (document["tps"], document["latency_ms"], document["terms"]) == (None, None, [])
     assert document["ceiling_tps"] is None
+    assert not [warning for warning in document["warnings"] if "not in the model" in warning]
+    knobs = {word.partition("=")[0] for word in words}
+    assert knobs <= {name.partition("@")[0] for name in document["settings"]}
     assert limit in document["limit"]
     assert main(["predict", "semi_sync=on", *words]) == 0
     assert capsys.readouterr().out.startswith("no commit is acknowledged: ")
@@ -163,6 +166,15 @@ def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> No
     told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0).told
     assert told.startswith("the model keeps its calibration: a sweep that calibrates it has 16 runs")
     assert not paths.calibration_file().exists()
+
+
+def test_a_sweep_whose_calibration_cannot_be_written_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(paths, "calibration_file", lambda: Path("/proc/nowhere/calibration.json"))
+    told, calibration = taught(swept(), "mysql 9.7.4", 1_800_000_000.0)
+    assert told.startswith("the model keeps its calibration: cannot write /proc/nowhere/calibration.json")
+    assert calibration is None
 
 
 def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:

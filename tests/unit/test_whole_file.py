@@ -56,6 +56,24 @@ def test_a_pipe_is_written_to_as_it_stands(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["pipe"]
 
 
+def test_a_pipe_by_its_descriptor_is_written_to_as_well() -> None:
+    reading, writing = os.pipe()
+    with whole_file(Path(f"/dev/fd/{writing}")) as stream:
+        stream.write("through")
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        assert pipe.read() == "through"
+
+
+def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("secret")
+    file.chmod(0o600)
+    with whole_file(file) as stream:
+        stream.write("more")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_where_nothing_can_be_written_the_file_is_named(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match=r"cannot write .*none/a\.txt: no such file"),

@@ -16,6 +16,7 @@ from replexplorer.core.tick import Protection, ProtectionState
 if TYPE_CHECKING:
     from replexplorer.engine.labs.stage import Stage
 
+_TURNING_S: Final = 4.0
 _ROWS_PER_S: Final = 20_000
 """That a load's table is made with, about, where servers and load share two cores."""
 
@@ -107,6 +108,10 @@ class Phase:
         """How long this run of it measures."""
         return self.quick if quick else self.full
 
+    def takes_s(self, *, quick: bool) -> float:
+        """About how long it takes, with turning its knobs and measuring the link."""
+        return self.stretch(quick=quick).seconds + _TURNING_S
+
 
 @dataclass(frozen=True, slots=True)
 class Rtt:
@@ -191,7 +196,7 @@ class Lab:
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes, where its table has to be made first."""
         rows = max((phase.table_size or 0 for phase in self.phases), default=0)
-        return rows / _ROWS_PER_S + sum(phase.stretch(quick=quick).seconds + 4 for phase in self.phases)
+        return rows / _ROWS_PER_S + sum(phase.takes_s(quick=quick) for phase in self.phases)
 
     @property
     def turns(self) -> tuple[str, ...]:

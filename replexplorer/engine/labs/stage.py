@@ -112,7 +112,7 @@ class Stage:
     def tell(self, doing: str, done: float | None = None) -> None:
         """Say what is done now."""
         ahead = self.lab.phases[self._number :]
-        left_s = sum(phase.stretch(quick=self.quick).seconds + 4 for phase in ahead)
+        left_s = sum(phase.takes_s(quick=self.quick) for phase in ahead)
         phase = self.lab.phases[self._number - 1] if self._number else None
         if phase is not None:
             left_s += phase.stretch(quick=self.quick).seconds * (1 - (done or 0.0))
