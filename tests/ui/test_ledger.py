@@ -86,6 +86,13 @@ def test_the_open_loop_shows_the_p95_that_decides() -> None:
     assert "from response p95" in text(details(OPEN, 119)[0])
 
 
+@pytest.mark.parametrize(("width", "told"), [(119, "too short"), (79, "short")])
+def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> None:
+    short = replace(SLOWER, verdict="too short", ci_percent=None, low_percent=None, high_percent=None)
+    assert told in text(row(short, width, BRAILLE, 0.0))
+    assert "short" not in text(row(replace(BASELINE, verdict="too short"), width, BRAILLE, 0.0))
+
+
 async def test_the_copy_key_is_the_users_own() -> None:
     tick = make_tick(1.0, epochs=(BASELINE, SLOWER))
     async with bench(tick, keymap={"ledger.copy": "f5"}) as app:

@@ -130,6 +130,14 @@ async def test_the_player_s_line_tells_the_place_the_speed_and_the_marks() -> No
         assert "semi-sync" not in player.row("#footer")
 
 
+async def test_the_end_is_no_pause() -> None:
+    async with playing() as player:
+        await player.pilot.press("shift+right")
+        await player.until(lambda: player.row("#player").startswith(" ■ END"))
+        await player.pilot.press("left")
+        await player.until(lambda: player.row("#player").startswith(" ‖ PAUSED"))
+
+
 async def test_space_plays_and_pauses() -> None:
     async with playing() as player:
         assert not player.replay.player.playing

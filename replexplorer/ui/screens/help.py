@@ -8,7 +8,7 @@ from replexplorer.core.knobs import CATALOGUE, describe_range, format_value
 from replexplorer.core.pacing import HIDES
 from replexplorer.ui.actions import ACTIONS, key_label, keys_of
 from replexplorer.ui.screens.listing import ListingScreen
-from replexplorer.ui.widgets.lines import Line, wrapped
+from replexplorer.ui.widgets.lines import Line, hung, width_of
 from replexplorer.ui.words import CHIPS, READING, STATES
 
 _COLUMN = 34
@@ -20,12 +20,12 @@ class HelpScreen(ListingScreen):
     def fill(self) -> None:
         """Keys by area, then the states, then the knobs."""
         width = self.app.size.width
-        body = [*self._keys(width), [], *_states(), [], *_reading(width), [], *_knobs(width)]
+        body = [*self._keys(width), [], *_states(width), [], *_reading(width), [], *_knobs(width)]
         self.listing.show([("Help ", "title b"), (f"stack {self.settings.stack}", "muted")], [], body)
 
     def _keys(self, width: int) -> list[Line]:
-        how = "   digits type a value with its unit: 2.5ms, 20mbit, 1%; i types a word: auto, none"
-        rows: list[Line] = [[(" KEYS", "accent b"), (how, "muted")]]
+        how = "digits type a value with its unit: 2.5ms, 20mbit, 1%; i types a word: auto, none"
+        rows = hung([(" KEYS   ", "accent b")], how, width, "muted")
         for area, actions in groupby(ACTIONS, key=lambda action: action.area):
             for at, action in enumerate(actions):
                 keys = " ".join(key_label(key) for key in keys_of(action.id, self.settings.keymap))
@@ -33,21 +33,20 @@ class HelpScreen(ListingScreen):
                 if action.id == "app.quit":
                     what = "keeps" if self.settings.on_quit == "keep" else "removes"
                     title = f"{title}; {what} the stack (on_quit = {self.settings.on_quit})"
-                rows.append(
-                    [(f"  {area if at == 0 else '':<12}", "muted"), (f"{keys:<20}", "key b"), (title, "text")]
-                )
+                head: Line = [(f"  {area if at == 0 else '':<12}", "muted"), (f"{keys:<20}", "key b")]
+                rows += hung(head, title, width)
         return rows
 
 
-def _states() -> list[Line]:
+def _states(width: int) -> list[Line]:
     rows: list[Line] = [[(" STATES", "accent b")]]
     for symbol, word, token, meaning in STATES.values():
         block = (f" {symbol} {word} ", f"onstate on {token} b")
-        rows.append([("  ", "text"), block, (" " * max(1, 16 - len(block[0])), "text"), (meaning, "text")])
+        rows += hung([("  ", "text"), block, (" " * max(1, 16 - len(block[0])), "text")], meaning, width)
     rows += [[], [(" LINK", "accent b"), ("   beside the state, while it lasts", "muted")]]
     for chip, words, meaning in CHIPS:
         gap = " " * max(1, 21 - len(chip))
-        rows.append([("  ", "text"), (chip, words), (gap, "text"), (meaning, "text")])
+        rows += hung([("  ", "text"), (chip, words), (gap, "text")], meaning, width)
     return rows
 
 
@@ -56,8 +55,7 @@ def _reading(width: int) -> list[Line]:
     rows: list[Line] = [[(" READING IT", "accent b")]]
     told = (*READING, *((f"{mode} loop", text.partition(": ")[2]) for mode, text in HIDES.items()))
     for word, meaning in told:
-        for at, part in enumerate(wrapped(meaning, max(20, width - 18))):
-            rows.append([(f"  {word if at == 0 else '':<14}", "title b"), (part, "text")])
+        rows += hung([(f"  {word:<14}", "title b")], meaning, width)
     return rows
 
 
@@ -67,10 +65,9 @@ def _knobs(width: int) -> list[Line]:
         text = f"{knob.help} {describe_range(knob)}; default {format_value(knob, knob.default)}."
         if knob.risk:
             text += f" ▲ {knob.risk}."
-        for at, part in enumerate(wrapped(text, max(20, width - _COLUMN - 2))):
-            label = knob.key if at == 0 else ""
-            gap = " " * max(1, _COLUMN - 2 - len(label))
-            rows.append([("  ", "text"), (label, "title b"), (gap, "text"), (part, "text")])
-            if len(label) > _COLUMN - 3:
-                rows[-1:] = [[("  ", "text"), (label, "title b")], [(" " * _COLUMN, "text"), (part, "text")]]
+        label: Line = [("  ", "text"), (knob.key, "title b")]
+        if width_of(label) >= _COLUMN:
+            rows.append(label)
+            label = []
+        rows += hung([*label, (" " * (_COLUMN - width_of(label)), "text")], text, width)
     return rows

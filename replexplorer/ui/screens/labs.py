@@ -49,6 +49,7 @@ class LabsScreen(ListingScreen):
             body.append(lab_row(lab, self._verdict(lab), self.app.size.width, chosen=at == self._at))
             if at == self._at:
                 body += [*lab_details(lab, width), []]
+        self.listing.arrows_do = "choose"
         self.listing.show(self._title(), [lab_heads()], body)
         if desk.unseen is not None and self.is_current:
             self._open(desk.results[desk.unseen])

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from replexplorer.ui.actions import key_label, keys_of
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Line, Lines, rule
 
@@ -23,8 +24,13 @@ class Listing(Lines):
         self._title: Line = []
         self._head: Sequence[Line] = ()
         self._body: Sequence[Line] = ()
+        self._quit = key_label(keys_of("app.quit", settings.keymap)[0])
         self.top = 0
         """The first body row that is shown."""
+        self.arrows_do = "scroll"
+        """What ↑↓ do, in a word."""
+        self.is_typed_beside = False
+        """A field beside it takes the letters."""
 
     def show(self, title: Line, head: Sequence[Line], body: Sequence[Line]) -> None:
         """Show these rows."""
@@ -61,9 +67,10 @@ class Listing(Lines):
         rows = [rule(self._title, place, width), *self._head, *self._body[self.top : end]]
         rows += [[]] * (height - 1 - len(rows))
         keys: Line = [
-            (" esc", "key b"), (" back   ", "muted"), ("↑↓", "key b"), (" scroll   ", "muted"),
-            ("q", "key b"), (" quit", "muted"),
+            (" esc", "key b"), (" back   ", "muted"), ("↑↓", "key b"), (f" {self.arrows_do}   ", "muted")
         ]  # fmt: skip
+        if not self.is_typed_beside:
+            keys = [*keys, (self._quit, "key b"), (" quit", "muted")]
         return [*rows[: height - 1], keys]
 
 

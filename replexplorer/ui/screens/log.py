@@ -5,7 +5,7 @@ from __future__ import annotations
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.event_log import event_row
+from replexplorer.ui.widgets.event_log import event_rows
 
 
 class LogScreen(ListingScreen):
@@ -17,5 +17,6 @@ class LogScreen(ListingScreen):
 
     def fill(self) -> None:
         """All rows."""
-        rows = [event_row(event, self.settings.glyphs) for event in reversed(self._picture.log)]
-        self.listing.show([("Events ", "title b"), (f"{len(rows)}", "muted")], [], rows)
+        events, width = self._picture.log, self.app.size.width - 1
+        rows = [row for event in reversed(events) for row in event_rows(event, self.settings.glyphs, width)]
+        self.listing.show([("Events ", "title b"), (f"{len(events)}", "muted")], [], rows)

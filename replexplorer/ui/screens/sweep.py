@@ -135,6 +135,7 @@ class SweepScreen(ListingScreen):
             if desk.swept is not None:
                 body += [*effect_rows(effects_of(grid, figures), width), []]
             body += table_rows(grid, figures)
+        self.listing.is_typed_beside = self.focused is self.field
         self.listing.show(self._title(), [], body or _about())
 
     def _title(self) -> Line:

@@ -171,6 +171,8 @@ def _before_after(epoch: Epoch) -> list[Run]:
 
 
 def _interval(epoch: Epoch, *, wide: bool) -> list[Run]:
+    if epoch.verdict == "too short" and epoch.number:
+        return [("too short", "muted")] if wide else [("short", "muted")]
     if epoch.delta_percent is None:
         return []
     if wide:

@@ -7,7 +7,7 @@ from textual.reactive import reactive
 from replexplorer.core.tick import Event
 from replexplorer.ui import figures
 from replexplorer.ui.glyphs import Glyphs
-from replexplorer.ui.widgets.lines import Line, Lines, rule
+from replexplorer.ui.widgets.lines import Line, Lines, Run, hung, rule
 from replexplorer.ui.words import SEVERITIES
 
 
@@ -27,13 +27,25 @@ class EventLog(Lines):
         """The rows."""
         title: list[Line] = [rule([("Events", "title b")], [], width)] if height > 1 else []
         newest = tuple(reversed(self.events[-height:]))
-        return [*title, *(event_row(event, self.glyphs) for event in newest[: height - len(title)])]
+        return [
+            *title,
+            *([*_head(event, self.glyphs), _text(event)] for event in newest[: height - len(title)]),
+        ]
 
 
-def event_row(event: Event, glyphs: Glyphs) -> Line:
-    """Local time, mark or symbol, text."""
+def event_rows(event: Event, glyphs: Glyphs, width: int) -> list[Line]:
+    """Local time, mark or symbol, and the whole text in as many rows as it takes."""
+    text, words = _text(event)
+    return hung(_head(event, glyphs), text, width, words)
+
+
+def _head(event: Event, glyphs: Glyphs) -> Line:
     symbol, token = SEVERITIES[event.severity]
     if event.mark is not None:
         symbol, token = glyphs.number(event.mark), "mark"
-    text = "text" if event.severity in ("warn", "bad") or event.mark is not None else "muted"
-    return [(f" {figures.local_time(event.wall_s)} ", "faint"), (f"{symbol} ", token), (event.text, text)]
+    return [(f" {figures.local_time(event.wall_s)} ", "faint"), (f"{symbol} ", token)]
+
+
+def _text(event: Event) -> Run:
+    stands_out = event.severity in ("warn", "bad") or event.mark is not None
+    return (event.text, "text" if stands_out else "muted")

@@ -154,6 +154,9 @@ def _chips(tick: Tick, *, frozen: bool) -> Segment:
         driver = tick.load.driver if tick.load and tick.load.driver else "another app"
         chips += [(f" VIEWER: {driver} drives the load ", "onstate on async b"), (" ", "text")]
         short += [(" VIEWER ", "onstate on async b"), (" ", "text")]
+    for spelled, brief in _replica_faults(tick):
+        chips += [(spelled, "bad b"), (" ", "text")]
+        short += [(brief, "bad b"), (" ", "text")]
     if faulty := next((link for link in tick.links if link.fault), None):
         # The pair of the RTT has the figures already.
         told = faulty is tick.rtt and faulty.fault == contradiction_of(faulty)
@@ -163,6 +166,20 @@ def _chips(tick: Tick, *, frozen: bool) -> Segment:
         chips += [(f"disk: {fault}", "warn b"), (" ", "text")]
         short += [("disk ▲", "warn b"), (" ", "text")]
     return (chips[:-1], short[:-1])
+
+
+def _replica_faults(tick: Tick) -> list[tuple[str, str]]:
+    """Replicas that are down or whose threads failed, in words and shorter."""
+    found = []
+    for node in tick.nodes:
+        if node.role != "replica" or tick.state == "starting":
+            continue
+        threads = (("IO thread", node.io_thread), ("SQL thread", node.sql_thread))
+        if not node.reachable:
+            found.append((f"✖ {node.name} down", f"✖ {node.name}"))
+        elif broken := [word for word, state in threads if state == "error"]:
+            found.append((f"✖ {node.name}: {' and '.join(broken)} error", f"✖ {node.name} {broken[0]}"))
+    return found
 
 
 def _acks(tick: Tick) -> Segment:
@@ -178,13 +195,14 @@ def _acks(tick: Tick) -> Segment:
 
 
 def _rtt(link: LinkView | None) -> Segment:
-    """`RTT 85 → 85.4`: asked and measured; amber when they are not the same."""
+    """`RTT 85 → 85.4 ms`: asked and measured, then measured alone; amber when they are not the same."""
     if link is None:
         return ([],)
     asked = f"{link.rtt_asked_ms:g}"
     measured = "none" if link.rtt_measured_ms is None else figures.round_trip(link.rtt_measured_ms)
     pair: Line = [(f"{asked} → ", "text b"), (measured, "warn b" if rtt_is_apart(link) else "text b")]
-    return ([("RTT ", "muted"), *pair], pair, [])
+    word: Run = ("RTT ", "muted")
+    return ([word, *pair], [word, pair[-1]], [])
 
 
 def _fsync(disk: DiskView | None) -> Segment:

@@ -81,6 +81,13 @@ def wrapped(text: str, width: int) -> list[str]:
     return [*rows, row] if row else rows
 
 
+def hung(head: Line, text: str, width: int, words: str = "text") -> list[Line]:
+    """A text beside its head, in as many rows as it takes, each below the first."""
+    indent = width_of(head)
+    first, *more = wrapped(text, max(20, width - indent)) or [""]
+    return [[*head, (first, words)], *([(" " * indent, "text"), (part, words)] for part in more)]
+
+
 class OwnRows(Widget):
     """A widget whose `render_line` makes its rows.
 

@@ -32,6 +32,8 @@ class PlayerLine(Lines):
         if view is None:
             return []
         state = ("▶ REPLAY", "good b") if view.playing else ("‖ PAUSED", "warn b")
+        if not view.playing and view.position_s >= view.length_s:
+            state = ("■ END", "warn b")
         told = f" {_clock(view.position_s)} / {_clock(view.length_s)}  ×{view.speed:g} "
         room = max(0, width - len(state[0]) - len(told) - 2)
         return [[(" ", "text"), state, (told, "text"), *self._bar(view, room)]]

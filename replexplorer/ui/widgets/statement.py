@@ -245,9 +245,11 @@ class KnobLine(Lines):
             left = [*left, ("  measured ", "muted"), (self.measured.text, ink)]
         steps = ladder(intent, width - width_of(left) - 3)
         gap = width - width_of(left) - width_of(steps) - 1
-        statement = "; ".join(intent.preview.statements) or intent.help
+        statement = "; ".join(intent.preview.statements)
         prompt = "mysql> " if intent.name.knob.backing.value == "global" else "agent> "
-        below: list[Run] = [(f" {prompt}", "faint"), (statement, "warn b")]
+        below: list[Run] = [(f" {intent.help}", "muted")]
+        if statement:
+            below = [(f" {prompt}", "faint"), (statement, "warn b")]
         if intent.name.key == "load_mode" and not intent.staged:
             below = [(f" {intent.help.partition(';')[0]}", "text")]
         if intent.problem:
