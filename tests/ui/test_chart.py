@@ -507,3 +507,12 @@ def test_values_that_are_not_finite_are_gaps() -> None:
     plotted = "".join(row[7:64] for row in picture(model)[1:10])
     dots = [bin(ord(char) - 0x2800).count("1") for char in plotted if "⠀" < char <= "⣿"]
     assert sum(dots) == 30
+
+
+def test_an_outage_is_drawn_at_zero_and_labelled_so() -> None:
+    scale = log_scale(1.0, 1000.0, 8)
+    with_zero = scale.with_zero()
+    assert with_zero.row(0.0) == 7
+    assert [label for row, label in with_zero.ticks if row == 7] == ["0"]
+    others = [tick for tick in scale.ticks if tick[0] != 7]
+    assert [tick for tick in with_zero.ticks if tick[0] != 7] == others

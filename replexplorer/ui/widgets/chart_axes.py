@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 _STEPS: Final = (1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 10.0)
@@ -47,6 +47,11 @@ class Scale:
         """The row of dots that shows a value, held to the scale's ends."""
         dot = math.floor((self.row(value) + 0.5) * dots_y - 1e-9)
         return max(0, min(self.rows * dots_y - 1, dot))
+
+    def with_zero(self) -> Scale:
+        """The same with 0 on the lowest row, for which a logarithm has no place."""
+        lowest = self.rows - 1
+        return replace(self, ticks=((lowest, "0"), *(tick for tick in self.ticks if tick[0] != lowest)))
 
 
 def linear_scale(greatest: float, rows: int) -> Scale:

@@ -105,9 +105,9 @@ def _scale(model: ChartModel, limits: tuple[float, float] | None, rows: int) -> 
     drawn = drawn_values(model)
     positive = [value for value in drawn if value > 0]
     least = min(positive, default=max(greatest, 1.0))
-    if len(positive) < len(drawn):
-        least /= _BELOW_LEAST
-    return log_scale(least, max(greatest, least), rows)
+    if len(positive) == len(drawn):
+        return log_scale(least, max(greatest, least), rows)
+    return log_scale(least / _BELOW_LEAST, max(greatest, least), rows).with_zero()
 
 
 def _title(grid: Grid, model: ChartModel, glyphs: Glyphs) -> None:
