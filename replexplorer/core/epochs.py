@@ -218,7 +218,7 @@ class Epochs:
         side = new.side
         return Epoch(
             number=segment.number,
-            at_s=segment.at_s - self._began_s,
+            at_s=(segment.at_s if segment.effective_s is None else segment.effective_s) - self._began_s,
             title=segment.title,
             before_tps=old.side.tps.value if old else None,
             after_tps=side.tps.value,

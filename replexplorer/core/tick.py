@@ -273,6 +273,7 @@ class Epoch:
 
     number: int
     at_s: float
+    """When its change was in force, where its mark stands; until then, when the change began."""
     title: str
     """`rtt 20 -> 85 ms`, `baseline`."""
     before_tps: float | None

@@ -191,6 +191,8 @@ def test_rows_count_time_from_the_beginning() -> None:
     epochs = Epochs(1000.0)
     epochs.begin(1, 1010.0, "x")
     assert [row.at_s for row in epochs.rows()] == [0.0, 10.0]
+    epochs.effective(1, 1012.5)
+    assert [row.at_s for row in epochs.rows()] == [0.0, 12.5]
 
 
 def test_an_unchanged_row_is_the_same_object() -> None:
