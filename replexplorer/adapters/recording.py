@@ -10,7 +10,8 @@ import contextlib
 import heapq
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -85,24 +86,29 @@ class SessionWriter:
         self._path = file
         self._rows = Writing()
         self._base: sqlite3.Connection | None = None
+        # One of its own: of the loop's threads each in turn would grow SQLite's and zlib's buffers.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="session file")
         self._hint = ""
         """For who reads that it cannot be written."""
 
     async def open(self, about: Mapping[str, str]) -> None:
         """Make the file; raises RecordingFailed, and leaves none then."""
-        await asyncio.to_thread(self._guarded, lambda: self._open(about))
+        await self._in_thread(lambda: self._guarded(lambda: self._open(about)))
 
     async def write(self, ticks: Sequence[Tick]) -> None:
         """Write ticks in order; raises RecordingFailed."""
-        await asyncio.to_thread(self._guarded, lambda: self._write(ticks))
+        await self._in_thread(lambda: self._guarded(lambda: self._write(ticks)))
 
     async def note(self, about: Mapping[str, str]) -> None:
         """Write facts about the session; raises RecordingFailed."""
-        await asyncio.to_thread(self._guarded, lambda: self._note(about))
+        await self._in_thread(lambda: self._guarded(lambda: self._note(about)))
 
     async def close(self) -> None:
         """Close the file, so that it is one file; harmless twice."""
-        await asyncio.to_thread(self._close)
+        await self._in_thread(self._close)
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _open(self, about: Mapping[str, str]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +153,7 @@ class SessionWriter:
                 base.execute("PRAGMA journal_mode = DELETE")
             base.close()
 
-    def _guarded(self, work: Any) -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
         except (sqlite3.Error, OSError) as error:

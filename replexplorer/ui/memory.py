@@ -12,7 +12,7 @@ from textual.geometry import Region
 
 STARTED_S: Final = 3.0
 """After the dashboard stands: what lives then lives to the end."""
-FORGET_EVERY_S: Final = 60.0
+FORGET_EVERY_S: Final = 10.0
 _COLLECT_EVERY: Final = 2
 """Middle collections from one full one to the next: some seconds, with what is left to look through."""
 _M_MMAP_THRESHOLD: Final = -3
@@ -42,7 +42,7 @@ def return_large_buffers() -> None:
 
 def forget_what_was_drawn() -> None:
     """Rich and Textual remember thousands of texts' widths and of regions' overlaps, most of them with a
-    figure or a part of a curve that never comes again: some megabytes within the hour."""
+    figure or a part of a curve that never comes again: some megabytes, that only the frame needs."""
     cached_cell_len.cache_clear()
     Region.intersection.cache_clear()
     Region.translate.cache_clear()
