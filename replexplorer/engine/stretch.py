@@ -88,7 +88,7 @@ class Gathering:
 
     def add(self, interval: Interval, newest: NodeSample | None, since_s: float) -> None:
         """Take an interval and the primary's newest sample when it came. What is older than `since_s`, the
-        last change, counts no more, and so does what a server counted before it restarted."""
+        last change, counts no more, nor does what the server counted before it restarted."""
         if self._intervals and self._intervals[0].start_s < since_s:
             self._intervals, self._first, self._last = [], None, None
         if interval.start_s < since_s:
