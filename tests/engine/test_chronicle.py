@@ -22,7 +22,7 @@ async def test_a_change_is_one_number_in_log_and_ledger() -> None:
     assert (event.at_s, event.wall_s, event.mark, event.severity) == (12, WALL_S + 62, 1, Severity.MARK)
     assert [(row.number, row.at_s, row.title) for row in chronicle.epochs()] == [
         (0, 0, "baseline"),
-        (1, 10, "rtt 0 → 85 ms"),
+        (1, 12, "rtt 0 → 85 ms"),
     ]
     assert chronicle.take_events() == ()
 
