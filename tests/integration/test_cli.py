@@ -28,6 +28,11 @@ STACK = f"test-cli-{os.getpid()}"
 INTERVAL_LINE = re.compile(r"^\[ \d+s \] thds: 2 tps: [\d.]+ qps: [\d.]+ \(r/w/o: .* reconn/s: [\d.]+$", re.M)
 
 
+def _hear_interrupts() -> None:
+    """Who runs the tests behind others may ignore Ctrl-C, and what it starts would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Shell:
     """Runs the program with directories of its own."""
 
@@ -44,6 +49,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_hear_interrupts,
         )
 
     def run(self, *words: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
