@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from replexplorer.core.tick import Event
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.event_log import event_rows
+from replexplorer.ui.widgets.lines import Line
 
 
 class LogScreen(ListingScreen):
@@ -14,9 +16,17 @@ class LogScreen(ListingScreen):
     def __init__(self, picture: Picture, settings: Settings) -> None:
         super().__init__(settings)
         self._picture = picture
+        self._wrapped: dict[tuple[Event, int], list[Line]] = {}
+        """Rows by event and width: a long log is filled twice a second and wrapped once."""
 
     def fill(self) -> None:
         """All rows."""
         events, width = self._picture.log, self.app.size.width - 1
-        rows = [row for event in reversed(events) for row in event_rows(event, self.settings.glyphs, width)]
+        rows = [row for event in reversed(events) for row in self._rows(event, width)]
         self.listing.show([("Events ", "title b"), (f"{len(events)}", "muted")], [], rows)
+
+    def _rows(self, event: Event, width: int) -> list[Line]:
+        key = (event, width)
+        if key not in self._wrapped:
+            self._wrapped[key] = event_rows(event, self.settings.glyphs, width)
+        return self._wrapped[key]

@@ -195,7 +195,7 @@ def _acks(tick: Tick) -> Segment:
 
 
 def _rtt(link: LinkView | None) -> Segment:
-    """`RTT 85 → 85.4 ms`: asked and measured, then measured alone; amber when they are not the same."""
+    """`RTT 85 → 85.4`: asked and measured, or measured alone; amber when they are not the same."""
     if link is None:
         return ([],)
     asked = f"{link.rtt_asked_ms:g}"
