@@ -18,7 +18,7 @@ from replexplorer.adapters.docker_inventory import Container, Inventory
 from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
 from replexplorer.config.stack_file import Mount, Service, StackFile, read_stack_file
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.nodes import MOST_REPLICAS, replica_name
+from replexplorer.core.nodes import MOST_REPLICAS, node_names
 from replexplorer.ports import Report, UpOptions
 
 _KILL_LIMIT_S: Final = 10
@@ -81,7 +81,7 @@ class Builder:
                 f"stack {self._stack} has {has} replicas, not {wanted}",
                 f"a live stack only grows: `replexplorer down --stack {self._stack}` first",
             )
-        return ["primary", *(replica_name(number) for number in range(1, wanted + 1))]
+        return node_names(wanted)
 
     def _check_image(self, options: UpOptions, found: Inventory) -> None:
         servers = [container for container in found.containers if container.role == "mysqld"]

@@ -22,7 +22,7 @@ from replexplorer.adapters.docker_client import client, connect, spoken
 from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
 from replexplorer.config import paths
 from replexplorer.core.errors import MissingPiece, StackUnavailable
-from replexplorer.core.nodes import replica_name
+from replexplorer.core.nodes import node_names
 from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
 
 ACCOUNTS_FILE: Final = "accounts"
@@ -101,7 +101,7 @@ class DockerStack:
 
         def work(client: Any) -> None:
             with self._lock(lambda text, done: None, threading.Event()):
-                kept = ["primary", *(replica_name(number) for number in range(1, replicas + 1))]
+                kept = node_names(replicas)
                 remove_other_nodes(client, self.name, kept)
 
         await self._call(work)

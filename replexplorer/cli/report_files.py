@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.config.whole_file import whole_file
+from replexplorer.config.whole_file import unwritable, whole_file
 from replexplorer.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def report_directory(name: str | None) -> Path | None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise UsageError(f"cannot write {directory}", (error.strerror or str(error)).lower()) from None
+        raise unwritable(directory, error) from None
     return directory
 
 
@@ -42,7 +42,7 @@ def write_files(directory: Path, contents: Mapping[str, str], session: str | Non
         try:
             shutil.copyfile(session, directory / _SESSION)
         except OSError as error:
-            raise UsageError(f"cannot write {directory}", (error.strerror or str(error)).lower()) from None
+            raise unwritable(directory, error) from None
         names.append(_SESSION)
     return f"wrote {directory}/{', '.join(names[:-1])} and {names[-1]}"
 

@@ -13,6 +13,11 @@ from typing import TextIO
 from replexplorer.core.errors import UsageError
 
 
+def unwritable(path: Path, error: OSError) -> UsageError:
+    """What to raise for a file or directory that cannot be written."""
+    return UsageError(f"cannot write {path}", (error.strerror or str(error)).lower())
+
+
 @contextmanager
 def whole_file(file: Path, *, parents: bool = False) -> Iterator[TextIO]:
     """A stream for the file's text: the file is made or replaced when the block ends well, and stays as it
@@ -40,4 +45,4 @@ def whole_file(file: Path, *, parents: bool = False) -> Iterator[TextIO]:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write {file}", (error.strerror or str(error)).lower()) from None
+        raise unwritable(file, error) from None

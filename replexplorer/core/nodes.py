@@ -20,5 +20,10 @@ def replica_number(node: str) -> int:
     return 0 if node == PRIMARY else int(node.removeprefix("replica") or 1)
 
 
-ANY_REPLICAS: Final = tuple(replica_name(number) for number in range(1, MOST_REPLICAS + 1))
+def node_names(replicas: int) -> list[str]:
+    """The primary and so many replicas."""
+    return [PRIMARY, *(replica_name(number) for number in range(1, replicas + 1))]
+
+
+ANY_REPLICAS: Final = tuple(node_names(MOST_REPLICAS)[1:])
 """The replicas of a stack that is not known yet."""

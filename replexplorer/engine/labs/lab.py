@@ -150,7 +150,8 @@ class PhaseResult:
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
     machine_percent: float | None = None
-    """CPU of the source's machine, of all its cores, whoever used it; None where a script ran."""
+    """CPU of the source's machine, of all its cores, whoever used it; None where a script ran or no agent
+    tells."""
     limited: str | None = None
     """What beside the settings may have been the limit, in words: why a relation may deviate."""
     figures: Figures = field(default_factory=dict)
