@@ -65,7 +65,7 @@ class EpochStrip(Lines):
             row = _to(left, 30)
             row += _right(_before_after(epoch), 13)
             row += _right(difference(epoch, unit=" %"), 12)
-            row += _right(_interval(epoch, wide=False), 8)
+            row += [*_right(_interval(epoch, wide=False), 7), (" ", "text")]
             tail = f"p50 {figures.millis(epoch.p50_ms)}  p99 {figures.millis(epoch.p99_ms)}"
             rows.append([*row, *_right([(tail, "muted")], max(0, width - width_of(row) - 1))])
         return rows
