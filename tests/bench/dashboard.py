@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import statistics
 import sys
 import time
@@ -140,7 +139,7 @@ async def headless(session: Session, length_s: float) -> float:
         return await server_tps(session, length_s)
     finally:
         if load.returncode is None:
-            load.send_signal(signal.SIGINT)
+            load.terminate()
         await load.wait()
         if drained is not None:
             await drained
