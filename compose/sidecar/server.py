@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ class Server:
         self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
+        self._boot = uuid.uuid4().hex
         self._ops: dict[str, Callable[[Bridge, Fields], Awaitable[Fields]]] = {
             "hello": self._hello, "link": self._link, "set_link": self._set_link, "watch": self._watch,
             "disk": self._read_disk, "set_disk": self._set_disk,
@@ -227,6 +229,7 @@ class Server:
                 volumes[Path(path).name] = {"total_bytes": total, "free_bytes": free}
         return {
             "node": self._node,
+            "boot": self._boot,
             "uptime_s": time.monotonic() - self._started_s,
             "cpu_s": time.process_time(),
             "bridges": len(self._bridges),

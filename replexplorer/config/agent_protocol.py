@@ -254,6 +254,8 @@ class Health(_Told):
     """The agent's cost and counts since it started."""
 
     node: str
+    boot: str | None = None
+    """Of this run alone, drawn at its start; None from an agent that knows none."""
     uptime_s: float
     cpu_s: float
     """Of the agent."""

@@ -12,7 +12,7 @@ from typing import Final
 from replexplorer.core.server import ServerStatus
 
 _BOOT_SLACK_S: Final = 2.5
-"""Uptime counts whole seconds and the two clocks are read apart: a boot time may seem to move so far."""
+"""Uptime counts whole seconds, and two clocks may drift apart while a machine is paused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Sample:
     """On the session's monotonic clock."""
     status: ServerStatus
     server_uuid: str | None = None
+    answered_s: float | None = None
+    """On the same clock, when the answer was in: the counters were read between the two; None: at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,19 @@ def rates(before: Sample, after: Sample) -> Rates | None:
 
 
 def restarted(before: Sample, after: Sample) -> bool:
-    """Whether the server is another one or began anew between the samples."""
+    """Whether the server is another one or began anew between the samples.
+
+    An answer that came late on a busy machine may have been read at any moment since it was asked for,
+    so a restart is what no such moment explains.
+    """
     if before.server_uuid and after.server_uuid and before.server_uuid != after.server_uuid:
         return True
     old, new = before.status.uptime_s, after.status.uptime_s
     if old is None or new is None:
         return False
-    return new < old or (after.at_s - new) - (before.at_s - old) > _BOOT_SLACK_S
+    answered_s = before.at_s if before.answered_s is None else before.answered_s
+    ran_at_least_s = old + after.at_s - answered_s
+    return new < old or new < ran_at_least_s - _BOOT_SLACK_S
 
 
 def _grown(before: int | None, after: int | None) -> int | None:

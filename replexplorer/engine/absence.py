@@ -29,13 +29,16 @@ async def restarts_since_the_request(sight: Sight) -> Restarts:
     written_s = sight.requested.written_s
     if written_s is None:
         return Restarts()
-    age_s = sight.fleet.outside.clock.wall() - written_s - _UPTIME_SLACK_S
+    clock = sight.fleet.outside.clock
+    age_s = clock.wall() - written_s - _UPTIME_SLACK_S
+    now_s = clock.monotonic()
     servers, sidecars = [], []
     for name, member in sight.fleet.members.items():
         sample = sight.samples.get(name)
-        uptime_s = sample.status.uptime_s if sample is not None else None
-        if uptime_s is not None and uptime_s < age_s:
-            servers.append(name)
+        if sample is not None and sample.status.uptime_s is not None:
+            looked_s_ago = now_s - sample.at_s
+            if sample.status.uptime_s + looked_s_ago < age_s:
+                servers.append(name)
         agent_s = await _uptime_s(member)
         if agent_s is not None and agent_s < age_s:
             sidecars.append(name)

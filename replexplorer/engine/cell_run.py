@@ -104,8 +104,7 @@ class CellRun:
 
     def _samples(self) -> dict[str, Sample]:
         return {
-            name: Sample(sample.at_s, sample.status, sample.view.server_uuid)
-            for name, sample in self.session.controls.samples.items()
+            name: sample.counters for name, sample in self.session.controls.samples.items()
         }
 
     def _failure(

@@ -44,11 +44,13 @@ class NodeSample:
     logged_timeouts: int | None = None
     commits: CommitSample | None = None
     """On the primary, when it was looked at closely."""
+    answered_s: float | None = None
+    """When its last answer was in, on the same clock."""
 
     @property
     def counters(self) -> Sample:
         """Its cumulative counters, as `core.counters` compares them."""
-        return Sample(self.at_s, self.status, self.view.server_uuid)
+        return Sample(self.at_s, self.status, self.view.server_uuid, self.answered_s)
 
 
 async def probe(sql: Sql) -> Capabilities:

@@ -75,9 +75,12 @@ class Sight:
 
     async def look(self, node: str, *, with_gtids: bool = False) -> NodeSample:
         """Sample one server."""
-        now_s = self.fleet.outside.clock.monotonic()
+        clock = self.fleet.outside.clock
         before = self.samples.get(node)
-        sample = await sample_node(self.fleet.members[node], now_s, before, with_gtids=with_gtids)
+        sample = await sample_node(
+            self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids
+        )
+        sample = replace(sample, answered_s=clock.monotonic())
         if before is not None:
             self.samples_before[node] = before
         self.samples[node] = sample

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from replexplorer.core.counters import Rates, rates, restarted
@@ -25,7 +26,25 @@ _SHARED_EVERY_S: Final = 1.0
 _DOCKER_EVERY_S: Final = 3.0
 
 _REBOOT_SLACK_S: Final = 1.0
-"""An agent's uptime and our clock are read apart: its start may seem to move so far."""
+"""An agent's clock and ours may run apart while a machine is paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of an agent, as its health tells it."""
+
+    boot: str | None
+    """Drawn by the agent when it began; None from one that knows none."""
+    from_s: float
+    until_s: float
+    """Between which moments of our clock it began: its answer says how long it ran at some moment
+    between our question and its arrival, and those may be far apart on a busy machine."""
+
+    def follows(self, known: _Run) -> bool:
+        """Whether this is another run than the one that was known."""
+        if self.boot is not None and known.boot is not None:
+            return self.boot != known.boot
+        return self.from_s - known.until_s > _REBOOT_SLACK_S
 
 
 class Listener(Protocol):
@@ -74,8 +93,8 @@ class Watcher:
         self._node_tasks: dict[str, asyncio.Task[None]] = {}
         self._primary: Member | None = None
         """The primary as the listener knows it."""
-        self._boots_s: dict[str, float] = {}
-        """When each agent started, on our clock."""
+        self._runs: dict[str, _Run] = {}
+        """Each agent's run as last seen."""
         self.lease: Lease | None = None
         """Who drives the load, as last seen."""
         self.footprint_bytes: int | None = None
@@ -198,16 +217,18 @@ class Watcher:
             task.cancel()
         await asyncio.gather(*self._node_tasks.values(), return_exceptions=True)
         self._node_tasks.clear()
-        self._boots_s.clear()
+        self._runs.clear()
         await self._listener.stack_remade()
 
     async def _agent_restarted(self, member: Member) -> bool:
         """Whether the agent began anew since it was last asked; False while it does not answer."""
+        asked_s = self._clock.monotonic()
         try:
             health = await member.agent.health()
         except ReplexplorerError:
             return False
-        boot_s = self._clock.monotonic() - float(health["uptime_s"])
-        known_s = self._boots_s.setdefault(member.name, boot_s)
-        self._boots_s[member.name] = boot_s
-        return boot_s - known_s > _REBOOT_SLACK_S
+        uptime_s = float(health["uptime_s"])
+        run = _Run(health.get("boot"), asked_s - uptime_s, self._clock.monotonic() - uptime_s)
+        known = self._runs.setdefault(member.name, run)
+        self._runs[member.name] = run
+        return run.follows(known)

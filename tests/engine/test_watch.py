@@ -141,6 +141,28 @@ async def test_a_restarted_sidecar_without_delays_only_is_probed_again() -> None
         assert world.sidecars["replica"].watched == {"primary"}
 
 
+@pytest.mark.parametrize("knows_its_boot", [True, False], ids=["with a boot id", "from before"])
+@virtual
+async def test_an_answer_that_a_busy_machine_delays_is_no_restart(knows_its_boot: bool) -> None:
+    """The agent says how long it runs; when that was read is anybody's guess."""
+    world = World()
+    for sidecar in world.sidecars.values():
+        sidecar.knows_its_boot = knows_its_boot
+    async with world.started() as session:
+        await turn(session, "rtt=85")
+        heard: list[str] = []
+        for late_s in (0.0, 4.0, 0.1, 2.5, 0.0, 30.0, 0.0):
+            world.sidecars["primary"].answers_late_s = late_s
+            ends_s = asyncio.get_running_loop().time() + late_s + 10
+            async for tick in session.ticks():
+                heard += [event.text for event in tick.events]
+                if asyncio.get_running_loop().time() > ends_s:
+                    break
+        assert [text for text in heard if "restarted" in text] == []
+        world.sidecars["primary"].restart()
+        await told(session, "the sidecar of primary restarted")
+
+
 @virtual
 async def test_two_apps_that_give_back_at_once_do_no_harm() -> None:
     world = World()

@@ -86,12 +86,18 @@ class FakeSidecar:
         self.refusals: dict[str, ReplexplorerError] = {}
         """Op to the error that answers it."""
         self.addresses: dict[str, str] = {}
+        self.boots = 0
+        self.knows_its_boot = True
+        """Its health names the run; an agent from before knows none."""
+        self.answers_late_s = 0.0
+        """Between the reading of its health and the answer's arrival: a busy machine."""
         self.boot()
 
     def boot(self) -> None:
         """Start with nothing in force."""
         self.running = True
         self.booted_s = asyncio.get_running_loop().time()
+        self.boots += 1
         self.free_bytes = 50 << 30
         """Of a disk of 100 GB."""
         self.machine_share: float | None = 0.4
@@ -104,6 +110,11 @@ class FakeSidecar:
         self.driver: tuple[FakeAgent, Lease] | None = None
         self.turns = Turns()
         self.bridges: set[FakeAgent] = set()
+
+    @property
+    def boot_id(self) -> str | None:
+        """Of this run."""
+        return f"{self.node} {self.boots}" if self.knows_its_boot else None
 
     def stop(self) -> None:
         """The container ends."""
@@ -322,15 +333,18 @@ class FakeAgent:
     async def health(self) -> Mapping[str, Any]:
         """See `ports.Agent`."""
         now_s = asyncio.get_running_loop().time
-        return await self._call(
+        told: Mapping[str, Any] = await self._call(
             "health",
             lambda: {
+                "boot": self.sidecar.boot_id,
                 "uptime_s": now_s() - self.sidecar.booted_s,
                 "volumes": {"data": {"total_bytes": 100 << 30, "free_bytes": self.sidecar.free_bytes}},
                 "machine_cores": 4,
                 "machine_busy_s": _share_of(4 * now_s(), self.sidecar.machine_share),
             },
         )
+        await asyncio.sleep(self.sidecar.answers_late_s)
+        return told
 
     async def close(self) -> None:
         """End the bridge."""

@@ -68,6 +68,24 @@ def test_a_restart_ends_the_comparison(later: Sample, anew: bool) -> None:
     assert (rates(BEFORE, later) is None) is anew
 
 
+def test_an_answer_that_came_late_is_no_restart() -> None:
+    """Asked at 50 s, read at 56 s, in at 57 s: the server had run 106 s by then."""
+    slow = Sample(50.0, replace(STATUS, uptime_s=106), "a", answered_s=57.0)
+    assert not restarted(slow, Sample(58.0, replace(STATUS, uptime_s=108), "a", answered_s=58.0))
+
+
+@given(
+    booted_s=st.floats(-1e6, 0.0),
+    moments=st.lists(st.floats(0.0, 1e4), min_size=6, max_size=6).map(sorted),
+)
+def test_no_delay_makes_a_running_server_a_restarted_one(booted_s: float, moments: list[float]) -> None:
+    samples = [
+        Sample(asked_s, ServerStatus(uptime_s=int(read_s - booted_s)), "a", answered_s)
+        for asked_s, read_s, answered_s in (moments[:3], moments[3:])
+    ]
+    assert not restarted(*samples)
+
+
 def test_no_time_has_no_rate() -> None:
     assert rates(BEFORE, after(seconds=0.0)) is None
 
