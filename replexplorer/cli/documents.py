@@ -76,7 +76,7 @@ def set_report(result: SetResult) -> SetReport:
     """What a `set`, `reset` or scene did."""
     return SetReport(
         changed=[_changed(change) for change in result.changed],
-        warnings=list(result.warnings),
+        warnings=[*result.warnings, *result.unmet],
         rolled_back=result.rolled_back,
         dry_run=result.dry_run,
     )

@@ -9,7 +9,7 @@ from replexplorer.cli.documents import knob_document, set_report
 from replexplorer.cli.render import render_knobs, render_set
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs import KnobName, addressed, find, parse_assignment
 from replexplorer.core.tick import KnobView
 from replexplorer.engine.apply import RolledBack
@@ -90,4 +90,4 @@ async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[Se
         call.console.document(report)
     else:
         call.console.print(render_set(report, [str(name) for name in result.unchanged]))
-    return 0
+    return StackUnavailable.exit_code if result.unmet else 0

@@ -12,6 +12,7 @@ from replexplorer.cli.wiring import attached, composed, load_configuration_of, s
 from replexplorer.config.model import closest
 from replexplorer.config.shapes import Dsn, Status
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.engine.effect import unmet
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 
@@ -30,8 +31,11 @@ async def _up(call: Call) -> int:
         created = await session.up(lambda step: call.console.progress(step.text, step.done))
         status = await _status_of(session)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
+        without_effect = unmet(session.controls, session.controls.requested.values)
+    for line in without_effect:
+        call.console.warn(line)
     _print_status(call, status)
-    return 0
+    return StackUnavailable.exit_code if without_effect else 0
 
 
 def down(call: Call) -> int:

@@ -289,6 +289,8 @@ def format_change(name: KnobName, before: Value | None, after: Value) -> str:
     if before is None:
         return f"{name} {new}"
     old = format_value(knob, before)
+    if old == new:
+        return f"{name} {new}, again"
     new_unit, old_unit = new.partition(" ")[2], old.partition(" ")[2]
     return f"{name} {old.partition(' ')[0] if old_unit == new_unit else old} → {new}"
 

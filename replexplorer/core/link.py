@@ -302,11 +302,24 @@ def contradiction(
     and under a bandwidth limit packets may wait for each other, so only too short a time is wrong."""
     if settings is None or measured_ms is None:
         return None
-    expected_ms = max(settings.total_ms, base_ms or 0.0)
-    tolerated_ms = max(TOLERATED_MS, TOLERATED_SHARE * expected_ms) + TOLERATED_JITTERS * settings.jitter_ms
-    too_short = expected_ms - measured_ms > tolerated_ms
+    expected_ms, tolerated_ms = _expected(settings, base_ms)
     too_long = measured_ms - expected_ms > tolerated_ms and not settings.bandwidth_bps
-    return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms" if too_short or too_long else None
+    wrong = too_long or falls_short(settings, measured_ms, base_ms)
+    return f"asked {expected_ms:.4g} ms, measured {measured_ms:.4g} ms" if wrong else None
+
+
+def falls_short(settings: LinkSettings, measured_ms: float | None, base_ms: float | None) -> bool:
+    """Whether packets are faster than asked, which no busy machine explains; False while unknown."""
+    expected_ms, tolerated_ms = _expected(settings, base_ms)
+    return measured_ms is not None and expected_ms - measured_ms > tolerated_ms
+
+
+def _expected(settings: LinkSettings, base_ms: float | None) -> tuple[float, float]:
+    """The round trip that is expected, and by how much a measured one may differ; in ms."""
+    expected_ms = max(settings.total_ms, base_ms or 0.0)
+    return expected_ms, max(TOLERATED_MS, TOLERATED_SHARE * expected_ms) + (
+        TOLERATED_JITTERS * settings.jitter_ms
+    )
 
 
 def _jitter_limit_ms(to_replica_ms: float, to_primary_ms: float) -> float:

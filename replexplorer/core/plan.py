@@ -9,7 +9,7 @@ Nothing is run here and nothing is refused halfway: a plan exists only when all 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -44,6 +44,11 @@ class Observed:
     """Replicas registered with the source, which also counts while semi-sync is off; None unknown."""
     registered: Mapping[str, bool | None] = field(default_factory=dict)
     """Replica to its own `replica_registered` status."""
+    switched_off: frozenset[str] = frozenset()
+    """Replicas that will not register when they next connect: their own semi-sync switch is off."""
+    doubtful: frozenset[KnobName] = frozenset()
+    """Knobs that have the asked value and whose effect is not seen: asked for again, they are carried
+    out again."""
     appliers_off: frozenset[str] = frozenset()
     """Replicas whose applier does not run, so that it is not started behind the operator's back."""
     load_runs: bool = False
@@ -144,6 +149,9 @@ class Kick:
 
     deadline_s: float
     names: tuple[KnobName, ...] = ()
+    """The switch, where it was on already and this ends the mending of its effect."""
+    mending: tuple[str, ...] = ()
+    """The statements that ran for that, as `written` writes them."""
 
 
 Step = SqlStep | IoRestart | LinkStep | DiskStep | LoadStep | FreshSessions | Kick
@@ -239,6 +247,8 @@ def statements_of(step: Step) -> tuple[str, ...]:
             return (*step.before, *step.statements, *step.after)
         case IoRestart():
             return step.statements
+        case Kick():
+            return step.mending
         case _:
             return ()
 
@@ -257,7 +267,7 @@ class _Planner:
         self.changed = {
             name: value
             for name, value in self.wanted.items()
-            if not same_value(name.knob, observed.values.get(name), value)
+            if name in observed.doubtful or not same_value(name.knob, observed.values.get(name), value)
         }
 
     def plan(self) -> Plan:
@@ -447,32 +457,48 @@ class _Planner:
         """The switch; before it goes on, replicas that have not registered restart their IO thread."""
         if active.get(_SEMI_SYNC) != when:
             return []
+        if when == "on":
+            return [*self._registrations(), *([] if self._is_on else [self._setting(PRIMARY, [_SEMI_SYNC])])]
         switch = self._setting(PRIMARY, [_SEMI_SYNC])
-        if when == "off":
-            undo = (*switch.undo, self._kick_step()) if switch.undo else ()
-            return [Planned(switch.step, undo)]
-        restarts = [
-            Planned(IoRestart(node, self._server(node).restart_io()))
-            for node in self._unregistered_replicas()
-        ]
-        return [*restarts, switch]
+        undo = (*switch.undo, self._kick_step()) if switch.undo else ()
+        return [Planned(switch.step, undo)]
+
+    @property
+    def _is_on(self) -> bool:
+        """Semi-sync is on already: asked for again, its effect is mended and nothing is switched."""
+        return self._before(_SEMI_SYNC) == "on"
+
+    def _registrations(self) -> list[Planned]:
+        """What makes replicas register with the source: now where too few have, else when next they
+        connect."""
+        again = self._unregistered_replicas()
+        steps = [Planned(IoRestart(node, self._server(node).restart_io())) for node in again]
+        for node in self.observed.replicas:
+            if node in self.observed.switched_off and node not in again:
+                steps.append(Planned(SqlStep(node, self._server(node).switch_replica_on(), checks=())))
+        return steps
 
     def _unregistered_replicas(self) -> list[str]:
-        """Replicas to restart before semi-sync goes on; raise when too few are up."""
+        """Replicas to restart for semi-sync, those behind a cut link left out; raise when too few are
+        up for it to be switched on."""
         clients, replicas = self.observed.semi_sync_clients, self.observed.replicas
         required = self.after.get(_REQUIRED)
         needed = min(required if isinstance(required, int) else 1, len(replicas))
         if clients is None or clients >= needed:
             return []
         up = [node for node in replicas if node in self.observed.capabilities]
-        if len(up) < needed:
+        if len(up) < needed and not self._is_on:
             down = ", ".join(node for node in replicas if node not in up)
             raise StackUnavailable(
                 f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {down} is down",
                 "`replexplorer up` brings it back",
             )
         doubtful = [node for node in up if not self.observed.registered.get(node)]
-        return doubtful or up
+        return [node for node in doubtful or up if not self._stays_silent(node)]
+
+    def _stays_silent(self, replica: str) -> bool:
+        """Nothing passes its link, and nothing will."""
+        return self._settings(replica).is_silent and self._effective(replica).is_silent
 
     def _kick(self, active: Mapping[KnobName, Value]) -> list[Planned]:
         """After semi-sync went on, or fewer acknowledgements are needed while it is on."""
@@ -480,6 +506,9 @@ class _Planner:
             return []
         before, wanted = self._before(_REQUIRED), active.get(_REQUIRED)
         fewer = isinstance(before, int) and isinstance(wanted, int) and wanted < before
+        if _SEMI_SYNC in active and self._is_on:
+            mending = written(planned.step for planned in self._registrations())
+            return [Planned(replace(self._kick_step(), names=(_SEMI_SYNC,), mending=mending))]
         return [Planned(self._kick_step())] if _SEMI_SYNC in active or fewer else []
 
     def _kick_step(self) -> Kick:

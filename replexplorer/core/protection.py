@@ -33,6 +33,8 @@ class Evidence:
     status: ServerStatus = field(default_factory=ServerStatus)
     yes_tx_at_enabling: int | None = None
     """`yes_tx` as kept when we last enabled it; None when it was enabled by hand."""
+    enabled_for_s: float | None = None
+    """How long ago that was; None unknown."""
     asked_rtts_ms: tuple[float, ...] = ()
     oldest_wait_s: float | None = None
     """Age of the oldest commit that waits for its acknowledgement; None when none waits."""
@@ -97,12 +99,19 @@ def blocked_after_s(asked_rtts_ms: tuple[float, ...]) -> float:
 
 
 def _acknowledged_since_enabling(evidence: Evidence) -> bool:
-    """A counter below the kept one was reset (FLUSH STATUS, a restart), so its base is 0."""
+    """Counters that were reset since (FLUSH STATUS, a restart) count from 0: the server says when that
+    was, and one below the kept one was in any case."""
     now, kept = evidence.status.yes_tx, evidence.yes_tx_at_enabling
     if now is None:
         return False
-    base = kept if kept is not None and kept <= now else 0
-    return now > base
+    is_kept = kept is not None and kept <= now and not _reset_since_enabling(evidence)
+    return now > (kept if is_kept and kept is not None else 0)
+
+
+def _reset_since_enabling(evidence: Evidence) -> bool:
+    """Whether the counters began at 0 after the enabling; whole seconds must not make it so."""
+    since_flush_s, enabled_for_s = evidence.status.since_flush_s, evidence.enabled_for_s
+    return since_flush_s is not None and enabled_for_s is not None and since_flush_s + 1 < enabled_for_s
 
 
 def _fallbacks(evidence: Evidence) -> int | None:

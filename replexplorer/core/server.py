@@ -48,7 +48,7 @@ _STATUS_SUFFIXES: Final = (
     "tx_waits",
     "tx_wait_time",
 )
-_PLAIN_STATUS: Final = ("Uptime", "Binlog_cache_use")
+_PLAIN_STATUS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
 
 TIMEOUTS_STATEMENT: Final = (
     "SELECT COUNT(*) AS timeouts FROM performance_schema.error_log"
@@ -164,8 +164,9 @@ class Capabilities:
         return f"SET GLOBAL {self.variables[key]} = {literal(knob, value)}"
 
     def values_statement(self) -> str:
-        """A query for all knobs' values here: rows `Variable_name`, `Value`."""
-        return f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({_listed(self.variables.values())})"
+        """A query for all knobs' values here and the replica's switch: rows `Variable_name`, `Value`."""
+        names = [*self.variables.values(), *([self.replica_enabled] if self.replica_enabled else [])]
+        return f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({_listed(names)})"
 
     def read_values(self, rows: Iterable[Row]) -> dict[str, Value]:
         """Knob key to effective value, from the answer to `values_statement`."""
@@ -175,6 +176,12 @@ class Capabilities:
             for key, name in self.variables.items()
             if name in values
         }
+
+    def read_replica_switch(self, rows: Iterable[Row]) -> bool | None:
+        """Whether this server registers for semi-sync when it next connects to its source, from the
+        answer to `values_statement`; None where it has no such switch."""
+        value = read_pairs(rows).get(self.replica_enabled) if self.replica_enabled else None
+        return None if value is None else value.upper() in ("ON", "1")
 
     def status_statement(self) -> str:
         """A query for what `read_status` needs. Only these names: each semi-sync counter costs the
@@ -200,6 +207,7 @@ class Capabilities:
         operational = values.get(f"{prefix}status") if prefix else None
         return ServerStatus(
             uptime_s=_whole(values.get("uptime")),
+            since_flush_s=_whole(values.get("uptime_since_flush_status")),
             binlog_cache_use=_whole(values.get("binlog_cache_use")),
             operational=None if operational is None else operational.upper() == "ON",
             clients=counts["clients"],
@@ -212,10 +220,17 @@ class Capabilities:
             replica_registered=None if not registered else registered.upper() == "ON",
         )
 
+    def switch_replica_on(self) -> tuple[str, ...]:
+        """The statement that lets a replica register when it next connects; none where there is none."""
+        return (f"SET GLOBAL {self.replica_enabled} = ON",) if self.replica_enabled else ()
+
     def restart_io(self) -> tuple[str, ...]:
         """Statements that make a replica register anew with its source's semi-sync (section 1.1)."""
-        switch = (f"SET GLOBAL {self.replica_enabled} = ON",) if self.replica_enabled else ()
-        return (*switch, f"STOP {self.replica_word} IO_THREAD", f"START {self.replica_word} IO_THREAD")
+        return (
+            *self.switch_replica_on(),
+            f"STOP {self.replica_word} IO_THREAD",
+            f"START {self.replica_word} IO_THREAD",
+        )
 
     def stop_applier(self) -> str:
         """The statement before a variable that the applier reads when it starts."""
@@ -231,6 +246,8 @@ class ServerStatus:
     """One server's counters and gauges (DOMAIN.md section 1.2); None where it has none."""
 
     uptime_s: int | None = None
+    since_flush_s: int | None = None
+    """Since FLUSH STATUS last set counters to 0, or since the start."""
     binlog_cache_use: int | None = None
     """Transactions that went to the binlog: the honest count of commits (section 3)."""
     operational: bool | None = None

@@ -213,6 +213,7 @@ class Applier:
                 await self._load.fresh_sessions()
             case Kick():
                 await self._kick(step, applied)
+                return dict.fromkeys(step.names, "on")
         return {}
 
     async def _run_sql(self, step: SqlStep, applied: Applied) -> Mapping[KnobName, Value]:

@@ -103,9 +103,7 @@ class CellRun:
         return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
     def _samples(self) -> dict[str, Sample]:
-        return {
-            name: sample.counters for name, sample in self.session.controls.samples.items()
-        }
+        return {name: sample.counters for name, sample in self.session.controls.samples.items()}
 
     def _failure(
         self, wanted: ProtectionState | None, before: Mapping[str, Sample], measured: Measurement

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
@@ -18,8 +19,9 @@ from replexplorer.core.knobs import (
     desired_of,
     parse_assignment,
 )
-from replexplorer.core.plan import Plan, make_plan, statements_of, written
+from replexplorer.core.plan import Observed, Plan, make_plan, statements_of, written
 from replexplorer.engine.apply import Applied, Applier, LoadControl
+from replexplorer.engine.effect import doubtful, switched_off, unmet
 from replexplorer.engine.facade import Changed, Preview, SetResult
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
@@ -80,12 +82,16 @@ class Controls(Sight):
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """What these would run and warn of; a refusal becomes the warning."""
         try:
-            plan = make_plan(self.observed(), desired_of(assignments))
+            plan = make_plan(self._observed(), desired_of(assignments))
         except ReplexplorerError as error:
             return Preview((), (), (str(error),))
         return Preview(
             written(planned.step for planned in plan.steps), written(plan.rollback()), plan.warnings
         )
+
+    def _observed(self) -> Observed:
+        """What the planner has to know, doubts included."""
+        return replace(self.observed(), doubtful=doubtful(self), switched_off=switched_off(self))
 
     # -- turning
 
@@ -103,13 +109,16 @@ class Controls(Sight):
             self._turner = asyncio.current_task()
             try:
                 await self.refresh()
-                plan = make_plan(self.observed(), desired)
+                observed = self._observed()
+                plan = make_plan(observed, desired)
                 if dry_run:
                     return _promised(plan, desired)
                 if plan.steps:
                     begun()
                 applied = await self._applier.run(plan, lambda applied: self._seal(desired, applied))
-                return self._result(plan, applied, desired)
+                again = [name for name in desired if name in observed.doubtful]
+                unmet = await self._look_again(again) if again else ()
+                return replace(self._result(plan, applied, desired), unmet=unmet)
             finally:
                 self._turner = None
 
@@ -159,6 +168,12 @@ class Controls(Sight):
                 f"semi_sync is on and {self.protection().state}: a commit was not acknowledged within"
                 f" {applied.unacknowledged_s:g} s; commits wait until a replica answers or the timeout passes"
             )
+
+    async def _look_again(self, again: Sequence[KnobName]) -> tuple[str, ...]:
+        """What of that which was set before still has no effect, though it was carried out again."""
+        await self.look(PRIMARY)
+        await self.look_twice_if_waiting()
+        return unmet(self, again)
 
     async def _write_down(self, desired: Desired, yes_tx_at_enabling: int | None) -> None:
         """Write the request into the document that all apps share, where it says anything new."""

@@ -56,6 +56,8 @@ class SetResult:
     dry_run: bool = False
     unchanged: tuple[KnobName, ...] = ()
     """Asked, and already so."""
+    unmet: tuple[str, ...] = ()
+    """Asked again, set, and without effect: what could not be mended, each in a line."""
 
 
 @dataclass(frozen=True, slots=True)

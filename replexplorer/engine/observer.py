@@ -44,6 +44,8 @@ class NodeSample:
     logged_timeouts: int | None = None
     commits: CommitSample | None = None
     """On the primary, when it was looked at closely."""
+    replica_switch: bool | None = None
+    """On a replica: it registers for semi-sync when it next connects to its source."""
     answered_s: float | None = None
     """When its last answer was in, on the same clock."""
 
@@ -98,14 +100,15 @@ async def _sample_reachable(
     status = capabilities.read_status(
         await sql.query(capabilities.status_statement(), deadline_s=_POLL_DEADLINE_S)
     )
-    values = capabilities.read_values(
-        await sql.query(capabilities.values_statement(), deadline_s=_POLL_DEADLINE_S)
-    )
+    variables = await sql.query(capabilities.values_statement(), deadline_s=_POLL_DEADLINE_S)
+    values = capabilities.read_values(variables)
     view = _view(member, reachable=True)
     if with_gtids:
         view = replace(view, gtid_executed=await _gtid_executed(sql))
     if member.address.role != "primary":
-        return NodeSample(at_s, await _with_threads(sql, view, capabilities), status, values)
+        view = await _with_threads(sql, view, capabilities)
+        switch = capabilities.read_replica_switch(variables)
+        return NodeSample(at_s, view, status, values, replica_switch=switch)
     timeouts = before.logged_timeouts if before else None
     if before is None or before.status.no_times != status.no_times:
         timeouts = _number(await _optional(sql, TIMEOUTS_STATEMENT, "timeouts"))
@@ -256,6 +259,7 @@ def judge_protection(
     *,
     requested: bool,
     yes_tx_at_enabling: int | None,
+    enabled_for_s: float | None = None,
     asked_rtts_ms: Sequence[float],
     own_offs: int = 0,
 ) -> Protection:
@@ -274,6 +278,7 @@ def judge_protection(
             required=_number(values.get("semi_sync_replicas")),
             status=sample.status,
             yes_tx_at_enabling=yes_tx_at_enabling,
+            enabled_for_s=enabled_for_s,
             asked_rtts_ms=tuple(asked_rtts_ms),
             oldest_wait_s=sample.oldest_wait_s,
             acks_since_last=acks_between(before.status, sample.status) if before else None,

@@ -30,6 +30,8 @@ class Requested:
     """Who wrote this version: `name (pid N)`."""
     written_s: float | None = None
     """When, in seconds since 1970: a server that began later has lost what SET GLOBAL had set."""
+    enabled_s: float | None = None
+    """When the kept counter was written down, in seconds since 1970."""
 
     @classmethod
     def read(cls, document: Document) -> Self:
@@ -48,6 +50,7 @@ class Requested:
             document.content.get("yes_tx_at_enabling"),
             document.content.get("writer", ""),
             document.content.get("written_s"),
+            document.content.get("enabled_s"),
         )
 
 
@@ -84,6 +87,7 @@ async def write_requested(
             content["written_s"] = written_s
         if yes_tx_at_enabling is not None:
             content["yes_tx_at_enabling"] = yes_tx_at_enabling
+            content["enabled_s"] = written_s
         try:
             written = await agent.write_document(document.version, content)
         except StackUnavailable as error:

@@ -31,6 +31,7 @@ from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.driving import Driver, Driving
+from replexplorer.engine.effect import SEMI_SYNC, doubtful, switched_off, unmet
 from replexplorer.engine.facade import (
     Changed,
     Preview,
@@ -127,7 +128,16 @@ class Session:
         if lost:
             progress(Progress("re-applying what was requested"))
             await self._change(lost, "re-applied: ")
+        await self._mend(progress)
         return created
+
+    async def _mend(self, progress: ProgressCallback) -> None:
+        """Carry out again what was requested, is set and has no effect."""
+        wanted = self.controls.requested.values
+        doubted = {name: wanted[name] for name in doubtful(self.controls) if name in wanted}
+        if unmet(self.controls, doubted) or (SEMI_SYNC in doubted and switched_off(self.controls)):
+            progress(Progress("mending what was requested"))
+            await self._change(doubted, "mended: ")
 
     async def scale(self, replicas: int, progress: ProgressCallback) -> None:
         """Bring up replicas, or remove the last ones with their data, until there are so many."""
@@ -319,7 +329,7 @@ class Session:
             self.chronicle.change_effective(number, prefix + (_changes(result.changed) or title), told)
         if not numbers and (result.changed or not prefix):
             self.chronicle.tell(Severity.INFO, told)
-        for warning in result.warnings:
+        for warning in (*result.warnings, *result.unmet):
             self.chronicle.tell(Severity.WARN, warning)
         return result
 

@@ -77,9 +77,7 @@ class Sight:
         """Sample one server."""
         clock = self.fleet.outside.clock
         before = self.samples.get(node)
-        sample = await sample_node(
-            self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids
-        )
+        sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
         sample = replace(sample, answered_s=clock.monotonic())
         if before is not None:
             self.samples_before[node] = before
@@ -150,9 +148,18 @@ class Sight:
             self.samples_before.get(PRIMARY),
             requested=self.requested_value(KnobName("semi_sync", PRIMARY)) == "on",
             yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
+            enabled_for_s=self._enabled_for_s(),
             asked_rtts_ms=self.asked_rtts_ms(),
             own_offs=self.own_offs(),
         )
+
+    def _enabled_for_s(self) -> float | None:
+        """How long before the primary's last look semi-sync was switched on by one of us."""
+        sample, enabled_s = self.samples.get(PRIMARY), self.requested.enabled_s
+        if sample is None or enabled_s is None:
+            return None
+        clock = self.fleet.outside.clock
+        return clock.wall() - enabled_s - (clock.monotonic() - sample.at_s)
 
     async def until_state(self, wanted: ProtectionState | None, *, within_s: float) -> None:
         """Look until a protection state has come, or the time is over; None: any will do."""

@@ -541,6 +541,125 @@ async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(counte
         assert session.controls.protection().state is ProtectionState.PROTECTED
 
 
+# -- what was asked for before
+
+
+@virtual
+async def test_semi_sync_asked_again_is_mended_where_a_replica_was_unregistered_by_hand() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on")
+        world.replica.unregister()
+        world.changes.clear()
+        result = await turn(session, "semi_sync=on")
+        await session.controls.refresh()
+        assert session.controls.protection().state is ProtectionState.PROTECTED
+    assert [line.split(" (")[0] for line in world.told()] == [
+        "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
+        "replica: STOP REPLICA IO_THREAD",
+        "replica: START REPLICA IO_THREAD",
+        "INSERT INTO replexplorer.kick",
+    ]
+    assert (result.unmet, result.warnings) == ((), ())
+    assert effects(result) == {"semi_sync": "on"}
+    assert result.changed[0].statements[0] == "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+
+
+@virtual
+async def test_a_replica_that_is_registered_but_switched_off_is_switched_on_and_stays_connected() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on")
+        world.replica.variables["rpl_semi_sync_replica_enabled"] = "OFF"
+        world.changes.clear()
+        await turn(session, "semi_sync=on")
+    assert world.told(kick=False) == ["replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON"]
+
+
+@virtual
+async def test_semi_sync_that_cannot_be_mended_is_said() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
+        world.replica.silent = True
+        world.replica.unregister()
+        result = await turn(session, "semi_sync=on", "sync_binlog=0")
+        (line,) = result.unmet
+        assert line.startswith("semi_sync is on and blocked: 0 of 1 replicas acknowledge")
+        assert world.primary.variables["sync_binlog"] == "0"
+
+
+@virtual
+async def test_semi_sync_behind_a_link_that_was_asked_to_be_cut_is_as_asked() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on", "semi_sync_timeout=60s", "partition=both")
+        world.replica.source_went()
+        world.changes.clear()
+        result = await turn(session, "semi_sync=on")
+    assert result.unmet == ()
+    assert any("semi_sync is on and" in warning for warning in result.warnings)
+    assert not any("IO_THREAD" in line for line in world.told())
+
+
+@virtual
+async def test_up_mends_what_was_unregistered_by_hand() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on")
+        world.replica.unregister()
+        await session.up(lambda _: None)
+        assert session.controls.protection().state is ProtectionState.PROTECTED
+        assert world.replica.variables["rpl_semi_sync_replica_enabled"] == "ON"
+        world.changes.clear()
+        await session.up(lambda _: None)
+    assert world.told() == []
+
+
+@virtual
+async def test_a_variable_that_was_set_by_hand_is_asked_again_with_the_applier_s_restart() -> None:
+    """It has the value; the applier that runs was started with another."""
+    world = World()
+    async with world.attached() as session:
+        world.replica.variables["replica_parallel_workers"] = "8"
+        await turn(session, "replica_parallel_workers=8")
+    assert world.told() == [
+        "replica: STOP REPLICA SQL_THREAD",
+        "replica: SET GLOBAL replica_parallel_workers = 8",
+        "replica: START REPLICA SQL_THREAD",
+        "write document",
+    ]
+
+
+@virtual
+async def test_a_delay_that_is_said_to_be_in_force_and_is_not_is_asked_for_again() -> None:
+    world = World()
+    async with world.attached() as session:
+        await turn(session, "rtt=85")
+        assert (await turn(session, "rtt=85")).changed == ()
+        world.links["replica"].rules_hold = False
+        await asyncio.sleep(5)
+        world.changes.clear()
+        result = await turn(session, "rtt=85")
+        assert world.told() == ["link replica 42.450", "replica: link primary 42.450"]
+        assert result.unmet == ("the link to replica: asked 85 ms, measured 0.1 ms",)
+
+
+@virtual
+async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again() -> None:
+    world = World()
+    world.primary.counters["yes_tx"] = 3
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on")
+        await asyncio.sleep(5)
+        world.primary.flush_status()
+        for _ in range(3):
+            await world.primary.commit()
+        await asyncio.sleep(5)
+        await session.controls.refresh()
+        assert session.controls.protection().state is ProtectionState.PROTECTED
+
+
 @virtual
 async def test_a_rollback_that_enables_semi_sync_anew_asks_for_new_evidence() -> None:
     world = World()

@@ -112,7 +112,7 @@ class FakeServer:
         """Start mysqld with its own defaults and all counters at zero."""
         self.running = True
         self.variables = dict(self.startup)
-        self.started_s = asyncio.get_running_loop().time()
+        self.started_s = self.flushed_s = asyncio.get_running_loop().time()
         self.operational = False
         self.counters = dict.fromkeys(("yes_tx", "no_tx", "no_times", "tx_waits", "tx_wait_time"), 0)
         self.commits = 0
@@ -128,6 +128,16 @@ class FakeServer:
         if self.is_replica:
             self.registered = True
             asyncio.get_running_loop().call_soon(lambda: self._around.source().replica_came())
+
+    def flush_status(self) -> None:
+        """FLUSH NO_WRITE_TO_BINLOG STATUS, by somebody."""
+        self.flushed_s = asyncio.get_running_loop().time()
+        self.counters.update(yes_tx=0, no_tx=0, no_times=0)
+
+    def unregister(self) -> None:
+        """Somebody switches a replica's semi-sync off and restarts its IO thread."""
+        self.variables["rpl_semi_sync_replica_enabled"] = "OFF"
+        self.registered = False
 
     def crash(self) -> None:
         """kill -9: connections and waits are gone."""
@@ -253,6 +263,7 @@ class FakeServer:
         }
         return {
             "Uptime": str(int(now_s - self.started_s)),
+            "Uptime_since_flush_status": str(int(now_s - self.flushed_s)),
             "Binlog_cache_use": str(self.commits),
             **{f"Rpl_semi_sync_source_{name}": str(value) for name, value in own.items()},
             "Rpl_semi_sync_replica_status": "ON" if self.registered else "OFF",

@@ -47,6 +47,8 @@ class FakeLink:
     """Heartbeats that came before that."""
     retry_s: float = 0.5
     """How long after healing TCP tries again."""
+    rules_hold: bool = True
+    """Packets obey the rules; somebody may have taken them away behind the agents' backs."""
 
     def heartbeats(self) -> int:
         """One a second while it flows."""
@@ -138,7 +140,7 @@ class FakeSidecar:
     def state(self, peer: str) -> LinkState:
         """This side of the link."""
         replica = peer if self.node == "primary" else self.node
-        rtt_ms = BASE_MS + self._total_delay_ms(replica)
+        rtt_ms = BASE_MS + (self._total_delay_ms(replica) if self._link_of(peer).rules_hold else 0.0)
         since_s = asyncio.get_running_loop().time() - self._link_of(peer).changed_s
         answered = max(0, int((since_s - rtt_ms / 1000) / PROBE_EVERY_S)) if peer in self.watched else 0
         if self._link_of(peer).flows_from_s is None:

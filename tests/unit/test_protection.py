@@ -49,6 +49,26 @@ STATES = [
     ("counter unknown", with_status(yes_tx=None), "armed"),
     ("counters reset, one acknowledgement since", with_status(yes_tx=1), "protected"),
     ("counters reset, none since", with_status(yes_tx=0), "armed"),
+    (
+        "counters reset after enabling, and as many since as were kept",
+        replace(with_status(yes_tx=40, since_flush_s=60), enabled_for_s=62.5),
+        "protected",
+    ),
+    (
+        "counters reset before enabling, none since",
+        replace(with_status(yes_tx=40, since_flush_s=63), enabled_for_s=62.5),
+        "armed",
+    ),
+    (
+        "counters reset within the second of enabling: whole seconds prove nothing",
+        replace(with_status(yes_tx=40, since_flush_s=62), enabled_for_s=62.5),
+        "armed",
+    ),
+    (
+        "counters reset after enabling, none since",
+        replace(with_status(yes_tx=0, since_flush_s=5), enabled_for_s=62.5),
+        "armed",
+    ),
     ("enabled by hand, acknowledged", replace(PROTECTED, yes_tx_at_enabling=None), "protected"),
     (
         "enabled by hand, never acknowledged",
