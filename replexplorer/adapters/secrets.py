@@ -8,16 +8,15 @@ name are told from its own.
 from __future__ import annotations
 
 import io
-import os
 import secrets
 import tarfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from replexplorer.core.errors import MissingPiece
+from replexplorer.config.whole_file import whole_file
+from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.ports import Credentials
 
 CONTROL_USER: Final = "replexplorer"
@@ -69,19 +68,19 @@ def decode(text: str, origin: str | None = None) -> Accounts | None:
 
 def write(file: Path, accounts: Accounts) -> None:
     """Keep the passwords, mode 0600, replaced in one step; raises MissingPiece when it cannot."""
-    part = file.with_name(f".{file.name}.{os.getpid()}")
+    keep(file, f"{encode(accounts)}origin={accounts.origin}\n")
+
+
+def keep(file: Path, text: str) -> None:
+    """Write a text with passwords, mode 0600 in a directory of mode 0700, replaced in one step; raises
+    MissingPiece when it cannot."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(f"{encode(accounts)}origin={accounts.origin}\n")
-        part.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise MissingPiece(
-            f"cannot keep the stack's passwords in {file}", error.strerror or str(error)
-        ) from None
+        with whole_file(file, mode=0o600) as stream:
+            stream.write(text)
+    except (OSError, UsageError) as error:
+        reason = error.hint if isinstance(error, UsageError) else error.strerror or str(error)
+        raise MissingPiece(f"cannot keep the stack's passwords in {file}", reason) from None
 
 
 def read(file: Path) -> Accounts | None:

@@ -75,7 +75,8 @@ class FileJournal:
             os.close(directory)
 
     def _append(self, entry: Mapping[str, Any]) -> None:
-        with self.file.open("ab") as stream:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.file, flags, 0o600), "ab") as stream:
             stream.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
             stream.flush()
             os.fsync(stream.fileno())

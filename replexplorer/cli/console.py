@@ -1,4 +1,7 @@
-"""Where a verb writes: data to stdout, narration and progress to stderr, never mixed."""
+"""Where a verb writes: data to stdout, narration and progress to stderr, never mixed.
+
+Law: nothing is written here that a terminal would obey, whoever wrote it first (`core.printable`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
     from replexplorer.core.tick import Event
 
 _ERASE_LINE = "\r\x1b[K"
+_MOST_SAID = 500
+"""Characters of an error's message, and of its hint."""
 
 
 class Console:
@@ -47,16 +53,14 @@ class Console:
 
     def print(self, text: str = "") -> None:
         """A line of data."""
-        self._end_progress()
-        self.out.write(text + "\n")
-        self.out.flush()
+        self._put(printable(text, LAYOUT))
 
     def document(self, document: BaseModel | dict[str, Any] | list[Any]) -> None:
         """The one JSON document of a verb with --json."""
         from replexplorer.config.shapes import to_json
 
         self._documented = True
-        self.print(to_json(document))
+        self._put(to_json(document))
 
     @property
     def columns(self) -> int | None:
@@ -68,11 +72,11 @@ class Console:
     def narrate(self, text: str) -> None:
         """A line for the person who watches."""
         self._end_progress()
-        self._to_err(text + "\n")
+        self._to_err(printable(text, LAYOUT) + "\n")
 
     def warn(self, text: str) -> None:
         """A warning, which changes no exit code."""
-        self.narrate(f"warning: {text}")
+        self.narrate(f"warning: {one_line(text, 2 * _MOST_SAID)}")
 
     def hear(self, event: Event) -> None:
         """A fact of the session, where it is one to be warned of."""
@@ -84,6 +88,7 @@ class Console:
     def progress(self, text: str, done: float | None = None, more: str = "") -> None:
         """What is being done now: one line that is rewritten on a terminal, else a line a step; `more` moves
         with every call, and stands on a terminal only."""
+        text = one_line(text)
         if self._is_terminal():
             percent = f" {done:4.0%}" if done is not None else ""
             self._to_err(f"{_ERASE_LINE}{_clip(text + percent + more, self._columns())}")
@@ -94,19 +99,25 @@ class Console:
     def fail(self, error: ReplexplorerError, **beside: Any) -> None:
         """The one line of an error, and where JSON was promised and is not there yet its document with
         fields `beside` it."""
-        self.narrate(f"replexplorer: {' '.join(str(error).split())}")
+        self.narrate(f"replexplorer: {said(error)}")
         if self.json and not self._documented:
             import json
 
-            detail = {"code": error.code, "message": error.message, "hint": error.hint}
-            self.print(json.dumps({"error": detail, **beside}, indent=2, ensure_ascii=False))
+            message, hint = shortened(error.message, _MOST_SAID), shortened(error.hint, _MOST_SAID)
+            detail = {"code": error.code, "message": message, "hint": hint}
+            document = json.dumps({"error": detail, **beside}, indent=2, ensure_ascii=False)
+            self._put(json_escaped(document))
 
     def traceback(self) -> None:
         """The traceback of the exception being handled; only when the user asked for it."""
         import traceback
 
+        self.narrate(traceback.format_exc().rstrip("\n"))
+
+    def _put(self, text: str) -> None:
         self._end_progress()
-        traceback.print_exc(file=self.err)
+        self.out.write(text + "\n")
+        self.out.flush()
 
     def _end_progress(self) -> None:
         if self._progress and self._is_terminal():
@@ -129,9 +140,15 @@ class Console:
         return shutil.get_terminal_size().columns
 
 
+def said(error: ReplexplorerError) -> str:
+    """An error in its one line, without the program's name; what it repeats is shortened."""
+    parts = (one_line(error.message, _MOST_SAID), one_line(error.hint, _MOST_SAID))
+    return ": ".join(part for part in parts if part)
+
+
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Sequence[int] = ()) -> str:
     """Columns two spaces apart; `right` names the columns of numbers."""
-    lines = [list(headings), *map(list, rows)] if headings else [list(row) for row in rows]
+    lines = [list(map(printable, line)) for line in ([headings, *rows] if headings else rows)]
     if not lines:
         return ""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]

@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.config.whole_file import unwritable, whole_file
+from replexplorer.config.whole_file import unwritable, whole_binary_file, whole_file
 from replexplorer.core.errors import UsageError
+from replexplorer.core.printable import LAYOUT, printable
 
 if TYPE_CHECKING:
     from replexplorer.cli.console import Console
 
 _SESSION: Final = "session.rxs"
+_JSON: Final = ".json"
+"""Ends the name of a file for programs, which has its own escapes."""
 
 
 def report_directory(name: str | None) -> Path | None:
@@ -32,17 +35,15 @@ def report_directory(name: str | None) -> Path | None:
 
 
 def write_files(directory: Path, contents: Mapping[str, str], session: str | None = None) -> str:
-    """Write texts by name, and a copy of the recorded session; answers what was written in words. Raises
-    UsageError."""
+    """Write texts by name, and a copy of the recorded session, readable by its owner alone as the session
+    is; answers what was written in words. Raises UsageError."""
     names = list(contents)
     for name, text in contents.items():
         with whole_file(directory / name) as stream:
-            stream.write(text)
+            stream.write(text if name.endswith(_JSON) else printable(text, LAYOUT))
     if session is not None:
-        try:
-            shutil.copyfile(session, directory / _SESSION)
-        except OSError as error:
-            raise unwritable(directory, error) from None
+        with whole_binary_file(directory / _SESSION, mode=0o600) as copy, open(session, "rb") as recorded:
+            shutil.copyfileobj(recorded, copy)
         names.append(_SESSION)
     return f"wrote {directory}/{', '.join(names[:-1])} and {names[-1]}"
 

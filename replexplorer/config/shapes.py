@@ -7,10 +7,13 @@ times UTC. A figure that is not known is null. A field whose source is not built
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
+
+from replexplorer.core.printable import json_escaped
 
 Scalar = int | float | str
 """A knob's value: a number in the knob's unit or a lower-case word."""
@@ -648,15 +651,18 @@ def _reachable(start: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_json(document: BaseModel | dict[str, Any] | list[Any]) -> str:
-    """One JSON document with two spaces of indentation, in the models' order."""
+    """One JSON document with two spaces of indentation, in the models' order; escaped is also what JSON
+    could leave as it is and a terminal obeys."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, BaseModel):
-            return json.loads(value.model_dump_json())
+            return plain(value.model_dump(mode="json"))
+        if isinstance(value, float) and not isfinite(value):
+            return None
         if isinstance(value, dict):
             return {key: plain(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [plain(inner) for inner in value]
         return value
 
-    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    return json_escaped(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))

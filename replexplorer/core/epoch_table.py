@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from replexplorer.core.printable import printable
 from replexplorer.core.tick import Epoch, EpochSide, Estimate
 
 _HEADS: Final = ("#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", "difference", "word")
@@ -70,12 +71,16 @@ def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
         words = [difference_interval(epoch), epoch.verdict]
         if shows_effect(epoch):
             words[0] += f", d {epoch.effect:+.1f}"
-        name = [str(epoch.number), _clock(epoch.at_s - origin_s), epoch.title.replace("|", "\\|")]
+        name = [str(epoch.number), _clock(epoch.at_s - origin_s), _title(epoch)]
         if epoch.before is not None:
             lines.append(_line([*name, "before", *_cells(epoch.before), "", ""]))
             name = ["", "", ""]
         lines.append(_line([*name, "after", *_cells(epoch.after or EpochSide()), *words]))
     return "\n".join([*lines, "", _NOTE, ""])
+
+
+def _title(epoch: Epoch) -> str:
+    return printable(epoch.title).replace("|", "\\|")
 
 
 def _cells(side: EpochSide) -> list[str]:

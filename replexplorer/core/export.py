@@ -1,7 +1,8 @@
 """A recorded session as a table of seconds, as lines of JSON, and as a report in Markdown.
 
 Law: an unknown figure is an empty cell or null, never a zero; percentiles of a whole session are read
-from merged histograms.
+from merged histograms. The table and the report hold nothing that a terminal obeys or a spreadsheet
+calculates; the lines of JSON hold every text as it was recorded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 from replexplorer.core.epoch_table import figure, markdown
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName, format_value
+from replexplorer.core.printable import LAYOUT, printable
 from replexplorer.core.tick import Epoch, Event, LoadView, Tick
 
 _HISTOGRAMS: Final = ("service", "response")
@@ -24,6 +26,8 @@ CSV_COLUMNS: Final = (
     "ceiling_tps", "predicted_tps", "lag_ms", *_LOAD, "mark", "event",
 )  # fmt: skip
 """What a row of the CSV holds; the load's are the fields of `core.tick.LoadView`."""
+_FORMULA: Final = ("=", "+", "-", "@")
+"""A spreadsheet calculates a text that begins so."""
 
 
 def utc(wall_s: float) -> str:
@@ -38,7 +42,15 @@ def csv_rows(ticks: Iterable[Tick]) -> Iterator[Sequence[Any]]:
         row = _figures(tick)
         row["mark"] = next((event.mark for event in tick.events if event.mark is not None), None)
         row["event"] = "; ".join(event.text for event in tick.events) or None
-        yield [row.get(name) for name in CSV_COLUMNS]
+        yield [_cell(row.get(name)) for name in CSV_COLUMNS]
+
+
+def _cell(value: Any) -> Any:
+    """A figure as it is; a text without what is obeyed, with an apostrophe before what is calculated."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _figures(tick: Tick) -> dict[str, Any]:
@@ -163,7 +175,7 @@ def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
         *(_told(event, first.at_s) for event in whole.events),
         "",
     ]
-    return "\n".join(lines)
+    return printable("\n".join(lines), LAYOUT)
 
 
 def _settings(tick: Tick) -> Iterator[str]:
@@ -177,5 +189,5 @@ def _settings(tick: Tick) -> Iterator[str]:
 
 def _told(event: Event, origin_s: float) -> str:
     number = "" if event.mark is None else f"({event.mark}) "
-    text = event.text.replace("|", "\\|")
+    text = printable(event.text).replace("|", "\\|")
     return f"| {event.at_s - origin_s:.1f} s | {event.severity.value} | {number}{text} |"

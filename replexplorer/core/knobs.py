@@ -28,6 +28,7 @@ from replexplorer.core.catalogue import (
 )
 from replexplorer.core.errors import UsageError
 from replexplorer.core.nodes import PRIMARY
+from replexplorer.core.printable import one_line
 
 __all__ = (
     "BY_KEY",
@@ -85,6 +86,9 @@ class Assignment:
     names: tuple[KnobName, ...]
     value: Value
 
+
+_SHOWN: Final = 40
+"""Characters of what was typed that an error repeats."""
 
 Desired = Mapping[KnobName, Value]
 """What was asked for, by knob and node."""
@@ -351,10 +355,9 @@ def _plain(value: float) -> str:
     return f"{value:.15g}"
 
 
-def _shortened(text: str) -> str:
-    text = "".join(character if character.isprintable() else "?" for character in text)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 def _quoted(text: str) -> str:
     return f"'{_shortened(text.strip())}'"
+
+
+def _shortened(text: str) -> str:
+    return one_line(text, _SHOWN)

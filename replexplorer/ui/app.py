@@ -11,10 +11,12 @@ from typing import ClassVar
 
 from textual import events, on, work
 from textual.binding import Binding, BindingType
+from textual.notifications import SeverityLevel
 from textual.worker import WorkerError
 
 from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.printable import LAYOUT, printable, shortened
 from replexplorer.engine.facade import Facade
 from replexplorer.engine.replay import Replay
 from replexplorer.ui import memory
@@ -29,6 +31,9 @@ from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.terminal_output import QuietOutput
 from replexplorer.ui.theme import NO_COLOR_THEME, no_color_theme, textual_theme
+
+MOST_TOLD = 600
+"""Characters of a toast."""
 
 
 class ExplorerApp(QuietOutput[str], QuietEnd[str]):
@@ -74,6 +79,19 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         self._import_dashboard()
         for notice in self.settings.notices:
             self.notify(notice, severity="warning", timeout=10, markup=False)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """A toast of plain text, whoever wrote it: no markup, nothing that a terminal obeys."""
+        text = shortened(printable(message, LAYOUT), MOST_TOLD)
+        super().notify(text, title=printable(title), severity=severity, timeout=timeout, markup=False)
 
     async def on_event(self, event: events.Event) -> None:
         """Let the dashboard take keys in the order in which they were typed."""

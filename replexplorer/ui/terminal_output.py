@@ -21,6 +21,8 @@ from textual import _compositor, events
 from textual.app import App, ReturnType
 from textual.strip import Strip
 
+from replexplorer.core.printable import printable
+
 if TYPE_CHECKING:
     from textual.screen import Screen
 
@@ -211,12 +213,19 @@ def _different(shadow: Shadow, y: int, x: int, strips: list[Strip]) -> Iterator[
             if control or not text:
                 continue
             style = style or _NO_STYLE
+            if not text.isprintable():
+                text = _harmless(text)
             width = cell_len(text)
             if width != len(text) or style.link or x + width > shadow.width:
                 yield from _unsure(row, y, x, text, width, style, shadow)
             else:
                 yield from _compared(row, y, x, text, shadow.sgr(style), shadow)
             x += width
+
+
+def _harmless(text: str) -> str:
+    """The last door to the terminal: what it would obey, and counts as no cell, is left out."""
+    return "".join(char for char in text if printable(char) == char)
 
 
 def _unsure(

@@ -67,6 +67,7 @@ def test_version_and_help_import_almost_nothing(words: list[str]) -> None:
         "replexplorer.core",
         "replexplorer.core.errors",
         "replexplorer.core.nodes",
+        "replexplorer.core.printable",
     }
     assert not loaded & {*HEAVY, "pydantic", "pydantic_settings", "asyncio", "ssl", "platformdirs", "yaml"}
     assert len(loaded) < 80, sorted(loaded)

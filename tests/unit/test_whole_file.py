@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sqlite3
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli import main
+from replexplorer.cli.report_files import write_files
 from replexplorer.config import paths
 from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
@@ -100,3 +102,53 @@ def test_of_a_damaged_session_nothing_is_exported(tmp_path: Path, capsys: pytest
     assert main(["export", str(session), "--format", "csv", "--output", str(output)]) == 2
     assert "own.rxs is damaged: a tick is of no day" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_what_is_not_whole_yet_is_its_owner_s_alone_under_a_name_that_nobody_can_guess(
+    tmp_path: Path,
+) -> None:
+    names = set()
+    for _ in range(2):
+        with whole_file(tmp_path / "a.txt"):
+            [part] = (name for name in os.listdir(tmp_path) if name != "a.txt")
+            names.add(part)
+            assert str(os.getpid()) not in part
+            assert (tmp_path / part).stat().st_mode & 0o777 == 0o600
+    assert len(names) == 2
+
+
+def test_a_link_that_lies_where_the_part_would_be_is_never_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
+    (tmp_path / ".guessed.part").symlink_to(victim)
+    with (
+        pytest.raises(UsageError, match=r"cannot write .*a\.txt: file exists"),
+        whole_file(tmp_path / "a.txt"),
+    ):
+        pass
+    assert victim.read_text() == "kept"
+
+
+def test_a_new_file_has_the_mode_that_the_umask_leaves_or_the_one_that_was_asked(tmp_path: Path) -> None:
+    umask = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "a.txt") as stream:
+            stream.write("x")
+        with whole_file(tmp_path / "b.txt", mode=0o600) as stream:
+            stream.write("x")
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "b.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_report_s_copy_of_a_session_is_its_owner_s_alone(tmp_path: Path) -> None:
+    copy = tmp_path / "session.rxs"
+    copy.write_text("an older one")
+    copy.chmod(0o644)
+    write_files(tmp_path, {"report.md": "# a\n"}, str(paths.shipped_tour()))
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert copy.read_bytes() == paths.shipped_tour().read_bytes()

@@ -7,6 +7,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from replexplorer.core.printable import printable
+
 
 class Ink(NamedTuple):
     """How a cell is coloured, by theme tokens: of the character and of the ground."""
@@ -57,8 +59,8 @@ class Grid:
             self.inks[y][x] = ink(role, self.inks[y][x].ground, strong)
 
     def text(self, x: int, y: int, text: str, role: str, *, strong: bool = False) -> None:
-        """Draw a text from a cell on."""
-        for at, char in enumerate(text):
+        """Draw a text from a cell on, without what a terminal obeys."""
+        for at, char in enumerate(printable(text)):
             self.put(x + at, y, char, role, strong=strong)
 
     def tint(self, x: int, y: int, ground: str) -> None:

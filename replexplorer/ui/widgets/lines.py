@@ -1,6 +1,7 @@
 """Text drawn row by row from runs of (text, style words); only cells that changed are drawn again.
 
-Law: colours are theme tokens, never values; a run's words are `TOKEN [on TOKEN] [b] [u]`.
+Law: colours are theme tokens, never values; a run's words are `TOKEN [on TOKEN] [b] [u]`. Nothing is drawn
+that a terminal would obey.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from replexplorer.core.printable import printable
 from replexplorer.ui.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.ink import style_of
 
@@ -129,7 +131,8 @@ class Lines(OwnRows):
         width, height = self.size
         if not (self.is_mounted and width and height):
             return
-        fresh = [cut(line, width, self.glyphs.ellipsis) for line in self.paint(width, height)][:height]
+        painted = [_printable(line) for line in self.paint(width, height)]
+        fresh = [cut(line, width, self.glyphs.ellipsis) for line in painted][:height]
         fresh += [[] for _ in range(height - len(fresh))]
         before, self._painted = self._painted, fresh
         if self._painted_size != (width, height) or len(before) != height:
@@ -165,6 +168,13 @@ class Lines(OwnRows):
 
     def _style(self, words: str) -> Style:
         return style_of(self.app, words, self.GROUND)
+
+
+def _printable(line: Line) -> Line:
+    """The row without what a terminal obeys: texts of servers and files stand in it."""
+    if all(text.isprintable() for text, _ in line):
+        return line
+    return [(printable(text), words) for text, words in line]
 
 
 def _difference(old: Line, new: Line) -> tuple[int, int]:

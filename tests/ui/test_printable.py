@@ -1,0 +1,71 @@
+"""What a server or a file says reaches the dashboard as text, never as something that a terminal obeys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.segment import Segment
+from textual.strip import Strip
+
+from replexplorer.core.tick import Epoch, Event, Severity, Tick
+from replexplorer.ui.terminal_output import Shadow, _different
+from tests.fakes.facade import WALL_S, make_tick
+from tests.ui.driving import Bench, bench
+
+RED = "\x1b[31m"
+
+
+def hostile_tick() -> Tick:
+    """Everything that somebody else writes holds a control sequence."""
+    events = (
+        Event(1.0, WALL_S, Severity.BAD, f"server said {RED}", 1),
+        Event(1.0, WALL_S, Severity.WARN, "and \x9b2J\u202e\nmore"),
+    )
+    tick = make_tick(1.0, events=events, epochs=(Epoch(1, 0.5, f"change {RED}", 1.0, 2.0),))
+    assert tick.load is not None
+    return replace(
+        tick,
+        load=replace(tick.load, fault=f"fault {RED}", state="waiting", driver=RED),
+        links=tuple(replace(link, fault=f"link {RED}") for link in tick.links),
+        disks=tuple(replace(disk, fault=f"disk {RED}") for disk in tick.disks),
+        nodes=tuple(replace(node, version=f"9{RED}", host=RED) for node in tick.nodes),
+        knobs={name: replace(view, note=f"note {RED}") for name, view in tick.knobs.items()},
+    )
+
+
+def drawn(app: Bench) -> str:
+    """Every character that the screen now shows."""
+    return "\n".join(strip.text for strip in app.app.screen._compositor.render_strips())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+@pytest.mark.parametrize("keys", [(), ("L",), ("l",), ("o",), ("question_mark",), ("e",)])
+async def test_no_screen_draws_it(size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    async with bench(hostile_tick(), size=size) as app:
+        await app.press(*keys)
+        assert drawn(app).replace("\n", "").isprintable()
+
+
+async def test_the_log_shows_it() -> None:
+    async with bench(hostile_tick(), size=(160, 45)) as app:
+        assert r"server said \x1b[31m" in drawn(app)
+
+
+async def test_a_toast_is_plain_text() -> None:
+    async with bench() as app:
+        app.app.notify(f"[bold]not markup[/] {RED}", title=RED, markup=True)
+        await app.pilot.pause()
+        [toast] = app.app._notifications
+        assert (toast.message, toast.title) == (r"[bold]not markup[/] \x1b[31m", r"\x1b[31m")
+        assert not toast.markup
+        app.app.notify("x" * 5000)
+        assert len(list(app.app._notifications)[-1].message) <= 600
+
+
+def test_the_last_door_lets_nothing_through() -> None:
+    shadow = Shadow()
+    shadow.width, shadow.height = 20, 1
+    shadow.forget()
+    runs = list(_different(shadow, 0, 0, [Strip([Segment(f"a{RED}b\x9bc")])]))
+    assert "".join(run.text for run in runs) == "a[31mbc"

@@ -1,0 +1,166 @@
+"""Text from elsewhere reaches no terminal as something that it obeys: at each door it is shown instead."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.cli import main
+from replexplorer.cli.console import Console, table
+from replexplorer.cli.report_files import write_files
+from replexplorer.config.shapes import ThemeEntry, to_json
+from replexplorer.core.errors import UsageError
+from replexplorer.core.export import csv_rows, json_lines, markdown_report
+from replexplorer.core.knobs import parse_assignment
+from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
+from replexplorer.core.tick import Epoch, Event, Severity, Tick
+from tests.fakes.facade import WALL_S, make_tick
+
+RED = "\x1b[31m"
+HOSTILE = f"a{RED}b\x9b2Jc\x7fd\u202ee\u2066f\r\ng"
+SHOWN = r"a\x1b[31mb\x9b2Jc\x7fd\u202ee\u2066f\r\ng"
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def test_what_a_terminal_obeys_is_shown() -> None:
+    assert printable(HOSTILE) == SHOWN
+    assert printable("a\n\tb\x07", LAYOUT) == "a\n\tb\\x07"
+    assert printable("\udcff\u2028") == r"\udcff\u2028"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "rtt 20 → 85 ms", "⣿ ① ▸ é 日本 👩‍🔬", "mysql://u:p@127.0.0.1:3306/sandbox"]
+)
+def test_what_is_harmless_passes_unchanged(text: str) -> None:
+    assert printable(text) == one_line(text) == text
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_whatever_comes_in_nothing_is_obeyed_and_json_means_the_same(text: str) -> None:
+    assert not OBEYED.search(printable(text))
+    assert printable(printable(text)) == printable(text)
+    document = json_escaped(json.dumps(text, ensure_ascii=False))
+    assert not OBEYED.search(document)
+    assert json.loads(document) == text
+
+
+@given(st.text(max_size=60), st.integers(4, 40))
+def test_a_long_text_keeps_its_beginning_and_its_end(text: str, most: int) -> None:
+    short = shortened(text, most)
+    assert len(short) == min(len(text), most)
+    if len(text) > most:
+        assert short.count("…") >= 1
+        assert (short[0], short[-1]) == (text[0], text[-1])
+
+
+def test_an_error_is_one_short_line_whatever_it_repeats() -> None:
+    err, out = io.StringIO(), io.StringIO()
+    console = Console(json=True, out=out, err=err)
+    console.fail(UsageError(f"no lab {HOSTILE} {'x' * 5000} here", f"{RED}look"))
+    line = err.getvalue()
+    assert line.startswith(r"replexplorer: no lab a\x1b[31mb\x9b2Jc\x7fd\u202ee\u2066f g xxx")
+    assert line.endswith("xxx here: \\x1b[31mlook\n")
+    assert "…" in line
+    assert len(line) < 600
+    assert not OBEYED.search(out.getvalue())
+    assert json.loads(out.getvalue())["error"]["message"].startswith(f"no lab {HOSTILE}")
+
+
+def test_narration_warnings_progress_and_tables_show_it() -> None:
+    err, out = io.StringIO(), io.StringIO()
+    console = Console(out=out, err=err)
+    console.narrate(HOSTILE)
+    console.warn(f"{HOSTILE}{'y' * 5000}")
+    console.progress(HOSTILE)
+    console.print(table([(HOSTILE, "1"), ("b", "2")], ("NAME", "N")))
+    assert not OBEYED.search(err.getvalue().replace("\r\n", "\n") + out.getvalue())
+    assert err.getvalue().count("\n") == 4
+    assert out.getvalue().count("\n") == 3
+
+
+def test_a_table_keeps_its_columns_when_a_cell_is_shown_longer() -> None:
+    rows = table([("\x1b", "1"), ("bb", "2")]).splitlines()
+    assert [row.rindex(digit) for row, digit in zip(rows, "12", strict=True)] == [6, 6]
+
+
+def test_json_documents_escape_it_and_mean_the_same() -> None:
+    entry = ThemeEntry(name="own", dark=None, origin="user", file="/\udcff", description=HOSTILE)
+    document = to_json([entry])
+    assert not OBEYED.search(document)
+    assert json.loads(document)[0]["description"] == HOSTILE
+    assert json.loads(document)[0]["file"] == "/\udcff"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [f"{RED}x"],
+        [f"--{RED}"],
+        ["lab", "run", f"./{RED}.toml"],
+        ["predict", f"{RED}=1"],
+        ["predict", f"rtt={RED}"],
+        ["schema", f"{RED}"],
+        ["export", f"\x1b]0;title\x07{'x' * 5000}"],
+        ["load", "--clients", "9" * 5000],
+        ["load", "--workload", f"./{RED}.sql"],
+        ["--config", f"/no/{RED}", "config"],
+    ],
+)
+def test_arguments_in_errors_show_it(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert not OBEYED.search(out + err)
+    assert err.count("\n") == 1
+    assert len(err) < 1100
+
+
+def test_a_variable_of_the_environment_shows_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"REPLEXPLORER_{RED}", "x")
+    assert main(["config"]) == 0
+    assert r"warning: REPLEXPLORER_\x1b[31m is no setting" in capsys.readouterr().err
+
+
+def test_a_value_that_was_typed_is_shown_and_shortened() -> None:
+    with pytest.raises(UsageError, match=r"rtt=\\x1b\[31mxxx.*… *x*") as told:
+        parse_assignment(f"rtt={RED}{'x' * 100}", ["replica"])
+    assert len(str(told.value)) < 120
+
+
+def hostile_session() -> list[Tick]:
+    event = Event(1.0, WALL_S, Severity.WARN, HOSTILE)
+    formula = Event(1.0, WALL_S, Severity.INFO, "=HYPERLINK(1)")
+    tick = make_tick(1.0, events=(event,), epochs=(Epoch(1, 0.5, HOSTILE, 1.0, 2.0),))
+    assert tick.load is not None
+    return [replace(tick, load=replace(tick.load, fault=HOSTILE)), make_tick(2.0, events=(formula,))]
+
+
+def test_a_session_s_table_and_report_show_it_and_its_json_keeps_it() -> None:
+    about = {"stack": HOSTILE, "holder": RED}
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(csv_rows(hostile_session()))
+    report = markdown_report(about, hostile_session())
+    assert not OBEYED.search(text.getvalue() + report)
+    assert SHOWN in report
+    assert report.count("\n| ") == markdown_report({}, hostile_session()).count("\n| ")
+    rows = list(csv.DictReader(io.StringIO(text.getvalue())))
+    assert [row["event"] for row in rows] == [SHOWN, "'=HYPERLINK(1)"]
+    assert rows[0]["fault"] == SHOWN
+    lines = [json.loads(json.dumps(line)) for line in json_lines(about, hostile_session())]
+    assert lines[0]["stack"] == HOSTILE
+    assert HOSTILE in [line.get("text") for line in lines]
+
+
+def test_a_report_of_files_shows_it(tmp_path: Path) -> None:
+    write_files(tmp_path, {"report.md": f"# {RED}\n", "result.json": '{"a": "\\u001b"}\n'})
+    assert (tmp_path / "report.md").read_text() == "# \\x1b[31m\n"
+    assert (tmp_path / "result.json").read_text() == '{"a": "\\u001b"}\n'
