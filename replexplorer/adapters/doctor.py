@@ -202,7 +202,7 @@ def _link(sidecar: SidecarFacts | None, info: Mapping[str, Any]) -> Check:
 
 
 def netem_remedy(info: Mapping[str, Any]) -> str:
-    """How a host of this kind gets kernel netem (TOOLING.md section 2.4), from `docker info`."""
+    """How a host of this kind gets kernel netem, from `docker info` (docs/facts.md, "Looking at servers")."""
     system, kernel = str(info.get("OperatingSystem", "")), str(info.get("KernelVersion", ""))
     if "microsoft" in kernel.lower():
         return "for kernel netem: `sudo modprobe sch_netem` in the WSL VM, where its kernel has the module"

@@ -4,7 +4,7 @@ Law: the planner, the panel, the command line, the help and the README are drawn
 `CATALOGUE`; nothing else knows a knob's name, range, node, statement or risk. A knob whose
 backing is not built is absent. A value is a number or a lower-case word (`on`, `after_sync`);
 which of these a server has is probed (core/server.py), never guessed. Ranges are the widest of
-any server (DOMAIN.md sections 1.1 and 2); what a server tells of itself narrows them.
+any server (docs/facts.md, names, variables and durability); what a server tells of itself narrows them.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ _NO_LIMIT: Final = tuple((word, 0) for word in ("unlimited", "0", "off", "none")
 
 
 def _semi_sync_names(suffix: str, *, maria: str = "") -> tuple[str, ...]:
-    """Both generations of a source-side semi-sync variable (DOMAIN.md section 1.1)."""
+    """Both generations of a source-side semi-sync variable (docs/facts.md, "Semi-sync: variables")."""
     old = maria or suffix
     return (f"rpl_semi_sync_source_{suffix}", f"rpl_semi_sync_master_{old}")
 

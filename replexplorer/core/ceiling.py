@@ -1,4 +1,4 @@
-"""The bound on TPS that the link sets (DOMAIN.md section 5)."""
+"""The bound on TPS that the link sets (docs/facts.md, "The model")."""
 
 from __future__ import annotations
 

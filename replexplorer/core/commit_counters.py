@@ -1,8 +1,8 @@
 """What performance_schema counts of commits: asked in one statement, read, and taken apart in time.
 
-DOMAIN.md section 3. Statements, stages, waits and `idle` are asked for the load's account alone, so
-that the poller, the acknowledgement receiver and the replicas' dumps are not in them; files have no
-account. Law: a counter that fell says nothing of the time between.
+docs/facts.md, "Commit anatomy". Statements, stages, waits and `idle` are asked for the load's account
+alone, so that the poller, the acknowledgement receiver and the replicas' dumps are not in them; files
+have no account. Law: a counter that fell says nothing of the time between.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Rates:
     ack_waits: int | None = None
     """Waits for an acknowledgement that really slept and were acknowledged."""
     ack_wait_ms: float | None = None
-    """Mean wait of those that really slept (DOMAIN.md section 1.2: the server's own average is of
-    its whole life)."""
+    """Mean wait of those that really slept: the server's own average is of its whole life
+    (docs/facts.md, "Traps")."""
 
     @property
     def tps(self) -> float | None:

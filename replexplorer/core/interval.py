@@ -131,7 +131,7 @@ class Interval:
         """In words, when something of the load's own and not the server may be the limit.
 
         A busy generator process, an open loop whose clients are all busy while arrivals wait, or a
-        process that is late itself (TOOLING.md section 1.4 for the bounds).
+        process that is late itself (docs/facts.md, "Looking at servers and links").
         """
         if self.cpu_busiest_percent > _CPU_LIMIT_PERCENT:
             return f"generator at {self.cpu_busiest_percent:.0f} % of a core"

@@ -1,10 +1,10 @@
 """What TPS and latency the settings should give: the fitted model beside the bound of `ceiling`.
 
-TPS = N / (E + C + kf (Fr + Fb) + k R) (DOMAIN.md section 5). R is the round trip and the replica's relay
+TPS = N / (E + C + kf (Fr + Fb) + k R) (docs/facts.md, "The model"). R is the round trip and the relay
 log, Fr and Fb the fsyncs of redo log and binlog, E what a commit does meanwhile, C the cores it needs.
 
 - k and kf rise from 1 for one client towards 2: a commit that arrives while a group waits is in the next
-  group, which waits again (group commit, DOMAIN.md section 5).
+  group, which waits again (group commit, docs/facts.md, "The model").
 - C is the cores' time and the queue for it: exact mean value analysis of a closed network with one station
   (Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks, J. ACM 27(2), 1980),
   whatever else a commit waits for being a delay.

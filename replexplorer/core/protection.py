@@ -1,6 +1,6 @@
 """Is the next commit safe on a replica? Counters and settings to one word.
 
-Law: the table `protection.state` of INTERFACE.md, first match wins; what is unknown never counts
+Law: the table of docs/facts.md, "The protection state", first match wins; what is unknown never counts
 as evidence of safety.
 """
 

@@ -2,7 +2,7 @@
 
 Law: names are found by asking which of a knob's variables exist; a version is for showing and is
 compared as a tuple only (MySQL goes from 9.7 to 26.7). All statements that a probe or a poll
-needs are data here, so who sends them needs no knowledge (DOMAIN.md sections 1 and 2).
+needs are data here, so who sends them needs no knowledge (docs/facts.md, names, variables and durability).
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Capabilities:
 
     def status_statement(self) -> str:
         """A query for what `read_status` needs. Only these names: each semi-sync counter costs the
-        server a lock that commits take as well (DOMAIN.md section 3)."""
+        server a lock that commits take as well (docs/facts.md, "Commit anatomy")."""
         names = list(_PLAIN_STATUS)
         if self.semi_sync is not None:
             names += [self.semi_sync.status_prefix + suffix for suffix in _STATUS_SUFFIXES]
@@ -243,7 +243,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server's counters and gauges (DOMAIN.md section 1.2); None where it has none."""
+    """One server's counters and gauges (docs/facts.md, "Semi-sync: counters"); None where it has none."""
 
     uptime_s: int | None = None
     since_flush_s: int | None = None

@@ -20,7 +20,7 @@ from replexplorer.core.truth import ServerTruth
 
 
 class ProtectionState(StrEnum):
-    """Whether the next commit is safe on a replica (INTERFACE.md, `protection.state`)."""
+    """Whether the next commit is safe on a replica (docs/facts.md, "The protection state")."""
 
     PROTECTED = "protected"
     ARMED = "armed"
@@ -212,7 +212,7 @@ class LoadView:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The k=1 bound of TPS with its terms (DOMAIN.md section 5): clients / (rtt + local)."""
+    """The k=1 bound of TPS with its terms (docs/facts.md, "The model"): clients / (rtt + local)."""
 
     tps: float
     clients: int

@@ -1,7 +1,6 @@
 """The requested values: what somebody asked for, kept by the primary's agent for everybody.
 
-The document is versioned and written compare-and-set (INTERFACE.md, "One driver, many viewers"),
-so two apps never lose each other's knobs.
+The document is versioned and written compare-and-set, so two apps never lose each other's knobs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeping the stack small while a load runs: old binlogs go, and a full disk stops the load.
 
-The bounds are INTERFACE.md's, "One driver, many viewers": binlogs are purged to what every replica
-has, with 1 GB kept; below 5 GB or 10 % of free disk the load stops and says so.
+Binlogs are purged to what every replica has, with 1 GB kept; below 5 GB or 10 % of free disk the
+load stops and says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make bench`: targets of TARGETS.md, measured side by side in one run on a stack of its own.
+"""`make bench`: the targets, measured side by side in one run on a stack of its own.
 
 QUICK=1 shortens it, HOUR=1 adds the hour of P12; `python -m tests.bench NAME...` measures these only.
 Prints one table; every raw figure goes to build/bench.json.

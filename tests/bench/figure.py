@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class Figure:
-    """What was measured against a target of TARGETS.md."""
+    """What was measured against a target."""
 
     number: str
     """`P9`."""

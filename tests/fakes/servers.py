@@ -1,4 +1,4 @@
-"""Answers of servers to the probes, as they were seen (DOMAIN.md sections 1.1 and 2)."""
+"""Answers of servers to the probes, as they were seen (docs/facts.md, names, variables and durability)."""
 
 from __future__ import annotations
 

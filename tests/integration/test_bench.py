@@ -1,4 +1,4 @@
-"""The benchmarks in short: they fail on gross regressions only, at half of what TARGETS.md asks.
+"""The benchmarks in short: they fail on gross regressions only, at half of what the targets ask.
 
 Each compares A and B in turns and is content with the best of three, so that a busy machine never blocks;
 what is slower by its nature is so every time.

@@ -72,7 +72,7 @@ async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack, asked_ms: 
 async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_it(
     live_stack: LiveStack,
 ) -> None:
-    """LABS.md "tour": RTT + the local cost for one client, at least 8 times its TPS for 32.
+    """docs/labs.md "tour": RTT + the local cost for one client, at least 8 times its TPS for 32.
 
     Medians are compared, so that a machine that stalls for a moment says nothing of the commits.
     """

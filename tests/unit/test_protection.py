@@ -1,4 +1,4 @@
-"""`protection.state`: INTERFACE.md's table, and the cases that DOMAIN.md warns of."""
+"""The protection state: the table of docs/facts.md, and the traps that it warns of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""archive: half of a big table goes, by copying what stays or by deleting the rest (LABS.md, after Aaron
+"""archive: half of a big table goes, by copying what stays or by deleting the rest (docs/labs.md, after Aaron
 Brown)."""
 
 from __future__ import annotations

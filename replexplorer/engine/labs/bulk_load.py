@@ -1,4 +1,4 @@
-"""bulk-load: what semi-sync adds to each of 300,000 single-row INSERTs (LABS.md, after Giuseppe Maxia)."""
+"""bulk-load: what semi-sync adds to each of 300,000 single-row INSERTs (docs/labs.md, after Maxia)."""
 
 from __future__ import annotations
 

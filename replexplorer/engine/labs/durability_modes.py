@@ -1,4 +1,4 @@
-"""durability-modes: where durability costs least, on the disk or on the network (LABS.md, after Tocker)."""
+"""durability-modes: does durability cost less on disk or network (docs/labs.md, after Tocker)."""
 
 from __future__ import annotations
 

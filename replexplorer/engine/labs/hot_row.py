@@ -1,4 +1,4 @@
-"""hot-row: AFTER_SYNC keeps the row lock across the network, AFTER_COMMIT does not (LABS.md)."""
+"""hot-row: AFTER_SYNC keeps the row lock across the network, AFTER_COMMIT does not (docs/labs.md)."""
 
 from __future__ import annotations
 

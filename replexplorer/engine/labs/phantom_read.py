@@ -1,4 +1,4 @@
-"""phantom-read: who sees a row before its writer's COMMIT returns (LABS.md; WL#6355)."""
+"""phantom-read: who sees a row before its writer's COMMIT returns (docs/labs.md; WL#6355)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _RTT = "rtt=85ms"
 
 
 def _judge(phases: Phases) -> Sequence[Relation]:
-    """LABS.md, "tour"."""
+    """docs/labs.md, "tour"."""
     async_, one, many = phases["async"], phases["semi-sync, 1 client"], phases["32 clients"]
     home, cut, healed = phases["link at 0 ms"], phases["partition"], phases["healed"]
     return (

@@ -1,4 +1,4 @@
-"""wan-insert: what a wide-area acknowledgement costs one client (LABS.md, after Aaron Brown)."""
+"""wan-insert: what a wide-area acknowledgement costs one client (docs/labs.md, after Aaron Brown)."""
 
 from __future__ import annotations
 

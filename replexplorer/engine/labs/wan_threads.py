@@ -1,4 +1,4 @@
-"""wan-threads: what more threads win across 78 ms (LABS.md, after Jay Janssen)."""
+"""wan-threads: what more threads win across 78 ms (docs/labs.md, after Jay Janssen)."""
 
 from __future__ import annotations
 
