@@ -14,8 +14,9 @@ from replexplorer.config.shapes import (
     Scalar,
     SetReport,
     Status,
+    StatusKnob,
 )
-from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value
+from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value, same_value
 
 _COLUMNS_AT_LEAST = 3
 _NAMED_UNCHANGED = 3
@@ -52,11 +53,9 @@ def render_status(status: Status) -> str:
     parts.append(f"load        {load.driver or 'nobody drives it'}, {_shown(load.clients)} clients")
     if status.footprint_bytes is not None:
         parts.append(f"footprint   {status.footprint_bytes / 1024**2:,.0f} MB")
-    changed = {key: knob for key, knob in status.knobs.items() if knob.requested != _default_of(key)}
+    changed = {key: knob for key, knob in status.knobs.items() if _is_worth_telling(key, knob)}
     if changed:
-        rows = [
-            (key, _value(key, knob.requested), _value(key, knob.effective)) for key, knob in changed.items()
-        ]
+        rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
     return "\n".join(parts)
 
@@ -180,6 +179,23 @@ def _knob(key: str) -> Knob:
 
 def _default_of(key: str) -> Scalar:
     return _knob(key).default
+
+
+def _is_worth_telling(key: str, knob: StatusKnob) -> bool:
+    """It is not at its default, asked or in effect."""
+    default = _default_of(key)
+    return knob.requested != default or _differs(key, knob.effective, default)
+
+
+def _in_effect(key: str, knob: StatusKnob) -> str:
+    """The value in effect, with a word where it is another than was requested."""
+    value = _value(key, knob.effective)
+    return f"{value}, not as requested" if _differs(key, knob.effective, knob.requested) else value
+
+
+def _differs(key: str, effective: Scalar | None, other: Scalar | None) -> bool:
+    """Whether what is in effect is known and another value."""
+    return effective is not None and other is not None and not same_value(_knob(key), effective, other)
 
 
 def _value(key: str, value: Scalar | None) -> str:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 from replexplorer.core.epochs import Epochs
 from replexplorer.core.interval import Interval
 from replexplorer.core.tick import Epoch, Event, Severity
 from replexplorer.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class SetByHand:
+    """Variables of a server that no app of ours set."""
+
+    at_s: float
+    """Seconds since the session began, when it was seen."""
+    node: str
+    title: str
+    """`sync_binlog 1 → 0`."""
 
 
 class Chronicle:
@@ -20,6 +32,8 @@ class Chronicle:
         self._epochs = Epochs(self.began_s)
         self._untold: list[Event] = []
         self._last_mark = 0
+        self.by_hand: list[SetByHand] = []
+        """All of this session, oldest first."""
         self.unchanged_since_s = self.began_s
         """Monotonic clock of the last change's effect or mark; while a change is under way infinity."""
 
@@ -53,6 +67,12 @@ class Chronicle:
         self.unchanged_since_s = self._clock.monotonic()
         self._epochs.effective(number, self.unchanged_since_s, "taken back")
         self.tell(Severity.BAD, text, mark=number)
+
+    def set_by_hand(self, node: str, title: str, text: str) -> None:
+        """Somebody else set variables of a server: a mark and an epoch as any other change's."""
+        self.by_hand.append(SetByHand(self.at_s, node, title))
+        number = self.begin_change(title)
+        self.change_effective(number, title, text)
 
     def add(self, interval: Interval) -> None:
         """Take an interval of the load."""

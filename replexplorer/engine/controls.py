@@ -12,15 +12,17 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs import (
     PRIMARY,
     Assignment,
+    Backing,
     Desired,
     KnobName,
     Value,
     defaults,
     desired_of,
     parse_assignment,
+    same_value,
 )
 from replexplorer.core.plan import Observed, Plan, make_plan, statements_of, written
-from replexplorer.engine.apply import Applied, Applier, LoadControl
+from replexplorer.engine.apply import Applied, Applier, LoadControl, RolledBack
 from replexplorer.engine.effect import doubtful, switched_off, unmet
 from replexplorer.engine.facade import Changed, Preview, SetResult
 from replexplorer.engine.finish import to_the_end
@@ -42,6 +44,8 @@ class Controls(Sight):
         self.writer = writer
         self.noted: dict[KnobName, Value] = {}
         """The requests that this session knows of: its own, and those of others that it marked."""
+        self._accounted: dict[KnobName, Value] = {}
+        """Server variables as apps have left them, or as this session found them."""
         self._applier = Applier(fleet, load, report, self._keep_enabling)
         self._turning = asyncio.Lock()
         """One change at a time, from its look to its document: a plan holds for what it saw."""
@@ -65,7 +69,7 @@ class Controls(Sight):
         self.noted = {}
         self.requested = Requested()
         self.forget_offs()
-        for seen in (self.samples, self.samples_before, self.links, self.disks):
+        for seen in (self.samples, self.samples_before, self.links, self.disks, self._accounted):
             seen.clear()
 
     # -- planning
@@ -116,9 +120,15 @@ class Controls(Sight):
                 if plan.steps:
                     begun()
                 applied = await self._applier.run(plan, lambda applied: self._seal(desired, applied))
+                self._account_for(desired)
                 again = [name for name in desired if name in observed.doubtful]
-                unmet = await self._look_again(again) if again else ()
-                return replace(self._result(plan, applied, desired), unmet=unmet)
+                lines = await self._look_again(again) if again else ()
+                return replace(self._result(plan, applied, desired), unmet=lines)
+            except RolledBack as error:
+                if not error.complete:
+                    for name in desired:
+                        self._accounted.pop(name, None)
+                raise
             finally:
                 self._turner = None
 
@@ -155,7 +165,57 @@ class Controls(Sight):
                 if before.get(name, name.knob.default) != value
             }
             self.noted = {**before, **changed}
+            self._account_for(changed)
             return changed, before
+
+    # -- what nobody of us turned
+
+    def account_for(self, node: str) -> None:
+        """What a node's variables are now is no news: it was seen at the start, or came with a restart."""
+        self._account_for({name: value for name, value in self._variables(node).items() if value is not None})
+
+    def _account_for(self, values: Desired) -> None:
+        self._accounted.update(
+            {name: value for name, value in values.items() if name.knob.backing is Backing.SERVER}
+        )
+
+    def _variables(self, node: str) -> dict[KnobName, Value | None]:
+        return {
+            name: self.effective_value(name)
+            for name in self.names()
+            if name.node == node and name.knob.backing is Backing.SERVER
+        }
+
+    def unaccounted(self, node: str) -> dict[KnobName, tuple[Value, Value]]:
+        """Variables of a node that are not as they were left, each before and now; another app's change
+        that is not written down yet is among them. One that was never seen is accounted for now."""
+        found = {}
+        for name, value in self._variables(node).items():
+            if value is None:
+                continue
+            before = self._accounted.setdefault(name, value)
+            if not same_value(name.knob, before, value):
+                found[name] = (before, value)
+        return found
+
+    async def set_by_hand(self, node: str) -> dict[KnobName, tuple[Value, Value]]:
+        """Wait until no app changes anything, then say what somebody else has set at this node, each
+        before and now; told once. Raises StackUnavailable when the others do not end."""
+        async with self._turning, self._turn():
+            await self.read_document()
+            await self.look(node)
+            by_hand = {
+                name: values
+                for name, values in self.unaccounted(node).items()
+                if not self._is_requested_anew(name, values[1])
+            }
+            self.account_for(node)
+            return by_hand
+
+    def _is_requested_anew(self, name: KnobName, value: Value) -> bool:
+        """Another app asked for it, which `news` will say."""
+        wanted = self.requested_value(name)
+        return self.noted.get(name, name.knob.default) != wanted and same_value(name.knob, wanted, value)
 
     async def _seal(self, desired: Desired, applied: Applied) -> None:
         """Write the request down, then look at what has come of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +20,11 @@ from replexplorer.core.knobs import (
     Assignment,
     Backing,
     Desired,
+    KnobName,
+    Value,
     desired_of,
     format_change,
+    same_value,
 )
 from replexplorer.core.model import Calibration
 from replexplorer.core.sweep import Sweep
@@ -462,6 +465,16 @@ class Session:
             self.chronicle.change_failed(number, f"{title}, by {writer}: our load did not follow: {error}")
             return
         self.chronicle.change_effective(number, title, f"{title}, by {writer}")
+
+    def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
+        """Somebody who is no app of ours set variables of a server: mark it."""
+        title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
+        again = all(
+            same_value(name.knob, self.controls.requested_value(name), now)
+            for name, (_, now) in changes.items()
+        )
+        whose = f"by hand on {node}, as requested again" if again else f"by hand on {node}"
+        self.chronicle.set_by_hand(node, title, f"{title}, {whose}")
 
     async def lease_seen(self, lease: Lease | None) -> None:
         """Who drives the load now."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from replexplorer.core.counters import Rates, rates, restarted
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs import PRIMARY, Desired
+from replexplorer.core.knobs import PRIMARY, Desired, KnobName, Value
 from replexplorer.engine.bringup import watch_links
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.fleet import Member
@@ -75,6 +75,10 @@ class Listener(Protocol):
         """Another app wrote these requests; `before` has what was requested of them until then."""
         ...
 
+    def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
+        """Somebody who is no app of ours set variables of a server, each before and now."""
+        ...
+
     async def lease_seen(self, lease: Lease | None) -> None:
         """Who drives the load, each time that it was asked."""
         ...
@@ -91,6 +95,8 @@ class Watcher:
         self._listener = listener
         self._tasks: list[asyncio.Task[None]] = []
         self._node_tasks: dict[str, asyncio.Task[None]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        """By node: who finds out whose change that was."""
         self._primary: Member | None = None
         """The primary as the listener knows it."""
         self._runs: dict[str, _Run] = {}
@@ -102,6 +108,8 @@ class Watcher:
     def start(self) -> None:
         """Begin to look; what is requested by now is nobody's news."""
         self._controls.noted = dict(self._controls.requested.values)
+        for name in self._controls.fleet.members:
+            self._controls.account_for(name)
         loops: list[Coroutine[Any, Any, None]] = [
             self._every(_LINKS_EVERY_S, self._controls.look_at_links),
             self._every(_LINKS_EVERY_S, self._controls.look_at_disks),
@@ -123,8 +131,8 @@ class Watcher:
 
     async def stop(self) -> None:
         """End all looking."""
-        tasks = [*self._tasks, *self._node_tasks.values()]
-        self._tasks, self._node_tasks = [], {}
+        tasks = [*self._tasks, *self._node_tasks.values(), *self._asking.values()]
+        self._tasks, self._node_tasks, self._asking = [], {}, {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -136,7 +144,7 @@ class Watcher:
         return next(
             (
                 task.exception()
-                for task in (*self._tasks, *self._node_tasks.values())
+                for task in (*self._tasks, *self._node_tasks.values(), *self._asking.values())
                 if task.done() and not task.cancelled() and task.exception()
             ),
             None,
@@ -171,9 +179,26 @@ class Watcher:
                     if name not in self._controls.fleet.members:
                         return
                     await self._controls.look(name)
+                    self._controls.account_for(name)
                     await self._listener.server_restarted(name)
+                elif answered is None:
+                    self._controls.account_for(name)
+                elif self._controls.unaccounted(name):
+                    self._ask_whose(name)
                 answered = sample
             await self._clock.sleep(every_s)
+
+    def _ask_whose(self, node: str) -> None:
+        """Find out whose change that was, beside the looking: another app's may be under way for long."""
+        asking = self._asking.get(node)
+        if asking is None or (asking.done() and (asking.cancelled() or asking.exception() is None)):
+            self._asking[node] = asyncio.create_task(self._tell_whose(node), name=f"whose {node}")
+
+    async def _tell_whose(self, node: str) -> None:
+        with contextlib.suppress(ReplexplorerError):  # asked again with the next look
+            changes = await self._controls.set_by_hand(node)
+            if changes:
+                self._listener.set_by_hand(node, changes)
 
     async def _beat(self) -> None:
         """One heartbeat while our load runs."""

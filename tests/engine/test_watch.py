@@ -8,6 +8,7 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.tick import Event, Severity
+from replexplorer.engine.apply import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.engine.test_session import load_runs, turn, until_tick
@@ -194,6 +195,69 @@ async def test_another_app_s_change_is_marked_and_our_load_follows() -> None:
         assert (settings.clients, settings.workload) == (32, "foo")
         tick = await until_tick(session, lambda tick: tick.load is not None and tick.load.clients == 32)
         assert tick.epochs[-1].number == 1
+
+
+@virtual
+async def test_a_variable_that_somebody_sets_by_hand_is_a_mark_and_begins_an_epoch() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.primary.variables["sync_binlog"] = "0"
+        event = await told(session, "by hand")
+        assert event.text == "sync_binlog 1 → 0, by hand on primary"
+        assert (event.severity, event.mark) == (Severity.MARK, 1)
+        tick = await until_tick(session, lambda _: True)
+        assert (tick.epochs[-1].number, tick.epochs[-1].title) == (1, "sync_binlog 1 → 0")
+        assert [change.title for change in session.chronicle.by_hand] == ["sync_binlog 1 → 0"]
+        world.primary.variables["sync_binlog"] = "1"
+        event = await told(session, "by hand")
+        assert event.text == "sync_binlog 0 → 1, by hand on primary, as requested again"
+        await asyncio.sleep(10)
+        assert len(session.chronicle.by_hand) == 2
+    assert world.requested == {}
+
+
+@virtual
+async def test_a_replica_s_variables_set_by_hand_are_told_with_its_name() -> None:
+    world = World(replicas=2)
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.servers["replica2"].variables["sync_relay_log"] = "7"
+        event = await told(session, "by hand")
+        assert event.text == "sync_relay_log@replica2 10000 → 7, by hand on replica2"
+
+
+@virtual
+async def test_another_app_s_long_change_is_not_taken_for_a_hand_s() -> None:
+    """The server has the value seconds before the document says who asked for it."""
+    world = World()
+    async with world.started("tui") as session, world.attached("set") as other:
+        await until_tick(session, load_runs)
+        world.links["replica"].retry_s = 4.0
+        await turn(other, "partition=both")
+        await turn(other, "sync_binlog=0", "semi_sync=on", "partition=none", "rtt=2000")
+        await turn(session, "innodb_flush_log_at_trx_commit=2")
+        await turn(other, "sync_binlog=1")
+        world.primary.refusals["SET GLOBAL innodb_flush_log_at_timeout"] = 1231
+        with pytest.raises(RolledBack):
+            await turn(other, "sync_binlog=5", "innodb_flush_log_at_timeout=3")
+        world.restart("primary")
+        await told(session, "re-applied: ", 60)
+        await asyncio.sleep(20)
+        assert session.chronicle.by_hand == []
+
+
+@virtual
+async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something() -> None:
+    world = World()
+    async with world.started("tui") as session, world.attached("set") as other:
+        await until_tick(session, load_runs)
+        async with other.controls._turn():
+            world.primary.variables["sync_binlog"] = "0"
+            await asyncio.sleep(60)
+            assert session.chronicle.by_hand == []
+            assert session.watcher.failed is None
+        await told(session, "sync_binlog 1 → 0, by hand on primary")
 
 
 @virtual

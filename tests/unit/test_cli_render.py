@@ -107,6 +107,30 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
     assert text.splitlines()[-1].split() == ["rtt@replica", "85", "ms", "85", "ms"]
 
 
+def test_status_names_a_knob_that_somebody_set_behind_its_back() -> None:
+    here, there = KnobName("sync_binlog", "primary"), KnobName("innodb_flush_log_at_trx_commit", "primary")
+    rest = KnobName("sync_relay_log", "replica")
+    views = {
+        here: KnobView(here, 1, 0),
+        there: KnobView(there, 2, 2),
+        rest: KnobView(rest, 10_000, 10_000),
+    }
+    status = status_document(
+        stack="default",
+        state="up",
+        nodes=[],
+        protection=Protection(ProtectionState.OFF, requested=False),
+        links=[],
+        disks=[],
+        knobs=views,
+    )
+    _, listed = render_status(status).split("IN EFFECT\n")
+    assert [line.split(maxsplit=2) for line in listed.splitlines()] == [
+        ["sync_binlog", "1", "0, not as requested"],
+        ["innodb_flush_log_at_trx_commit", "2", "2"],
+    ]
+
+
 def test_get_tells_all_that_the_catalogue_knows() -> None:
     for name, view in KNOBS.items():
         document = knob_document(view)
