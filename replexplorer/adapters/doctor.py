@@ -61,12 +61,12 @@ State = Literal["ok", "warning", "missing", "unknown"]
 
 def examine(
     configuration: Configuration,
-    paths: Mapping[str, Path],
+    state: Path,
     *,
     sidecar: SidecarFacts | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Doctor:
-    """Look at everything; `sidecar` is what a running stack's agents tell."""
+    """Look at everything; `state` is the state directory, `sidecar` what a running stack's agents tell."""
     checks = [_python()]
     info: Mapping[str, Any] = {}
     try:
@@ -79,7 +79,7 @@ def examine(
             found, info = _docker(client, configuration, progress)
             checks += found
     checks += [_link(sidecar, info), *_node_disks(sidecar)]
-    checks += [_terminal(), _colour(), _glyphs(), *_paths(paths)]
+    checks += [_terminal(), _colour(), _glyphs(), _state_path(state)]
     return Doctor(
         version=__version__,
         ready=not any(check.state == "missing" for check in checks),
@@ -139,7 +139,8 @@ def _image(client: APIClient, configuration: Configuration, progress: Callable[[
     wanted = {"mysqld", "sidecar"} if configuration.image is None else {"sidecar"}
     states = [state for state in images.states(shipped("compose")) if state.role in wanted]
     if all(state.present for state in states):
-        return _check("images", "ok", f"built: {', '.join(state.reference for state in states)}")
+        made = [f"{state.reference} ({state.built_with or 'versions unknown'})" for state in states]
+        return _check("images", "ok", f"built: {'; '.join(made)}")
     with spoken():
         if any(client.images(name) for name in (BASE, OWN_BASE)):
             return _check("images", "ok", "not built yet; their base image is here")
@@ -273,14 +274,11 @@ def _glyphs() -> Check:
     return _check("glyphs", "ok", 'UTF-8; do these look like dots? ⠁⠃⠇⡇⣇⣧⣷⣿ if not, set glyphs = "block"')
 
 
-def _paths(paths: Mapping[str, Path]) -> Iterator[Check]:
-    for name in ("state", "cache"):
-        path = paths[name]
-        nearest = next(parent for parent in (path, *path.parents) if parent.exists())
-        if os.access(nearest, os.W_OK):
-            yield _check(f"{name} path", "ok", str(path))
-        else:
-            variable = f"XDG_{name.upper()}_HOME"
-            yield _check(
-                f"{name} path", "missing", f"cannot write to {path}", f"make it writable, or set {variable}"
-            )
+def _state_path(path: Path) -> Check:
+    """Whether passwords and sessions can be kept: the one directory that is written to."""
+    nearest = next(parent for parent in (path, *path.parents) if parent.exists())
+    if os.access(nearest, os.W_OK):
+        return _check("state path", "ok", str(path))
+    return _check(
+        "state path", "missing", f"cannot write to {path}", "make it writable, or set XDG_STATE_HOME"
+    )

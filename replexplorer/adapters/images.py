@@ -1,7 +1,8 @@
 """The images: found by what they are made of, and made when they are not there.
 
 Law: a tag is a hash of the files that go into the image, so an unchanged image is never built
-again and a changed one always is.
+again and a changed one always is. The packages that an image got come from an archive that moves, so
+their versions are kept in its label.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.ports import Report
 
 _PROBE_LIMIT_S: Final = 20
+_BUILT_WITH: Final = f"{LABEL}built-with"
+"""The label with an image's packages and their versions."""
+_BUILT_WITH_FILE: Final = "/usr/share/replexplorer/built-with"
+"""Where an image's Dockerfile notes them, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class ImageState:
     role: str
     reference: str
     present: bool
+    built_with: str | None = None
+    """The packages that it got, with their versions; None when it is not there or does not say."""
 
 
 def context(recipe: Recipe, compose: Path) -> tuple[bytes, str]:
@@ -93,11 +100,17 @@ def reference(recipe: Recipe, compose: Path) -> str:
 def states(compose: Path) -> list[ImageState]:
     """Which of our images are there; raises MissingPiece when Docker does not answer."""
     with client() as daemon:
-        return [
-            ImageState(recipe.role, name, image_id(daemon, name) is not None)
-            for recipe in (MYSQL, SIDECAR)
-            for name in (reference(recipe, compose),)
-        ]
+        return [_state(daemon, recipe, reference(recipe, compose)) for recipe in (MYSQL, SIDECAR)]
+
+
+def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
+    from docker.errors import ImageNotFound
+
+    try:
+        labels = daemon.inspect_image(name)["Config"].get("Labels") or {}
+    except ImageNotFound:
+        return ImageState(recipe.role, name, present=False)
+    return ImageState(recipe.role, name, present=True, built_with=labels.get(_BUILT_WITH))
 
 
 def ensure(recipes: Iterable[Recipe], compose: Path, report: Report) -> dict[str, str]:
@@ -117,6 +130,10 @@ def ensure(recipes: Iterable[Recipe], compose: Path, report: Report) -> dict[str
         builds = [pool.submit(_build, recipe, compose, base, progress.of(recipe.says)) for recipe in missing]
     for build in builds:
         build.result()
+    for recipe in missing:
+        with client() as daemon:
+            if made := _state(daemon, recipe, wanted[recipe.role]).built_with:
+                report(f"built the {recipe.says} image with {made}", None)
     return wanted
 
 
@@ -140,31 +157,65 @@ class _Progress:
 
 
 def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], None]) -> None:
-    """Build one image and tag it with its hash and `latest`."""
+    """Build one image, note what it was built with, and tag it with its hash and `latest`."""
     content, tag = context(recipe, compose)
-    said: list[str] = []
-    at, of = 1, 1
+    again = f"docker build --build-arg BASE={base} -f {compose / recipe.dockerfile} {compose}"
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
-        for event in daemon.build(
+        made = _run_build(
+            daemon,
+            recipe.says,
+            again,
+            step,
             fileobj=io.BytesIO(content),
             custom_context=True,
             dockerfile=recipe.dockerfile,
-            tag=f"{recipe.repository}:{tag}",
             buildargs={"BASE": base},
             labels={f"{LABEL}role": recipe.role, f"{LABEL}version": replexplorer.__version__},
-            rm=True,
-            forcerm=True,
-            decode=True,
-        ):
-            if found := re.match(r"Step (\d+)/(\d+)", event.get("stream", "")):
-                at, of = int(found.group(1)), int(found.group(2))
-            step(at, of)
-            said += [line for line in event.get("stream", "").splitlines() if line.strip()]
-            del said[:-40]
-            if "error" in event:
-                again = f"docker build --build-arg BASE={base} -f {compose / recipe.dockerfile} {compose}"
-                raise failure(f"building the {recipe.says} image failed", [*said, event["error"]], again)
+        )
+        # A label of its own build: what an archive gave is known only when the image is whole.
+        _run_build(
+            daemon,
+            recipe.says,
+            again,
+            lambda *_: None,
+            fileobj=io.BytesIO(f"FROM {made}\n".encode()),
+            tag=f"{recipe.repository}:{tag}",
+            labels={_BUILT_WITH: _built_with(daemon, made), f"{LABEL}base": base},
+        )
         daemon.tag(f"{recipe.repository}:{tag}", recipe.repository, "latest")
+
+
+def _run_build(daemon: Any, says: str, again: str, step: Callable[[int, int], None], **options: Any) -> str:
+    """Run one build to its end; the image's id. Raises MissingPiece in one line."""
+    said: list[str] = []
+    at, of, made = 1, 1, ""
+    for event in daemon.build(rm=True, forcerm=True, decode=True, **options):
+        if found := re.match(r"Step (\d+)/(\d+)", event.get("stream", "")):
+            at, of = int(found.group(1)), int(found.group(2))
+        step(at, of)
+        made = event.get("aux", {}).get("ID", made)
+        said += [line for line in event.get("stream", "").splitlines() if line.strip()]
+        del said[:-40]
+        if "error" in event:
+            raise failure(f"building the {says} image failed", [*said, event["error"]], again)
+    return made
+
+
+def _built_with(daemon: Any, image: str) -> str:
+    """What the image's own note says: its packages and their versions, in one line; empty without one."""
+    from docker.errors import NotFound
+
+    created = daemon.create_container(image, command=["-"], labels={f"{LABEL}role": "probe"})
+    try:
+        stream, _ = daemon.get_archive(created["Id"], _BUILT_WITH_FILE)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
+            note = tar.extractfile(tar.next() or "")
+            lines = note.read().decode("utf-8", "replace").splitlines() if note else []
+    except NotFound:
+        return ""
+    finally:
+        daemon.remove_container(created["Id"], force=True, v=True)
+    return ", ".join(line.strip() for line in lines if line.strip())
 
 
 def require(name: str, report: Report) -> None:

@@ -134,7 +134,7 @@ def doctor(call: Call) -> int:
     values = load_configuration_of(call).values
     call.console.progress("asking Docker")
     facts = asyncio.run(sidecar_facts(values))
-    report = examine(values, _paths(), sidecar=facts, progress=call.console.progress)
+    report = examine(values, paths.state_directory(), sidecar=facts, progress=call.console.progress)
     if call.console.json:
         call.console.document(report)
     else:

@@ -89,6 +89,24 @@ def test_an_unchanged_image_is_found_and_a_changed_one_is_built(
     assert labels["dev.replexplorer.role"] == "sidecar"
 
 
+def test_what_the_archive_gave_is_said_and_kept(
+    docker_client: Any, compose: Path, scratch: Callable[[str], str]
+) -> None:
+    """The archive moves: two machines may build the same files from other packages."""
+    images.ensure(OURS, shipped("compose"), quiet)
+    assert all("." in str(state.built_with) for state in images.states(shipped("compose")))
+    note = "mysql-server-core 9.9.9-1 (the archive has no 9.7.4-2 any more)"
+    (compose / "sidecar" / "Dockerfile").write_text(
+        "ARG BASE\nFROM ${BASE}\nRUN mkdir -p /usr/share/replexplorer && cd /usr/share/replexplorer"
+        f" && echo '{note}' > built-with && echo python3 3 {PREFIX} >> built-with\n"
+    )
+    told: list[str] = []
+    made = images.ensure([images.SIDECAR], compose, lambda text, done: told.append(text))
+    scratch(made["sidecar"])
+    assert told[-1] == f"built the sidecar image with {note}, python3 3 {PREFIX}"
+    assert images.states(compose)[1].built_with == f"{note}, python3 3 {PREFIX}"
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [

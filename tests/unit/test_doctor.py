@@ -58,8 +58,7 @@ def examined(
 
     monkeypatch.setattr(doctor, "_connect", connect)
     monkeypatch.setattr("replexplorer.adapters.images.states", lambda compose: [Absent()])
-    paths = {"state": tmp_path / "state", "cache": tmp_path / "cache"}
-    report = doctor.examine(Configuration(), paths, sidecar=sidecar)
+    report = doctor.examine(Configuration(), tmp_path / "state", sidecar=sidecar)
     return report, {check.name: check for check in report.checks}
 
 
@@ -69,6 +68,7 @@ class Absent:
     role = "sidecar"
     reference = "replexplorer/sidecar:x"
     present = False
+    built_with = None
 
 
 def test_without_docker_everything_else_is_still_told(
@@ -78,7 +78,7 @@ def test_without_docker_everything_else_is_still_told(
     assert not report.ready
     assert (checks["docker"].state, checks["docker"].remedy) == ("missing", "start it")
     assert checks["link"].state == "unknown"
-    assert {"terminal", "colour", "glyphs", "state path", "cache path"} <= set(checks)
+    assert {"terminal", "colour", "glyphs", "state path"} <= set(checks)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,17 @@ def test_images_need_a_registry_or_the_tool_that_makes_their_base(
     assert checks["images"].state == state
     assert report.ready is (state == "ok")
     assert checks["images"].packages == (["mmdebstrap"] if state == "missing" else [])
+
+
+def test_images_are_told_with_the_versions_that_the_archive_gave(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Absent, "present", True)
+    _, checks = examined(monkeypatch, tmp_path, Daemon())
+    assert checks["images"].detail == "built: replexplorer/sidecar:x (versions unknown)"
+    monkeypatch.setattr(Absent, "built_with", "python3 3.14.2-1, iptables 1.8.11-2")
+    _, checks = examined(monkeypatch, tmp_path, Daemon())
+    assert checks["images"].detail == "built: replexplorer/sidecar:x (python3 3.14.2-1, iptables 1.8.11-2)"
 
 
 def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -192,3 +203,18 @@ def test_a_directory_that_cannot_be_written_has_a_remedy(
     report, checks = examined(monkeypatch, tmp_path, Daemon(registry=True))
     assert not report.ready
     assert "XDG_STATE_HOME" in (checks["state path"].remedy or "")
+
+
+def test_a_directory_that_nothing_uses_is_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An unwritable cache directory stopped `make run`, and nothing is ever kept there."""
+    looked_at: list[Path] = []
+
+    def access(path: Path, mode: int) -> bool:
+        looked_at.append(path)
+        return True
+
+    monkeypatch.setattr(os, "access", access)
+    examined(monkeypatch, tmp_path, Daemon(registry=True))
+    assert looked_at == [tmp_path]
