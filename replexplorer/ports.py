@@ -223,6 +223,12 @@ class Lease:
     """`tui`, `load`, `lab tour`, ..."""
     pid: int
     host: str
+    load: Mapping[str, int | float | str] | None = None
+    """Knobs of the load that it runs, by key; empty: it runs none now; None: it does not tell."""
+
+    def __str__(self) -> str:
+        """The name that people are told: `load (pid 12)`."""
+        return f"{self.holder} (pid {self.pid})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +276,11 @@ class Agent(Protocol):
         """Compare and set; None when somebody else wrote meanwhile."""
         ...
 
-    async def take_lease(self, holder: str, *, beside: bool = False) -> Lease | None:
-        """Take the driver's lease; None when it is ours now, else the holder that has it."""
+    async def take_lease(
+        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+    ) -> Lease | None:
+        """Take the driver's lease, or say anew which `load` is driven (its knobs by key); None when it is
+        ours now, else the holder that has it."""
         ...
 
     async def lease(self) -> Lease | None:

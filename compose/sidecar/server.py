@@ -19,6 +19,7 @@ from typing import Any
 
 from disk import Disk
 from document import DocumentFile
+from footprint import Footprint
 from links import Asked, Links
 from tool import Refused
 from turns import Turns
@@ -69,6 +70,9 @@ class Server:
         self._bridges: set[Bridge] = set()
         self._driver: tuple[Bridge, Fields] | None = None
         self._turns = Turns()
+        # The tools volume belongs to all nodes: one of them counts it.
+        mine = VOLUMES if node == "primary" else VOLUMES[:1]
+        self._footprint = Footprint(map(Path, mine))
         self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
@@ -185,7 +189,7 @@ class Server:
 
     async def _take_lease(self, bridge: Bridge, request: Fields) -> Fields:
         self._keep_document()
-        wish = {"holder": str(request["holder"]), "pid": int(request["pid"]), "host": str(request["host"])}
+        wish = {**_holder(request), "load": request.get("load")}
         if self._driver is not None and self._driver[0] is not bridge:
             return {"lease": self._driver[1], "ours": False}
         changed = self._driver is None or self._driver[1] != wish
@@ -206,7 +210,7 @@ class Server:
 
     async def _take_turn(self, bridge: Bridge, request: Fields) -> Fields:
         self._keep_document()
-        wish = {"holder": str(request["holder"]), "pid": int(request["pid"]), "host": str(request["host"])}
+        wish = _holder(request)
         turn = self._turns.ask(bridge, wish)
         holder = await self._turns.wait(turn, _within(request, "within_s", 3600))
         return {"lease": holder or wish, "ours": holder is None}
@@ -236,6 +240,7 @@ class Server:
             "machine_cores": os.cpu_count(),
             "machine_busy_s": _machine_busy_s(),
             "volumes": volumes,
+            "footprint_bytes": await self._footprint.bytes(),
             **await self._links.health(),
         }
 
@@ -249,6 +254,11 @@ def _machine_busy_s() -> float | None:
         return None
     user, nice, system, _idle, _waiting, *other = ticks
     return (user + nice + system + sum(other)) / os.sysconf("SC_CLK_TCK")
+
+
+def _holder(request: Fields) -> Fields:
+    """Who asks."""
+    return {"holder": str(request["holder"]), "pid": int(request["pid"]), "host": str(request["host"])}
 
 
 def _within(request: Fields, name: str, most: float) -> float:

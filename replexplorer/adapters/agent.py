@@ -250,10 +250,17 @@ class BridgedAgent:
         written = (await self._call(request, protocol.Written, repeatable=False)).document
         return None if written is None else Document(written.version, written.content)
 
-    async def take_lease(self, holder: str, *, beside: bool = False) -> Lease | None:
+    async def take_lease(
+        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+    ) -> Lease | None:
         """Take the lease; the holder when another has it. `beside` does not take it away: the caller
         that drives beside gets None, and the lease stays where it is."""
-        request = protocol.TakeLease(holder=holder, pid=os.getpid(), host=socket.gethostname())
+        request = protocol.TakeLease(
+            holder=holder,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            load=None if load is None else dict(load),
+        )
         told = await self._call(request, protocol.LeaseState)
         return None if told.ours or beside else _lease(told)
 
@@ -300,7 +307,7 @@ class BridgedAgent:
 
 
 def _lease(told: protocol.LeaseState) -> Lease | None:
-    return None if told.lease is None else Lease(told.lease.holder, told.lease.pid, told.lease.host)
+    return None if told.lease is None else Lease(**told.lease.model_dump())
 
 
 _SHAPE_FIELDS = {field.name for field in fields(Shape)}

@@ -323,6 +323,9 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
 def _add_dsn(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", nargs="?", default="primary", metavar="NODE", help="default: primary")
     parser.add_argument("--published", action="store_true", help="by the port on 127.0.0.1")
+    parser.add_argument(
+        "--admin", action="store_true", help="the app's own account, which may do anything, on every node"
+    )
     _json(parser)
 
 

@@ -13,12 +13,14 @@ from replexplorer.config.shapes import (
     LinkShape,
     NodeShape,
     ProtectionShape,
+    Scalar,
     SetReport,
     Status,
     StatusKnob,
     StatusLoad,
 )
 from replexplorer.core.knobs import KnobName
+from replexplorer.core.pacing import OPEN
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.facade import Changed, SetResult
 
@@ -33,10 +35,11 @@ def status_document(
     disks: Iterable[DiskView],
     knobs: Mapping[KnobName, KnobView],
     driver: str | None = None,
-    clients: int | None = None,
+    load: Mapping[str, Scalar] | None = None,
     footprint_bytes: int | None = None,
 ) -> Status:
-    """The whole `status` document; what is not known is null, whatever is down."""
+    """The whole `status` document; what is not known is null, whatever is down. `load` has the knobs of
+    the load that runs, by key; empty when none does."""
     return Status(
         stack=stack,
         state=state,
@@ -44,7 +47,7 @@ def status_document(
         protection=_protection(protection),
         links=[_link(link) for link in links],
         disks=[_disk(disk) for disk in disks],
-        load=StatusLoad(driver=driver, clients=clients),
+        load=_load(driver, load),
         footprint_bytes=footprint_bytes,
         knobs={
             str(name): StatusKnob(requested=view.requested, effective=view.effective, node=name.node)
@@ -111,6 +114,19 @@ def _protection(protection: Protection) -> ProtectionShape:
         wait_point=protection.wait_point,
         timeout_ms=protection.timeout_ms,
         fallbacks=protection.fallbacks,
+    )
+
+
+def _load(driver: str | None, load: Mapping[str, Scalar] | None) -> StatusLoad:
+    if not load:
+        return StatusLoad(driver=driver, clients=None if load is None else 0)
+    mode = str(load["load_mode"])
+    return StatusLoad(
+        driver=driver,
+        clients=int(load["clients"]),
+        workload=str(load["workload"]),
+        mode=mode,
+        rate_tps=float(load["rate"]) if mode == OPEN else None,
     )
 
 

@@ -15,6 +15,7 @@ from replexplorer.config.shapes import (
     SetReport,
     Status,
     StatusKnob,
+    StatusLoad,
 )
 from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value, same_value
 
@@ -49,8 +50,7 @@ def render_status(status: Status) -> str:
         )
     parts += [_link_line(link) for link in status.links]
     parts += [_disk_line(disk) for disk in status.disks]
-    load = status.load
-    parts.append(f"load        {load.driver or 'nobody drives it'}, {_shown(load.clients)} clients")
+    parts.append(f"load        {_load_words(status.load)}")
     if status.footprint_bytes is not None:
         parts.append(f"footprint   {status.footprint_bytes / 1024**2:,.0f} MB")
     changed = {key: knob for key, knob in status.knobs.items() if _is_worth_telling(key, knob)}
@@ -58,6 +58,19 @@ def render_status(status: Status) -> str:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
     return "\n".join(parts)
+
+
+def _load_words(load: StatusLoad) -> str:
+    """The load that runs and who drives it."""
+    if load.clients is None:
+        return f"driven by {load.driver}, which does not say more" if load.driver else "not known"
+    if load.driver is None:
+        return "none runs"
+    if load.workload is None:
+        return f"none runs; {load.driver} is to drive it"
+    clients = "1 client" if load.clients == 1 else f"{load.clients} clients"
+    rate = "" if load.rate_tps is None else f" at {load.rate_tps:g} TPS"
+    return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"
 
 
 def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:

@@ -84,8 +84,8 @@ async def _status_of(session: Session) -> Status:
         links=seen.links,
         disks=seen.disks,
         knobs=seen.knobs,
-        driver=f"{seen.driver.holder} (pid {seen.driver.pid})" if seen.driver else None,
-        clients=seen.clients,
+        driver=str(seen.driver) if seen.driver else None,
+        load=seen.load,
         footprint_bytes=seen.footprint_bytes,
     )
 
@@ -116,11 +116,20 @@ async def _dsn(call: Call) -> int:
     host, port = ("127.0.0.1", view.published_port) if call.args.published else (view.host, view.port)
     if host is None or port is None:
         raise StackUnavailable(f"{wanted} has no such address", "`replexplorer status` shows what it has")
-    user, password = quote(credentials.dsn_user, safe=""), quote(credentials.dsn_password, safe="")
-    address = f"mysql://{user}:{password}@{host}:{port}/sandbox"
+    admin: bool = call.args.admin
+    account = credentials.control_user if admin else credentials.dsn_user
+    secret = credentials.control_password if admin else credentials.dsn_password
+    address = f"mysql://{quote(account, safe='')}:{quote(secret, safe='')}@{host}:{port}/sandbox"
     if call.console.json:
         direct = view.path == "direct" and not call.args.published
-        call.console.document(Dsn(node=wanted, dsn=address, path="direct" if direct else "published"))
+        call.console.document(
+            Dsn(
+                node=wanted,
+                dsn=address,
+                path="direct" if direct else "published",
+                account="admin" if admin else "sandbox",
+            )
+        )
     else:
         call.console.print(address)
     return 0

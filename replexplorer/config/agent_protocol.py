@@ -94,12 +94,15 @@ class WriteDocument(_Asked):
 
 
 class TakeLease(_Asked):
-    """Become the driver of the load; answered by `LeaseState`. The lease ends with the bridge."""
+    """Become the driver of the load, or say anew what one drives; answered by `LeaseState`. The lease ends
+    with the bridge."""
 
     op: Literal["take_lease"] = "take_lease"
     holder: str
     pid: int
     host: str
+    load: dict[str, int | float | str] | None = None
+    """Knobs of the load that it runs, by key; empty: it runs none now."""
 
 
 class AskLease(_Asked):
@@ -232,6 +235,8 @@ class LeaseHolder(_Told):
     holder: str
     pid: int
     host: str
+    load: dict[str, int | float | str] | None = None
+    """Knobs of the load that it runs, by key; null when it does not tell."""
 
 
 class LeaseState(_Told):
@@ -284,6 +289,8 @@ class Health(_Told):
     queue_restarts: int = 0
     volumes: dict[str, Volume]
     """By mount: `data`, `tools`."""
+    footprint_bytes: int | None = None
+    """What the files in the node's volumes take, the primary's with the tools volume; None: not counted."""
 
 
 class Failure(_Told):

@@ -111,10 +111,13 @@ class DiskShape(Shape):
 
 
 class StatusLoad(Shape):
-    """The background load, as the stack knows it."""
+    """The load that runs, as its driver tells it; the knobs say what is requested."""
 
-    driver: str | None = Field(description="who drives it: `name (pid N)`; null when no load runs")
-    clients: int | None
+    driver: str | None = Field(description="who drives it: `name (pid N)`; null when nobody does")
+    clients: int | None = Field(description="0 when no load runs, null when its driver does not tell")
+    workload: str | None = None
+    mode: str | None = Field(default=None, description="closed or open")
+    rate_tps: float | None = Field(default=None, description="asked, of an open loop")
 
 
 class StatusKnob(Shape):
@@ -186,11 +189,13 @@ class SetReport(Shape):
 
 
 class RolledBack(ErrorDocument):
-    """A `set` that failed on the way: nothing is changed, and the document says so."""
+    """A `set` that failed on the way, and whether what it had done was taken back."""
 
     changed: list[ChangedKnob] = []
     warnings: list[str] = []
-    rolled_back: Literal[True] = True
+    rolled_back: bool = Field(
+        description="true: nothing is changed; false: something could not be taken back, the hint names it"
+    )
 
 
 class Latency(Shape):
@@ -471,6 +476,9 @@ class Dsn(Shape):
     node: str
     dsn: str
     path: Literal["direct", "published"]
+    account: Literal["sandbox", "admin"] = Field(
+        default="sandbox", description="whose: the load's account, or with --admin the app's own"
+    )
 
 
 class SweepInterval(Shape):
@@ -576,15 +584,19 @@ class SweepResult(Shape):
 
 
 DOCUMENTS: Final[dict[str, type[Shape]]] = {
+    "up": Status,
     "status": Status,
     "get": GetKnob,
     "set": SetReport,
+    "reset": SetReport,
     "load": LoadReport,
     "lab run": LabResult,
     "sweep": SweepResult,
     "predict": PredictDocument,
     "lab list": LabEntry,
     "scene list": SceneEntry,
+    "scene save": SceneEntry,
+    "scene apply": SetReport,
     "doctor": Doctor,
     "config": ConfigDocument,
     "themes": ThemeEntry,
@@ -596,12 +608,15 @@ DOCUMENTS: Final[dict[str, type[Shape]]] = {
 
 _LISTS: Final = frozenset({"lab list", "scene list", "themes", "keys"})
 _TABLES: Final = frozenset({"get"})
+_TAKEN_BACK: Final = frozenset({"set", "reset", "scene apply"})
+"""Verbs that print `RolledBack` when they fail on the way."""
 
 
 def schema() -> dict[str, Any]:
     """One JSON Schema with a property for each verb's document and all shapes under `$defs`."""
+    shapes: list[type[Shape]] = [*DOCUMENTS.values(), RolledBack]
     references, definitions = models_json_schema(
-        [(shape, "serialization") for shape in DOCUMENTS.values()],
+        [(shape, "serialization") for shape in shapes],
         ref_template="#/$defs/{model}",
     )
     properties: dict[str, Any] = {}
@@ -611,6 +626,8 @@ def schema() -> dict[str, Any]:
             properties[verb] = {"type": "array", "items": reference}
         elif verb in _TABLES:
             properties[verb] = {"type": "object", "additionalProperties": reference}
+        elif verb in _TAKEN_BACK:
+            properties[verb] = {"anyOf": [reference, references[(RolledBack, "serialization")]]}
         else:
             properties[verb] = reference
     return {

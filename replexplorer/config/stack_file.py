@@ -85,6 +85,7 @@ class Service(_Strict):
     environment: dict[str, str] = {}
     cap_drop: tuple[str, ...] = ()
     cap_add: tuple[str, ...] = ()
+    group_add: tuple[str, ...] = ()
     security_opt: tuple[str, ...] = ()
     sysctls: dict[str, str] = {}
     stop_signal: str | None = None

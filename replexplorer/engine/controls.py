@@ -28,7 +28,7 @@ from replexplorer.engine.facade import Changed, Preview, SetResult
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.requested import Requested, write_requested
-from replexplorer.engine.sight import NO_LOAD, Sight
+from replexplorer.engine.sight import Sight
 
 _TURN_WITHIN_S: Final = 20.0
 """A change of another app may wait for a replica to register, or for a stream to heal."""
@@ -116,7 +116,7 @@ class Controls(Sight):
                 observed = self._observed()
                 plan = make_plan(observed, desired)
                 if dry_run:
-                    return _promised(plan, desired)
+                    return _promised(plan, desired, self.no_effect())
                 if plan.steps:
                     begun()
                 applied = await self._applier.run(plan, lambda applied: self._seal(desired, applied))
@@ -271,7 +271,7 @@ class Controls(Sight):
 
     def _result(self, plan: Plan, applied: Applied, desired: Desired) -> SetResult:
         return SetResult(
-            changed=(*applied.changed, *_stored(plan, desired)),
+            changed=(*applied.changed, *_stored(plan, desired, self.no_effect())),
             warnings=(*plan.warnings, *applied.warnings),
             unchanged=plan.unchanged,
         )
@@ -282,7 +282,7 @@ class Controls(Sight):
         return {name: standard[name] for name in self.names()}
 
 
-def _promised(plan: Plan, desired: Desired) -> SetResult:
+def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:
     """What a plan would do, as the answer to a dry run."""
     requested = {change.name: change for change in plan.changes}
     return SetResult(
@@ -298,13 +298,13 @@ def _promised(plan: Plan, desired: Desired) -> SetResult:
             for planned in plan.steps
             for name in planned.step.names
         )
-        + _stored(plan, desired),
+        + _stored(plan, desired, why_stored),
         warnings=plan.warnings,
         dry_run=True,
         unchanged=plan.unchanged,
     )
 
 
-def _stored(plan: Plan, desired: Desired) -> tuple[Changed, ...]:
-    """Knobs of the load that only the document takes."""
-    return tuple(Changed(name, None, desired[name], None, 0.0, (), NO_LOAD) for name in plan.stored)
+def _stored(plan: Plan, desired: Desired, why: str) -> tuple[Changed, ...]:
+    """Knobs of the load that only the document takes, for no load of ours runs."""
+    return tuple(Changed(name, None, desired[name], None, 0.0, (), why) for name in plan.stored)

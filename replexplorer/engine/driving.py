@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
-from replexplorer.core.knobs import PRIMARY
+from replexplorer.core.knobs import PRIMARY, Value
 from replexplorer.core.tick import Severity
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
@@ -43,6 +45,9 @@ class Driving:
         self._upkeep: asyncio.Task[None] | None = None
         self.viewer_of: Lease | None = None
         """Who drives the load when it is not us."""
+        self._published: Mapping[str, Value] | None = None
+        """The load as the lease says that we run it; None before we took the lease."""
+        load.on_settings = self._publish
 
     def settings(self) -> LoadSettings:
         """The load as requested."""
@@ -77,6 +82,7 @@ class Driving:
         """Stop or start our load; raises StackUnavailable when another app drives it."""
         if self._load.is_running:
             await self.stop()
+            await self._publish()
             self._chronicle.tell(Severity.INFO, "load stopped")
             return False
         await self.drive(self.settings())
@@ -99,15 +105,27 @@ class Driving:
         """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
         if lease is None and self.viewer_of is not None:
             viewed, self.viewer_of = self.viewer_of, None
-            self._chronicle.tell(Severity.INFO, f"{viewed.holder} (pid {viewed.pid}) drives no more")
+            self._chronicle.tell(Severity.INFO, f"{viewed} drives no more")
         elif lease is None and self._load.is_running:
             await self._take_the_lease()
         elif self.viewer_of is not None:
             self.viewer_of = lease
+        elif self._published not in (None, self._load.effective()):
+            await self._publish()  # it ended by itself
 
     async def _take_the_lease(self) -> Lease | None:
-        """Take the lease; answers who holds it when it is not ours."""
-        return await self._fleet.primary.agent.take_lease(self._driver.holder, beside=self._driver.beside)
+        """Take the lease, with what our load is now; answers who holds it when it is not ours."""
+        running = dict(self._load.effective())
+        holder = await self._fleet.primary.agent.take_lease(
+            self._driver.holder, beside=self._driver.beside, load=running
+        )
+        self._published = running if holder is None else None
+        return holder
+
+    async def _publish(self) -> None:
+        """Say beside the lease what our load is now, for whoever looks."""
+        with contextlib.suppress(ReplexplorerError):
+            await self._take_the_lease()
 
     async def _start(self, settings: LoadSettings) -> None:
         """Start our load on a disk that has room for it, and keep the stack small meanwhile."""
@@ -139,7 +157,7 @@ class Driving:
                 if holder is not None:
                     self.viewer_of = holder
                     await self._load.stop()
-                    told = f"{holder.holder} (pid {holder.pid}) drives the load: this is a second view"
+                    told = f"{holder} drives the load: this is a second view"
                     self._chronicle.tell(Severity.WARN, told)
                     return
                 await self._start(self.settings())

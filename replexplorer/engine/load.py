@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -46,6 +46,10 @@ def with_knobs(settings: LoadSettings, knobs: Mapping[str, Value]) -> LoadSettin
 
 def _silent(text: str, done: float | None) -> None:
     """Nobody listens to the progress of a start."""
+
+
+async def _unheard() -> None:
+    """Nobody wants to know that another load runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +110,8 @@ class LoadDriver:
         """Which part of the table was ready when that was told last, 0 to 1."""
         self.on_progress: Report = _silent
         """Hears that as well, whoever started or changed the load."""
+        self.on_settings: Callable[[], Awaitable[None]] = _unheard
+        """Awaited when a load was started or follows other settings; it does not raise."""
 
     async def warm_up(self) -> None:
         """Start the bare process of the next start, while there is something else to wait for."""
@@ -139,6 +145,7 @@ class LoadDriver:
         self.fault, self.settings, self.target, self.prepared = None, settings, target, None
         self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
         try:
+            await self.on_settings()
             await process.start(target, settings, interval_s=self._interval_s)
         except BaseException:
             await to_the_end(self.stop())
@@ -189,6 +196,7 @@ class LoadDriver:
             self.prepared = None
             await self._running.process.change(settings)
             self.settings = settings
+            await self.on_settings()
 
     @contextmanager
     def listening(self) -> Iterator[Inbox]:

@@ -132,7 +132,7 @@ class Outlook:
         """Whether the primary commits, enough links that are waited for are whole and measured, and clients
         do not wait for each other's row locks, which the model does not know."""
         whole = [link for link in self.controls.links.values() if _is_whole(link)]
-        rows = int(self.controls.requested_value(_KEY_SPREAD))
+        rows = int(self.controls.effective_value(_KEY_SPREAD) or self.controls.requested_value(_KEY_SPREAD))
         if protection.state is ProtectionState.DOWN or 0 < rows < _ROWS_A_CLIENT * setting.clients:
             return False
         return not setting.semi_sync or len(whole) >= (protection.replicas_required or 1)

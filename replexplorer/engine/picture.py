@@ -73,14 +73,22 @@ class Picture:
         )
 
     def _load_view(self) -> LoadView:
-        """The load from its last intervals, or from the server's counters for a viewer."""
-        wanted = self.controls.wanted_load()
+        """The load from its last intervals; a viewer's as its driver tells it, with the server's counters."""
+        viewed = self.driving.viewer_of
+        wanted = {**self.controls.wanted_load(), **((viewed.load if viewed else None) or {})}
         clients, workload, mode = int(wanted["clients"]), str(wanted["workload"]), str(wanted["load_mode"])
-        if self.driving.viewer_of is not None:
+        if viewed is not None:
             rates = self.watcher.server_rates()
-            driver = f"{self.driving.viewer_of.holder} (pid {self.driving.viewer_of.pid})"
-            tps = rates.tps if rates else None
-            return LoadView(clients, 0, workload, tps, state="viewer", driver=driver, mode=mode)
+            return LoadView(
+                clients=0 if viewed.load == {} else clients,
+                connected=0,
+                workload=workload,
+                tps=rates.tps if rates else None,
+                state="viewer",
+                driver=str(viewed),
+                mode=mode,
+                rate_asked_tps=float(wanted["rate"]) if mode == OPEN else None,
+            )
         last = self._last
         if not self.load.is_running or last is None:
             self._last = None

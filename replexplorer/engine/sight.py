@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -32,6 +33,7 @@ from replexplorer.engine.observer import (
     waits_too_long,
 )
 from replexplorer.engine.requested import Requested, read_requested
+from replexplorer.ports import Lease
 
 NO_LOAD = "no load runs"
 """The note of a load knob that is stored and has no effect yet."""
@@ -52,6 +54,10 @@ class Sight:
         """The one before it."""
         self.links: dict[str, LinkView] = {}
         self.disks: dict[str, DiskView] = {}
+        self.driver: Lease | None = None
+        """Who drives the stack's load, as last asked; None: nobody, or it is not known."""
+        self.driver_is_known = False
+        """Whether the primary's agent answered when it was asked for the driver."""
         self.lookback = Lookback()
         self.counts_commits = True
         """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
@@ -64,7 +70,15 @@ class Sight:
             *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members),
             self.look_at_links(),
             self.look_at_disks(probe=probe),
+            self.look_at_driver(),
         )
+
+    async def look_at_driver(self) -> None:
+        """Ask who drives the load, and which."""
+        self.driver, self.driver_is_known = None, False
+        with contextlib.suppress(ReplexplorerError):
+            self.driver = await self.fleet.primary.agent.lease()
+            self.driver_is_known = True
 
     async def read_document(self) -> None:
         """Read the requested values; those known stay when the agent does not answer."""
@@ -205,7 +219,19 @@ class Sight:
                 disk = self.disks.get(name.node)
                 return None if disk is None else disk.delay_ms
             case Backing.LOAD:
-                return self.load.effective().get(name.key)
+                return self.running_load().get(name.key)
+
+    def running_load(self) -> Mapping[str, Value]:
+        """The knobs of the load that runs, ours or the driver's, by key; empty when none runs, or its
+        driver does not tell."""
+        own = self.load.effective()
+        return own or (self.driver.load if self.driver is not None else None) or {}
+
+    def no_effect(self) -> str:
+        """Why a load knob that is requested has no effect here, or not yet."""
+        if self.driver is None or self.driver.load == {}:
+            return NO_LOAD
+        return f"{self.driver} drives the load and follows"
 
     def names(self) -> tuple[KnobName, ...]:
         """The knobs that this stack's servers have, in catalogue order."""
@@ -222,7 +248,7 @@ class Sight:
 
     def _view(self, name: KnobName) -> KnobView:
         effective = self.effective_value(name)
-        note = NO_LOAD if name.knob.backing is Backing.LOAD and effective is None else None
+        note = self.no_effect() if name.knob.backing is Backing.LOAD and effective is None else None
         return KnobView(name, self.requested_value(name), effective, note)
 
     def observed(self) -> Observed:
@@ -234,7 +260,7 @@ class Sight:
         }
         primary = self.samples.get(PRIMARY)
         return Observed(
-            values={name: self.effective_value(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
+            values={name: self._turnable(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
             replicas=self.fleet.replica_names,
             capabilities=up,
             semi_sync_clients=primary.status.clients if primary else None,
@@ -252,6 +278,12 @@ class Sight:
                 KnobName("fsync_delay", disk.node): disk.fault for disk in self.disks.values() if disk.fault
             },
         )
+
+    def _turnable(self, name: KnobName) -> Value | None:
+        """What a knob is where we can turn it: another's load is not ours."""
+        if name.knob.backing is Backing.LOAD:
+            return self.load.effective().get(name.key)
+        return self.effective_value(name)
 
     def _reachable(self, node: str) -> bool:
         sample = self.samples.get(node)

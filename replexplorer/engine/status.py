@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs import KnobName
+from replexplorer.core.knobs import KnobName, Value
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.picture import state_word
 from replexplorer.engine.sight import Sight
@@ -24,8 +23,8 @@ class Status:
     links: tuple[LinkView, ...]
     disks: tuple[DiskView, ...]
     driver: Lease | None
-    clients: int | None
-    """Clients requested of the load; 0 when nobody drives one."""
+    load: Mapping[str, Value] | None
+    """Knobs of the load that runs, by key; empty when none does, None when that is not known."""
     footprint_bytes: int | None
     knobs: Mapping[KnobName, KnobView]
 
@@ -34,10 +33,7 @@ async def take_status(sight: Sight) -> Status:
     """Look at everything now; raises StackUnavailable when there is no stack."""
     await sight.refresh(with_gtids=True, probe=True)
     await sight.look_twice_if_waiting()
-    try:
-        driver = await sight.fleet.primary.agent.lease()
-    except ReplexplorerError:
-        driver = None
+    nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
     nodes = sight.node_views()
     stack = sight.fleet.outside.stack
     return Status(
@@ -47,8 +43,8 @@ async def take_status(sight: Sight) -> Status:
         protection=sight.protection(),
         links=tuple(sight.links.values()),
         disks=tuple(sight.disks.values()),
-        driver=driver,
-        clients=int(sight.wanted_load()["clients"]) if driver else 0,
+        driver=sight.driver,
+        load=sight.driver.load if sight.driver is not None else nobody,
         footprint_bytes=await stack.footprint_bytes(),
         knobs=sight.views(),
     )

@@ -101,9 +101,6 @@ class Watcher:
         """The primary as the listener knows it."""
         self._runs: dict[str, _Run] = {}
         """Each agent's run as last seen."""
-        self.lease: Lease | None = None
-        """Who drives the load, as last seen."""
-        self.footprint_bytes: int | None = None
 
     def start(self) -> None:
         """Begin to look; what is requested by now is nobody's news."""
@@ -214,8 +211,8 @@ class Watcher:
             if writer == controls.writer:  # ours came after the other's
                 writer = "another app"
             await self._listener.written_elsewhere(changed, before, writer)
-        self.lease = await controls.fleet.primary.agent.lease()
-        await self._listener.lease_seen(self.lease)
+        controls.driver = await controls.fleet.primary.agent.lease()
+        await self._listener.lease_seen(controls.driver)
 
     async def _look_at_containers(self) -> None:
         """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""

@@ -471,7 +471,7 @@ async def test_status_tells_what_is_known_of_a_dead_node() -> None:
             ("primary", True),
             ("replica", False),
         ]
-        assert (status.driver, status.clients) == (None, 0)
+        assert (status.driver, status.load) == (None, {})
         assert status.nodes[0].gtid_executed is not None
         world.crash("primary")
         world.sidecars["primary"].stop()
@@ -487,4 +487,4 @@ async def test_status_names_the_driver() -> None:
         await until_tick(tui, load_runs)
         status = await session.status()
         assert status.driver is not None
-        assert (status.driver.holder, status.clients) == ("tui", 8)
+        assert (status.driver.holder, status.load and status.load["clients"]) == ("tui", 8)

@@ -102,6 +102,8 @@ class FakeSidecar:
         self.boots += 1
         self.free_bytes = 50 << 30
         """Of a disk of 100 GB."""
+        self.footprint_bytes: int | None = 100 << 20
+        """What its volumes hold."""
         self.machine_share: float | None = 0.4
         """How busy its machine's cores are; None: it does not tell, as an agent from before."""
         self.shapes: dict[str, Shape] = {}
@@ -303,9 +305,11 @@ class FakeAgent:
         """See `ports.Agent`."""
         return await self._call("write_document", lambda: self.sidecar.write(expect_version, content))
 
-    async def take_lease(self, holder: str, *, beside: bool = False) -> Lease | None:
+    async def take_lease(
+        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+    ) -> Lease | None:
         """See `ports.Agent`."""
-        wish = Lease(holder, self.pid, "here")
+        wish = Lease(holder, self.pid, "here", load)
         told = await self._call("take_lease", lambda: self.sidecar.take_lease(self, wish))
         return None if beside else told
 
@@ -341,6 +345,7 @@ class FakeAgent:
                 "boot": self.sidecar.boot_id,
                 "uptime_s": now_s() - self.sidecar.booted_s,
                 "volumes": {"data": {"total_bytes": 100 << 30, "free_bytes": self.sidecar.free_bytes}},
+                "footprint_bytes": self.sidecar.footprint_bytes,
                 "machine_cores": 4,
                 "machine_busy_s": _share_of(4 * now_s(), self.sidecar.machine_share),
             },

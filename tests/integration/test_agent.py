@@ -11,7 +11,7 @@ import statistics
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import docker
@@ -370,9 +370,12 @@ async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
         other = BridgedAgent("primary", pair.open_bridge)
         try:
             assert await primary.take_lease("tui") is None
-            holder = await other.take_lease("load")
+            holder = await other.take_lease("load", load={"clients": 9})
             assert holder is not None
-            assert (holder.holder, holder.pid) == ("tui", os.getpid())
+            assert (holder.holder, holder.pid, holder.load) == ("tui", os.getpid(), None)
+            running: dict[str, int | float | str] = {"clients": 3, "rate": 2.5, "workload": "insert"}
+            assert await primary.take_lease("tui", load=running) is None
+            assert (await other.lease()) == replace(holder, load=running)
             *earlier, _other = pair.bridges
             for bridge in earlier:
                 bridge._writer.transport.abort()

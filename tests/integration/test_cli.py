@@ -193,13 +193,20 @@ def test_a_scene_is_saved_and_applied(shell: Shell) -> None:
 
 
 def test_dsn_logs_in_by_both_ways(shell: Shell) -> None:
-    for words in (["dsn"], ["dsn", "replica"], ["dsn", "replica", "--published"]):
+    for words in (
+        ["dsn"],
+        ["dsn", "replica"],
+        ["dsn", "replica", "--published"],
+        ["dsn", "replica", "--admin"],
+    ):
         parts = urlsplit(shell.run(*words).stdout.strip())
         assert (parts.scheme, parts.path) == ("mysql", "/sandbox")
         assert parts.hostname
         assert parts.port
         address = Address(parts.hostname, parts.port, "direct")
         assert asyncio.run(_database(address, parts.username or "", parts.password or "")) == "sandbox"
+    assert urlsplit(shell.run("dsn", "--admin").stdout).username == "replexplorer"
+    assert shell.json("dsn", "--admin")["account"] == "admin"
     assert "nowhere" in shell.run("dsn", "nowhere", code=2).stderr
 
 

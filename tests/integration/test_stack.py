@@ -111,6 +111,8 @@ async def test_the_dsn_account_may_what_the_contract_says(live_stack: LiveStack)
         await cursor.execute("SET GLOBAL sync_binlog = @@GLOBAL.sync_binlog")
         await cursor.execute("FLUSH NO_WRITE_TO_BINLOG STATUS")
         await cursor.execute("SELECT COUNT(*) FROM performance_schema.threads")
+        await cursor.execute("SHOW REPLICAS")
+        assert len(await cursor.fetchall()) == 1
         with pytest.raises(asyncmy.errors.Error):
             await cursor.execute("UPDATE mysql.user SET account_locked = 'Y' WHERE user = 'replexplorer'")
     async with live_stack.session("replica", dsn=True) as cursor:
@@ -131,6 +133,7 @@ async def test_containers_have_no_more_than_they_need(live_stack: LiveStack, doc
         host = told["HostConfig"]
         assert host["CapDrop"] == ["ALL"]
         assert (host["CapAdd"] or []) == (["NET_ADMIN"] if container.role == "sidecar" else [])
+        assert (host["GroupAdd"] or []) == (["999"] if container.role == "sidecar" else [])
         assert not host["Privileged"]
         assert host["RestartPolicy"]["Name"] in ("", "no")
         for bound in (told["NetworkSettings"]["Ports"] or {}).values():

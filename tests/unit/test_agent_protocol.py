@@ -24,7 +24,7 @@ SET_LINK = {"op": "set_link", "peer": "replica", "address": "172.18.0.3", "delay
         {"op": "set_disk", "delay_ms": 2.5},
         {"op": "watch", "peer": "replica", "address": "172.18.0.3"},
         {"op": "write_document", "expect_version": 3, "content": {"rtt@replica": 85}},
-        {"op": "take_lease", "holder": "tui", "pid": 7, "host": "box"},
+        {"op": "take_lease", "holder": "tui", "pid": 7, "host": "box", "load": {"clients": 3, "rate": 9.5}},
         {"op": "health"},
     ],
 )

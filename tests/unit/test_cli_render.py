@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,7 +93,7 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
         disks=[DiskView("primary", 2.0, 2.0, 2.31, 14, 0.12, fsyncs={"redo": 3, "binlog": 4})],
         knobs=KNOBS | {name: KnobView(name, 85.0, 85.0)},
         driver="tui (pid 7)",
-        clients=8,
+        load={"clients": 3, "load_mode": "open", "rate": 200.0, "workload": "insert"},
         footprint_bytes=3 * 1024**2,
     )
     text = render_status(status)
@@ -103,7 +104,7 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
     assert (
         "primary: fsync asked +2.0 ms, measured 2.31 ms, bare disk 0.12 ms, fsyncs redo 3, binlog 4" in text
     )
-    assert "tui (pid 7), 8 clients" in text
+    assert "load        3 clients, open at 200 TPS, insert, driven by tui (pid 7)" in text
     assert text.splitlines()[-1].split() == ["rtt@replica", "85", "ms", "85", "ms"]
 
 
@@ -129,6 +130,38 @@ def test_status_names_a_knob_that_somebody_set_behind_its_back() -> None:
         ["sync_binlog", "1", "0, not as requested"],
         ["innodb_flush_log_at_trx_commit", "2", "2"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("driver", "load", "line"),
+    [
+        (None, {}, "none runs"),
+        (None, None, "not known"),
+        ("tui (pid 7)", {}, "none runs; tui (pid 7) is to drive it"),
+        ("tui (pid 7)", None, "driven by tui (pid 7), which does not say more"),
+        (
+            "load (pid 9)",
+            {"clients": 1, "load_mode": "closed", "rate": 500.0, "workload": "foo"},
+            "1 client, closed, foo, driven by load (pid 9)",
+        ),
+    ],
+)
+def test_the_load_that_runs_is_told_and_never_guessed(
+    driver: str | None, load: dict[str, float | str] | None, line: str
+) -> None:
+    status = status_document(
+        stack="s",
+        state="up",
+        nodes=[],
+        protection=Protection(ProtectionState.OFF, requested=False),
+        links=[],
+        disks=[],
+        knobs={},
+        driver=driver,
+        load=load,
+    )
+    assert f"load        {line}" in render_status(status).splitlines()
+    assert (status.load.clients is None) == (load is None)
 
 
 def test_get_tells_all_that_the_catalogue_knows() -> None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 import json
 import math
 
 import pytest
 from pydantic import ValidationError
 
+from replexplorer.cli.arguments import build_parser
+from replexplorer.cli.console import Console
 from replexplorer.config.shapes import (
     DOCUMENTS,
     ErrorDocument,
     GetKnob,
     LabResult,
     Latency,
+    RolledBack,
     SetReport,
     Status,
     document_schema,
     schema,
     to_json,
 )
+from replexplorer.core.errors import ServerRefused
+from replexplorer.engine import apply as engine_apply
 
 STATUS = """
 {"stack": "default", "state": "up",
@@ -104,6 +111,37 @@ def test_the_schema_describes_every_document_and_is_json() -> None:
 def test_one_document_alone_has_its_definitions_and_no_more(verb: str) -> None:
     alone = document_schema(verb)
     assert {reference.removeprefix("#/$defs/") for reference in _references(alone)} == set(alone["$defs"])
+
+
+def test_every_verb_that_prints_json_has_its_document() -> None:
+    """`up`, `reset`, `scene save` and `scene apply` had none."""
+    assert set(_verbs_with_json(build_parser())) - {"schema"} <= set(DOCUMENTS)
+
+
+def _verbs_with_json(parser: argparse.ArgumentParser, words: str = "") -> list[str]:
+    found = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, child in action.choices.items():
+                found += _verbs_with_json(child, f"{words} {name}".strip())
+        elif "--json" in action.option_strings:
+            found.append(words)
+    return found
+
+
+@pytest.mark.parametrize("not_undone", [(), ("primary: SET GLOBAL sync_binlog = 1",)])
+def test_a_set_that_failed_on_the_way_prints_what_its_shape_says(not_undone: tuple[str, ...]) -> None:
+    """A rollback that failed was printed as `false` where only `true` was allowed."""
+    out = io.StringIO()
+    error = engine_apply.RolledBack(ServerRefused(1227, "primary: 1227 access denied"), not_undone)
+    Console(json=True, out=out, err=io.StringIO()).fail(
+        error, changed=[], warnings=[], rolled_back=error.complete
+    )
+    printed = RolledBack.model_validate_json(out.getvalue())
+    assert printed.rolled_back is not bool(not_undone)
+    assert all(each in printed.error.hint for each in not_undone)
+    alternatives = document_schema("set")["anyOf"]
+    assert {"$ref": "#/$defs/RolledBack"} in alternatives
 
 
 def _references(part: object) -> list[str]:

@@ -12,6 +12,7 @@ from tests.sidecar import load
 
 netem, probe, queueing = load("netem"), load("probe"), load("queueing")
 document, Shape = load("document"), load("shape").Shape
+footprint = load("footprint")
 
 
 def test_netem_command_lines() -> None:
@@ -194,3 +195,20 @@ def test_a_document_that_cannot_be_written_leaves_the_old_one(
         file.write(1, {"a": 2})
     assert file.read() == (1, {"a": 1})
     assert [path.name for path in tmp_path.iterdir()] == ["requested.json"]
+
+
+async def test_a_footprint_is_the_sum_of_all_files_and_unknown_where_one_cannot_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "mysql" / "sandbox").mkdir(parents=True)
+    (tmp_path / "data" / "mysql" / "ibdata1").write_bytes(b"x" * 100_000)
+    (tmp_path / "data" / "mysql" / "sandbox" / "t.ibd").write_bytes(b"x" * 50_000)
+    (tmp_path / "data" / "loop").symlink_to(tmp_path)
+    counter = footprint.Footprint([tmp_path / "data"])
+    first = await counter.bytes()
+    assert 150_000 <= first < 300_000
+    (tmp_path / "data" / "more").write_bytes(b"x" * 100_000)
+    assert await counter.bytes() == first  # counted a moment ago
+    monkeypatch.setattr(footprint, "KEPT_S", 0.0)
+    assert await counter.bytes() >= first + 100_000
+    assert await footprint.Footprint([tmp_path / "data", tmp_path / "nowhere"]).bytes() is None
