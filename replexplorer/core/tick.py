@@ -6,14 +6,14 @@ Times named `at_s` are seconds on the session's monotonic clock, `*_ms` millisec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from replexplorer.core.anatomy import Anatomy
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import PRIMARY, KnobName, Value
-from replexplorer.core.link import LinkSettings
+from replexplorer.core.link import NO_PARTITION, LinkSettings
 from replexplorer.core.model import Prediction
 from replexplorer.core.pacing import CLOSED
 from replexplorer.core.truth import ServerTruth
@@ -338,3 +338,11 @@ class Tick:
     def rtt(self) -> LinkView | None:
         """The link that the header shows: the slowest one asked."""
         return max(self.links, key=lambda link: link.rtt_asked_ms, default=None)
+
+
+def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:
+    """The partitions in force: `ack`, or `replica2 ack` where not all links of several have the same."""
+    cut = {link.replica: link.partition for link in links if link.partition not in (None, NO_PARTITION)}
+    if len(cut) == len(links) and len(set(cut.values())) == 1:
+        return (str(next(iter(cut.values()))),)
+    return tuple(f"{replica} {partition}" for replica, partition in cut.items())

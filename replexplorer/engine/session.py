@@ -15,6 +15,7 @@ from typing import Any
 
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.hints import command
 from replexplorer.core.knobs import (
     PRIMARY,
     Assignment,
@@ -28,7 +29,7 @@ from replexplorer.core.knobs import (
 )
 from replexplorer.core.model import Calibration
 from replexplorer.core.sweep import Sweep
-from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.core.tick import Event, Severity, Tick, partition_words
 from replexplorer.engine.absence import restarts_since_the_request
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
@@ -233,7 +234,17 @@ class Session:
             return f"stack '{name}' is removed"
         if not nodes:
             return f"no stack '{name}' was reached"
-        return f"stack '{name}' keeps running ({nodes} servers, no load); `replexplorer down` removes it"
+        left = f"stack '{name}' keeps running ({nodes} servers, no load); {command('down', name)} removes it"
+        return left + self._cut_links()
+
+    def _cut_links(self) -> str:
+        """Links that stay cut, as last seen, with what heals them; empty where there are none."""
+        cut = partition_words(tuple(self.controls.links.values()))
+        if not cut:
+            return ""
+        heal = command("set", self.outside.stack.name, "partition=none")
+        stays, it = ("stays", "it") if len(cut) == 1 else ("stay", "them")
+        return f"; partition {', '.join(cut)} {stays}: {heal} heals {it}"
 
     async def _let_go(self) -> None:
         """End the tasks, the load and the connections, each whatever became of those before."""

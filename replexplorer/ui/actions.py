@@ -87,13 +87,19 @@ LEDGER: Final[tuple[Action, ...]] = (
 )
 """Actions of the ledger's screen."""
 
+QUIT: Final = "app.quit"
+"""Id of what `q` does: it closes what is open, and quits on the dashboard."""
+
 EVERYWHERE: Final[tuple[Action, ...]] = (
     Action("theme.next", "t", "Switch to the next theme"),
     Action("palette", "ctrl+p", "Open the command palette", listed=False),
     Action("help", "question_mark", "Show keys and states"),
-    Action("app.quit", "q", "Quit (ctrl+c as well); stops the load"),
+    Action(QUIT, "q", "Close what is open, or quit (asks while a load runs; ctrl+c quits at once)"),
 )
 """Actions of every screen."""
+
+LEAVE_KEY: Final = "ctrl+c"
+"""Quits at once, whatever is open; not in the keymap, so that there always is a way out."""
 
 ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + CONDUCTOR + PLAYER + LEDGER + EVERYWHERE
 """All of them, in the order of the help."""

@@ -20,11 +20,11 @@ from replexplorer.core.printable import LAYOUT, printable, shortened
 from replexplorer.engine.facade import Facade
 from replexplorer.engine.replay import Replay
 from replexplorer.ui import memory
-from replexplorer.ui.actions import EVERYWHERE
+from replexplorer.ui.actions import EVERYWHERE, LEAVE_KEY
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.commands import ExplorerCommands
 from replexplorer.ui.crash import QuietEnd
-from replexplorer.ui.hangup import TerminalWatch
+from replexplorer.ui.hangup import TERMINATED, TerminalWatch
 from replexplorer.ui.messages import Started
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.startup import StartupScreen
@@ -47,7 +47,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_of(EVERYWHERE),
-        Binding("ctrl+c", "app_quit", "Quit", show=False, priority=True),
+        Binding(LEAVE_KEY, "app_leave", "Quit at once", show=False, priority=True),
     ]
 
     def __init__(self, facade: Facade, settings: Settings) -> None:
@@ -57,6 +57,8 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         """How it was started."""
         self._facade = facade
         self._leaving = False
+        self._ends_with = 0
+        """The exit code of an orderly end."""
         self._watch = TerminalWatch(self._lost, deadline_s=settings.close_deadline_s)
         themes = settings.themes or tuple(one.theme for one in load_themes()[0])
         self.theme_names = [theme.name for theme in themes]
@@ -73,7 +75,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         loop = asyncio.get_running_loop()
         if not self.is_headless:
             self._watch.start(sys.__stdin__.fileno() if sys.__stdin__ else 0)
-            loop.add_signal_handler(signal.SIGTERM, self.action_app_quit)
+            loop.add_signal_handler(signal.SIGTERM, self._terminate)
         with self.batch_update():
             self.push_screen(StartupScreen(self._facade, self.settings))
         self._import_dashboard()
@@ -146,24 +148,38 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
             self.push_screen(HelpScreen(self.settings))
 
     def action_app_quit(self) -> None:
+        """Quit; a screen that drives something may ask first."""
+        asks = getattr(self.screen, "asks_before_quit", None)
+        if self._leaving or asks is None or not asks():
+            self.action_app_leave()
+
+    def action_app_leave(self) -> None:
         """Stop the load, disconnect, leave; a second time leaves at once."""
+        self._leave(keep=False)
+
+    def _terminate(self) -> None:
+        """SIGTERM: an orderly end without a question, which takes no stack away."""
+        self._ends_with = TERMINATED
+        self._leave(keep=True)
+
+    def _leave(self, *, keep: bool) -> None:
         if self._leaving:
-            self.exit("left at once; the load ends with the app")
+            self.exit("left at once; the load ends with the app", self._ends_with)
             return
         self._leaving = True
         self.notify("stopping the load…", timeout=10)
-        self._quit()
+        self._quit(keep)
 
     @work(exclusive=True, group="quit", exit_on_error=False)
-    async def _quit(self) -> None:
+    async def _quit(self, keep: bool) -> None:
         await self._stop_starting()
         try:
-            line = await self._facade.close()
+            line = await self._facade.close(keep=keep)
         except ReplexplorerError as error:
             line = str(error)
         except Exception as error:  # whatever it is, the terminal must come back
             line = f"closing failed: {type(error).__name__}: {error}"
-        self.exit(line)
+        self.exit(line, self._ends_with)
 
     async def _stop_starting(self) -> None:
         """A start-up under way is given up before its facade is closed."""

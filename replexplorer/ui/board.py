@@ -7,7 +7,7 @@ Nothing here talks to a server or reads a clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -94,6 +94,8 @@ class Board:
     unfolded: bool = False
     """The fold's knobs are shown, at their defaults or not."""
     filter: str = ""
+    searching: bool = False
+    """The filter's field is open: the cursor follows the best match."""
     staged: dict[KnobName, Value] = field(default_factory=dict)
     """What the arrow keys or the digits asked for and nobody has sent yet."""
     staged_at_s: float = 0.0
@@ -101,6 +103,8 @@ class Board:
     pending: dict[KnobName, Value] = field(default_factory=dict)
     """Sent, and not yet confirmed by a tick."""
     _sent: bool = False
+    _before: Row | None = None
+    """Where the cursor stood when the filter's field was opened."""
 
     def fold(self, tick: Tick) -> None:
         """Take the knobs of a tick; a selection that is gone moves to the first knob."""
@@ -117,9 +121,15 @@ class Board:
         return found if self.filter.split() else tuple(self._folded(section) for section in found)
 
     def _found(self) -> tuple[Section, ...]:
-        """Headings and knobs that the filter leaves."""
-        words = self.filter.lower().split()
-        return sections([name for name in self.views if all(word in _searched(name) for word in words)])
+        """Headings and knobs that the filter leaves, the best matches first."""
+        text = " ".join(self.filter.lower().split())
+        ranks = {name: _rank(name, text) for name in self.views}
+        found = sections([name for name, rank in ranks.items() if rank is not None])
+        if not text:
+            return found
+        order: Callable[[KnobName], int] = lambda name: ranks[name] or 0  # noqa: E731
+        ranked = [replace(one, names=tuple(sorted(one.names, key=order))) for one in found]
+        return tuple(sorted(ranked, key=lambda one: order(one.names[0])))
 
     def _folded(self, section: Section) -> Section:
         seldom = [name for name in section.names if name.key in SELDOM]
@@ -192,10 +202,36 @@ class Board:
                 self.filter = ""
             self.at_fold, self.selected = False, row
 
+    def search(self) -> None:
+        """The filter's field is opened."""
+        self.searching = True
+        self._before = Fold.LINK if self.at_fold else self.selected
+
     def narrow(self, text: str) -> None:
-        """Show only knobs whose key, label, group, node or help has every word of the text."""
+        """Show only knobs whose key, label, group, node or help has every word of the text, the best
+        match first: an exact name, then names and labels, then the rest. The cursor goes to the best."""
         self.filter = text
+        if self.searching and text.split():
+            names = self.names
+            self.at_fold, self.selected = False, names[0] if names else None
+        elif self.searching:
+            self._back()
         self._settle()
+
+    def keep_search(self) -> None:
+        """The filter's field is closed; what it found stays."""
+        self.searching = False
+
+    def drop_search(self) -> None:
+        """The filter's field is given up: all knobs, and the cursor where it stood before."""
+        self.searching, self.filter = False, ""
+        self._back()
+        self._settle()
+
+    def _back(self) -> None:
+        """Put the cursor where it stood when the field was opened."""
+        if self._before is not None:
+            self.select(self._before)
 
     def step(self, direction: int, now_s: float, *, coarse: bool = False) -> None:
         """Stage the next value of the selected knob; on the line of the fold, open or close it."""
@@ -247,6 +283,16 @@ class Board:
             self.selected = names[0] if names else None
 
 
-def _searched(name: KnobName) -> str:
-    knob = name.knob
-    return f"{name} {knob.label} {knob.group} {knob.help}".lower()
+def _rank(name: KnobName, text: str) -> int | None:
+    """How well a knob matches: 0 the exact name or label, 1 a name or label that begins with the text,
+    2 its words in the name, 3 in the label, 4 in group and help as well; None: not at all."""
+    knob, words = name.knob, text.split()
+    key, label, full = knob.key.lower(), knob.label.lower(), str(name).lower()
+    if text in (key, label, full):
+        return 0
+    if full.startswith(text) or label.startswith(text):
+        return 1
+    for rank, searched in ((2, full), (3, label), (4, f"{full} {label} {knob.group} {knob.help}".lower())):
+        if all(word in searched for word in words):
+            return rank
+    return None

@@ -17,6 +17,8 @@ from typing import Final
 
 EXIT_CODE: Final = 128 + int(signal.SIGHUP)
 """What a process that was hung up on ends with."""
+TERMINATED: Final = 128 + int(signal.SIGTERM)
+"""What one that was asked to end by SIGTERM ends with, as a shell says it."""
 
 
 class TerminalWatch:

@@ -12,7 +12,7 @@ from replexplorer.core.density import DensityHistory
 from replexplorer.core.pacing import CLOSED
 from replexplorer.core.points import Point
 from replexplorer.core.series import History, page_of
-from replexplorer.core.tick import Event, LoadView, ProtectionState, Tick
+from replexplorer.core.tick import Event, LoadView, ProtectionState, Tick, partition_words
 from replexplorer.ui.chart_model import (
     DEFAULT_PAGE_S,
     ChartMark,
@@ -24,7 +24,6 @@ from replexplorer.ui.chart_model import (
 )
 from replexplorer.ui.figures import count, rate
 from replexplorer.ui.notes import Notes, latency_notes, per_second, qps_of, tps_notes
-from replexplorer.ui.words import partition_words
 
 _MARK_WITHIN_S: Final = 2.0
 """A change's mark comes this close to the tick that first shows the change."""

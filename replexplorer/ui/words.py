@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from replexplorer.core.link import NO_PARTITION
-from replexplorer.core.tick import LinkView, ProtectionState, Severity
+from replexplorer.core.tick import ProtectionState, Severity
 
 
 class StateWord(NamedTuple):
@@ -72,11 +71,3 @@ SEVERITIES: Final[Mapping[Severity, tuple[str, str]]] = {
     Severity.BAD: ("✖", "bad"),
 }
 """Symbol and token of each severity; a mark's number replaces its symbol."""
-
-
-def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:
-    """The partitions in force: `ack`, or `replica2 ack` where not all links of several have the same."""
-    cut = {link.replica: link.partition for link in links if link.partition not in (None, NO_PARTITION)}
-    if len(cut) == len(links) and len(set(cut.values())) == 1:
-        return (str(next(iter(cut.values()))),)
-    return tuple(f"{replica} {partition}" for replica, partition in cut.items())

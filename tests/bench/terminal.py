@@ -101,9 +101,9 @@ class Terminal:
         )
 
     async def quit(self) -> None:
-        """Press q and wait for the end; it is killed when that does not come."""
+        """Press ctrl+c, which asks nothing, and wait for the end; it is killed when that does not come."""
         with contextlib.suppress(OSError):
-            os.write(self._controller, b"q")
+            os.write(self._controller, b"\x03")
         until_s = time.monotonic() + _END_S
         while self._process.poll() is None:
             if time.monotonic() > until_s:

@@ -111,6 +111,29 @@ async def test_a_dropped_terminal_never_removes_the_stack() -> None:
 
 
 @virtual
+async def test_links_that_stay_cut_are_named_at_the_end() -> None:
+    world = World(replicas=2)
+    session = world.session()
+    await session.start(lambda _: None)
+    await session.set([session.parse("partition@replica2=ack")])
+    assert (await session.close()).endswith(
+        "removes it; partition replica2 ack stays: `replexplorer set partition=none` heals it"
+    )
+
+
+@virtual
+async def test_a_stack_of_another_name_is_named_in_the_commands_to_type() -> None:
+    world = World()
+    session = world.session()
+    session.outside.stack.name = "demo"
+    await session.start(lambda _: None)
+    await session.set([session.parse("partition=both")])
+    line = await session.close()
+    assert "`replexplorer down --stack demo` removes it" in line
+    assert line.endswith("partition both stays: `replexplorer set partition=none --stack demo` heals it")
+
+
+@virtual
 async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configured() -> None:
     world = World(exists=False)
     session = world.session(on_quit="remove")

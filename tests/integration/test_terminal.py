@@ -154,6 +154,8 @@ def test_three_knobs_by_keys_then_quit(live_stack: LiveStack) -> None:
         loads = shown.loads()
         assert len(loads) == 1
         shown.press("q")
+        shown.until(lambda screen: "Quit?" in screen, "the question")
+        shown.press("q")
         assert shown.end(within_s=5) == 0
         assert LEAVE_ALTERNATE_SCREEN in shown.written
         assert shown.written.rindex(SHOW_CURSOR) > 0
@@ -174,7 +176,7 @@ def test_a_killed_app_loses_nothing_and_the_next_one_attaches(live_stack: LiveSt
             second.until(lambda screen: "PROTECTED" in screen, "the state as it was left")
             assert "drives the load" not in second.screen
             assert len(second.loads()) == 1
-            second.press("q")
+            second.press("qq")
             assert second.end(within_s=5) == 0
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 from textual.screen import Screen
+from textual.widgets import Input
 
-from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.core.tick import Epoch, Event, Severity, Tick
 from replexplorer.ui.actions import ACTIONS
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.words import CHIPS, STATES
@@ -57,9 +58,9 @@ async def test_a_long_event_is_read_whole_in_the_log() -> None:
 @pytest.mark.parametrize(
     ("key", "keymap", "last"),
     [
-        ("L", {}, "esc back   ↑↓ scroll   q quit"),
-        ("L", {"app.quit": "ctrl+x"}, "esc back   ↑↓ scroll   ^x quit"),
-        ("o", {}, "esc back   ↑↓ choose   q quit"),
+        ("L", {}, "esc q back   ↑↓ scroll"),
+        ("L", {"app.quit": "ctrl+x"}, "esc ^x back   ↑↓ scroll"),
+        ("o", {}, "esc q back   ↑↓ choose"),
         ("S", {}, "esc back   ↑↓ scroll"),
     ],
 )
@@ -68,6 +69,37 @@ async def test_the_last_row_names_the_keys_that_work(key: str, keymap: dict[str,
     async with bench(tick, size=(80, 24), keymap=keymap) as app:
         found = await opened(app, key)
         await app.until(lambda: found.rows[-1].strip() == last, f"{found.rows[-1]!r}")
+
+
+@pytest.mark.parametrize("key", ["question_mark", "g", "L", "o"])
+async def test_q_closes_the_list_that_is_open_and_not_the_program(key: str) -> None:
+    events = (Event(1.0, WALL_S, Severity.INFO, "begun"),)
+    tick = make_tick(1.0, events=events, epochs=(Epoch(0, 0.0, "baseline", None, 619.0),))
+    async with bench(tick, size=(80, 24)) as app:
+        await opened(app, key)
+        await app.press("q")
+        await app.until(lambda: app.app.screen is app.dashboard)
+        assert app.app.is_running
+        assert app.facade.called("close") == []
+
+
+async def test_the_key_that_closes_follows_the_keymap() -> None:
+    async with bench(size=(80, 24), keymap={"app.quit": "ctrl+x"}) as app:
+        await opened(app, "o")
+        await app.press("q")
+        assert app.app.screen is not app.dashboard
+        await app.press("ctrl+x")
+        await app.until(lambda: app.app.screen is app.dashboard)
+
+
+async def test_q_is_a_letter_while_a_sweep_is_typed_and_closes_the_screen_else() -> None:
+    async with bench(size=(80, 24)) as app:
+        await opened(app, "S")
+        await app.press("q")
+        assert app.app.screen.query_one(Input).value.endswith("q")
+        app.app.screen.set_focus(None)
+        await app.press("q")
+        await app.until(lambda: app.app.screen is app.dashboard)
 
 
 def failed_thread(tick: Tick) -> Tick:

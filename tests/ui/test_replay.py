@@ -7,15 +7,18 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+import pytest
 from textual.pilot import Pilot
 
 from replexplorer.adapters.recording import SessionReader
 from replexplorer.config.paths import shipped_tour
+from replexplorer.core.knobs import KnobName
 from replexplorer.core.tick import Event, Severity, Tick
 from replexplorer.engine.replay import Replay
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.replay import ReplayScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import make_tick
 from tests.ui.driving import DEADLINE_S
@@ -153,7 +156,43 @@ async def test_knobs_do_not_turn_in_a_recording() -> None:
         await player.pilot.pause()
         assert player.screen.board.staged == {}
         assert isinstance(player.app.screen, ReplayScreen)
-        assert any("this is a recording" in str(toast.message) for toast in player.app._notifications)
+        assert [str(toast.message) for toast in player.app._notifications] == [
+            "a recording: nothing can be turned"
+        ]
+
+
+LIVE_KEYS = ["s", "w", "p", "r", "u", "x", "m", "R", "f", "i", "S", "o", "Y", "P", "A", "8"]
+
+
+@pytest.mark.parametrize("key", LIVE_KEYS)
+async def test_a_key_that_turns_something_live_says_why_it_does_not(key: str) -> None:
+    async with playing() as player:
+        await player.pilot.press(key)
+        assert [str(toast.message) for toast in player.app._notifications] == [
+            "a recording: nothing can be turned"
+        ]
+        assert isinstance(player.app.screen, ReplayScreen)
+        assert player.screen.board.staged == {}
+
+
+async def test_the_mouse_turns_nothing_in_a_recording_either() -> None:
+    async with playing() as player:
+        player.screen.query_one("#knobs", KnobPanel).post_message(KnobPanel.Stepped(1))
+        await player.until(lambda: bool(player.app._notifications))
+        assert player.screen.board.staged == {}
+
+
+async def test_the_footer_of_a_recording_offers_no_key_that_turns() -> None:
+    async with playing((160, 45)) as player:
+        for word in ("semi-sync", "undo", "reset", "load", "labs", "wait point"):
+            assert word not in player.row("#footer")
+
+
+async def test_knobs_are_filtered_in_a_recording_as_well() -> None:
+    async with playing() as player:
+        await player.pilot.press("slash", *"expo", "escape", "slash", *"payload", "enter")
+        assert player.screen.board.selected == KnobName("payload", "load")
+        assert len(player.app._notifications) == 0
 
 
 async def test_it_fits_on_a_small_terminal_and_leaves_with_q() -> None:

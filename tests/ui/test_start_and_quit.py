@@ -6,23 +6,28 @@ import asyncio
 import fcntl
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
 import termios
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from replexplorer.core.errors import MissingPiece
+from replexplorer.core.knobs import KnobName
+from replexplorer.core.tick import LoadView, Tick
 from replexplorer.engine.facade import Progress
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.hangup import EXIT_CODE, TerminalWatch
+from replexplorer.ui.hangup import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartSteps
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
 
@@ -58,13 +63,88 @@ async def test_a_failed_start_tells_the_remedy_and_can_be_tried_again() -> None:
         assert len(facade.called("start")) == 2
 
 
-@pytest.mark.parametrize("key", ["q", "ctrl+c"])
-async def test_quitting_closes_and_returns_what_is_left(key: str) -> None:
+@pytest.mark.parametrize("keys", [("q", "q"), ("ctrl+c",)])
+async def test_quitting_closes_and_returns_what_is_left(keys: tuple[str, ...]) -> None:
     async with bench() as app:
-        await app.press(key)
+        await app.press(*keys)
         await app.until(lambda: app.app.return_value is not None)
         assert app.app.return_value == app.facade.closing_line
-        assert len(app.facade.called("close")) == 1
+        assert app.facade.called("close") == [False]
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 36), (160, 45)])
+async def test_q_asks_once_while_a_load_runs_and_any_other_key_goes_on(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        hints = app.text("#footer")
+        await app.press("q")
+        footer = app.dashboard.query_one("#footer", Lines)
+        await app.until(lambda: bool(footer.rows) and "Quit?" in footer.rows[-1])
+        assert footer.display
+        assert len(footer.rows[-1]) <= size[0]
+        assert "q quits" in footer.rows[-1]
+        await app.press("s")  # `s` would turn semi-sync
+        assert [name for name, _ in app.facade.calls] == ["start"]
+        assert app.text("#footer") == hints or size == (40, 10)
+        assert app.app.is_running
+        await app.press("q", "q")
+        await app.until(lambda: app.app.return_value == app.facade.closing_line)
+
+
+async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
+    cut = make_tick(2.0, values={KnobName("partition", "replica"): "both", KnobName("clients", "load"): 32})
+    async with bench(cut) as app:
+        await app.press("q")
+        assert app.text("#footer").strip() == (
+            "Quit? The load (32 clients) stops, partition both stays.  q quits, any other key goes on"
+        )
+
+
+async def test_the_picture_goes_on_while_it_asks() -> None:
+    async with bench() as app:
+        await app.press("q")
+        await app.play(make_tick(9.0, tps=1234.0))
+        assert "1234" in app.text("#header")
+        assert "Quit?" in app.text("#footer")
+
+
+async def test_a_lab_under_way_is_named_in_the_question() -> None:
+    async with bench() as app:
+        app.facade.lab_turns = asyncio.Queue()
+        await app.press("o", "enter")
+        await app.until(lambda: app.app.screen is app.dashboard)
+        await app.press("q")
+        assert "The lab tour stops, its knobs are restored" in app.text("#footer")
+        await app.press("escape")
+        assert "Quit?" not in app.text("#footer")
+
+
+@pytest.mark.parametrize(
+    "tick",
+    [
+        replace(make_tick(1.0), viewer=True),
+        make_tick(1.0, values={KnobName("clients", "load"): 0}),
+        replace(
+            make_tick(1.0),
+            load=LoadView(clients=8, connected=0, workload="insert", tps=None, state="stopped"),
+        ),
+        replace(make_tick(1.0), load=None),
+    ],
+    ids=["viewer", "no clients", "stopped", "none"],
+)
+async def test_where_no_load_of_ours_runs_nothing_is_asked(tick: Tick) -> None:
+    async with bench(tick) as app:
+        await app.press("q")
+        await app.until(lambda: app.app.return_value == app.facade.closing_line)
+
+
+async def test_the_question_follows_the_keymap() -> None:
+    async with bench(keymap={"app.quit": "ctrl+x"}) as app:
+        await app.press("ctrl+x")
+        assert "^x quits" in app.text("#footer")
+        await app.press("q")
+        assert "Quit?" not in app.text("#footer")
+        await app.press("ctrl+x", "ctrl+x")
+        await app.until(lambda: app.app.return_value == app.facade.closing_line)
 
 
 async def test_quitting_gives_up_a_start_under_way() -> None:
@@ -90,7 +170,7 @@ async def test_quitting_a_second_time_does_not_wait() -> None:
     facade = FakeFacade()
     facade.hold["close"] = asyncio.Event()
     async with bench(facade=facade) as app:
-        await app.press("q", "q")
+        await app.press("q", "q", "ctrl+c")
         await app.until(lambda: app.app.return_value is not None)
 
 
@@ -117,6 +197,7 @@ import asyncio, sys
 from tests.fakes.facade import FakeFacade, make_tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.lines import Lines
 
 class Endless(FakeFacade):
     async def ticks(self):
@@ -131,7 +212,9 @@ class Endless(FakeFacade):
         open(sys.argv[1], "w").write("kept" if keep else "closed")
         return "left"
 
-ExplorerApp(Endless(), Settings()).run()
+app = ExplorerApp(Endless(), Settings())
+app.run()
+sys.exit(app.return_code)
 """
 
 
@@ -165,6 +248,32 @@ def test_a_closed_terminal_ends_the_app_within_two_seconds(tmp_path: Path, words
     assert (tmp_path / "closed").exists() is not bool(words)
     if not words:
         assert (tmp_path / "closed").read_text() == "kept"
+
+
+def test_sigterm_ends_in_order_without_a_question_and_says_so_in_its_exit_code(tmp_path: Path) -> None:
+    """The load is ended, the terminal given back, and no stack removed: that is for `q` alone."""
+    process, controller = _start(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    written = b""
+    end_s = time.monotonic() + 10
+    while process.poll() is None:
+        assert time.monotonic() < end_s
+        written += read_what_is_there(controller)
+    written += read_what_is_there(controller)
+    os.close(controller)
+    assert process.returncode == TERMINATED == 143
+    assert (tmp_path / "closed").read_text() == "kept"
+    assert b"\x1b[?1049l" in written  # the alternate screen is left
+    assert written.rindex(b"\x1b[?25h") > 0  # the cursor is shown
+
+
+def read_what_is_there(controller: int) -> bytes:
+    if not select.select([controller], [], [], 0.05)[0]:
+        return b""
+    try:
+        return os.read(controller, 65536)
+    except OSError:  # the other side is closed
+        return b""
 
 
 FULL_BYTES = 4095

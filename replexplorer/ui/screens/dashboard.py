@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
 
 from replexplorer.core.knobs import format_value
 from replexplorer.engine.facade import Facade
-from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, key_label, keys_of
+from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.commander import CommandFailed
 from replexplorer.ui.lab_desk import LabDesk
 from replexplorer.ui.messages import LabMoved
+from replexplorer.ui.quit_question import quit_question
 from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.labs import LabsScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
@@ -21,7 +22,9 @@ from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.sweep_desk import SweepDesk
+from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.lab_strip import LabStrip
+from replexplorer.ui.widgets.lines import Line
 from replexplorer.ui.widgets.statement import Intent
 
 _OF_A_LAB: Final = frozenset({"step_next", "lab_pause", "lab_abort"})
@@ -48,6 +51,33 @@ class DashboardScreen(KnobScreen):
         if action in _OF_A_LAB:
             return self._labs.is_running
         return super().check_action(action, parameters)
+
+    def asks_before_quit(self) -> bool:
+        """Ask in the last row before a load, a lab or a sweep of ours is ended; False: nothing to ask."""
+        key = key_label(keys_of(QUIT, self._settings.keymap)[0])
+        question = quit_question(self.picture.tick, self._experiment, key)
+        self._ask(question)
+        return bool(question)
+
+    @property
+    def _experiment(self) -> str:
+        """The lab or sweep under way."""
+        if self._labs.is_running and self._labs.lab is not None:
+            return f"lab {self._labs.lab.name}"
+        return "sweep" if self._desk.is_running else ""
+
+    def _ask(self, question: tuple[Line, ...]) -> None:
+        self.query_one(Footer).question = question
+        self.set_class(bool(question), "-asking")
+
+    async def take_key(self, event: events.Key) -> bool:
+        """While it asks, the key that quits says yes and any other no."""
+        if not self.query_one(Footer).question or event.key == LEAVE_KEY:
+            return await super().take_key(event)
+        self._ask(())
+        if event.key in keys_of(QUIT, self._settings.keymap):
+            await self.app.run_action("app_leave")
+        return True
 
     def refusal(self, label: str) -> CommandFailed | None:
         """A knob turned by hand would spoil what a lab or a sweep measures."""

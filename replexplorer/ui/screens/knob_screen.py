@@ -8,6 +8,7 @@ from textual.widgets import Input
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import PRIMARY, KnobName
 from replexplorer.engine.facade import Facade
+from replexplorer.ui.actions import LEAVE_KEY
 from replexplorer.ui.board import Fold
 from replexplorer.ui.commander import CommandDone, Commander, CommandFailed
 from replexplorer.ui.layout import Layout
@@ -78,7 +79,10 @@ class KnobScreen(PictureScreen):
     def action_knob_revert(self) -> None:
         """Drop, from the inside out: the field, what is staged, the filter, the drawer."""
         self._problem = ""
-        if not (self._close_entries() or self.board.revert()):
+        if self.board.searching:
+            self._close_entries()
+            self.board.drop_search()
+        elif not (self._close_entries() or self.board.revert()):
             if self.board.filter:
                 self.board.narrow("")
             else:
@@ -87,10 +91,12 @@ class KnobScreen(PictureScreen):
 
     def action_knob_filter(self) -> None:
         """Open the filter's field at the head of the knobs."""
+        if self.layout_name is Layout.TINY:
+            return
         if self.layout_name is Layout.COMPACT and not self.drawer_open:
             self.add_class("-drawer")
             self._early = []
-            self.call_after_refresh(self._open_filter)
+            self.call_after_refresh(self._open_filter_late)
         else:
             self._open_filter()
 
@@ -120,7 +126,8 @@ class KnobScreen(PictureScreen):
             self._send()
 
     def _move(self, rows: int) -> None:
-        self._close_entries()
+        if not self.board.searching:
+            self._close_entries()
         self._problem = ""
         self.board.move(rows)
         self._draw_now()
@@ -187,6 +194,7 @@ class KnobScreen(PictureScreen):
 
     def select_knob(self, name: KnobName) -> None:
         """Select a knob, as the palette does."""
+        self._close_entries()
         self.board.select(name)
         self._move(0)
 
@@ -197,6 +205,8 @@ class KnobScreen(PictureScreen):
         back unused. In a burst (a slow line, a paste) an Enter would so overtake the digits before
         it, and 123 would be 3; here keys act in the order in which they were typed.
         """
+        if event.key == LEAVE_KEY:
+            return False
         if self._early is not None:
             self._early.append(event)
             return True
@@ -220,13 +230,17 @@ class KnobScreen(PictureScreen):
             if entry.purpose == "value":
                 self._take_value(entry.value)
             else:
-                self._keep_filter(entry)
+                self._keep_filter()
         elif event.key == "escape":
             self.action_knob_revert()
+        elif event.key in ("up", "down") and entry.purpose == "filter":
+            self._move(-1 if event.key == "up" else 1)
         elif event.key == "backspace":
             entry.action_delete_left()
+            self._narrow()
         elif event.is_printable and event.character:
             entry.insert_text_at_cursor(event.character)
+            self._narrow()
         else:
             return False
         return True
@@ -254,24 +268,37 @@ class KnobScreen(PictureScreen):
     def _panel(self) -> KnobPanel:
         return self.query_one(KnobDrawer) if self.drawer_open else self.query_one("#knobs", KnobPanel)
 
+    async def _open_filter_late(self) -> None:
+        """Once the drawer is laid out, open the field over it, then act on the keys that came meanwhile."""
+        if self.drawer_open and not self._panel.size.height:
+            self.set_timer(0.02, self._open_filter_late)  # after_refresh comes before the layout in a burst
+            return
+        early, self._early = self._early, None
+        self.action_knob_filter()
+        for event in early or ():
+            await self.take_key(event)
+
     def _open_filter(self) -> None:
         panel = self._panel
         entry = self.query_one("#filter-entry", Entry)
-        entry.placeholder = "filter: words of a name or its help"
-        entry.open(self.board.filter, (panel.region.x + 1, panel.region.y), panel.region.width - 2)
-        early, self._early = self._early, None
-        for event in early or ():
-            if entry.is_open:
-                self._feed(entry, event)
+        entry.placeholder = "words of a name, or of its help"
+        self.board.search()
+        column = panel.FILTER_COLUMN
+        entry.open(
+            self.board.filter, (panel.region.x + column, panel.region.y), panel.region.width - column - 1
+        )
+        self._draw_now()
 
     @on(Input.Changed, "#filter-entry")
-    def _narrow(self, message: Input.Changed) -> None:
-        if self.query_one("#filter-entry", Entry).is_open:
-            self.board.narrow(message.value)
+    def _narrow(self) -> None:
+        """At once with each key: an Enter may be the next one."""
+        entry = self.query_one("#filter-entry", Entry)
+        if entry.is_open and entry.value != self.board.filter:
+            self.board.narrow(entry.value)
             self._draw_now()
 
-    def _keep_filter(self, entry: Entry) -> None:
-        entry.close()
+    def _keep_filter(self) -> None:
+        self._close_entries()
         self._draw_now()
 
     def _take_value(self, text: str) -> None:
@@ -291,6 +318,7 @@ class KnobScreen(PictureScreen):
 
     @on(KnobPanel.Picked)
     def _pick(self, message: KnobPanel.Picked) -> None:
+        self._close_entries()
         self.board.select(message.row)
         if isinstance(message.row, Fold):
             self._turn_fold()

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from replexplorer.ui.actions import key_label, keys_of
+from replexplorer.ui.actions import DEFAULT_KEYS, QUIT, key_label, keys_of
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Line, Lines, rule
 
@@ -24,7 +24,7 @@ class Listing(Lines):
         self._title: Line = []
         self._head: Sequence[Line] = ()
         self._body: Sequence[Line] = ()
-        self._quit = key_label(keys_of("app.quit", settings.keymap)[0])
+        self._close = key_label(keys_of(QUIT, settings.keymap)[0])
         self.top = 0
         """The first body row that is shown."""
         self.arrows_do = "scroll"
@@ -67,10 +67,9 @@ class Listing(Lines):
         rows = [rule(self._title, place, width), *self._head, *self._body[self.top : end]]
         rows += [[]] * (height - 1 - len(rows))
         keys: Line = [
-            (" esc", "key b"), (" back   ", "muted"), ("↑↓", "key b"), (f" {self.arrows_do}   ", "muted")
+            (" esc" if self.is_typed_beside else f" esc {self._close}", "key b"), (" back   ", "muted"),
+            ("↑↓", "key b"), (f" {self.arrows_do}", "muted"),
         ]  # fmt: skip
-        if not self.is_typed_beside:
-            keys = [*keys, (self._quit, "key b"), (" quit", "muted")]
         return [*rows[: height - 1], keys]
 
 
@@ -80,6 +79,7 @@ class ListingScreen(Screen[None]):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Back", show=False),
+        Binding(DEFAULT_KEYS[QUIT], "close", "Back", show=False, id=QUIT),
         Binding("up,k", "scroll_by(-1)", "Up", show=False),
         Binding("down,j", "scroll_by(1)", "Down", show=False),
         Binding("pageup", "scroll_page(-1)", "Page up", show=False),

@@ -233,11 +233,10 @@ class PictureScreen(Screen[None]):
                 chart.refresh()
 
     def _close_entries(self) -> bool:
-        """Close the open field; whether there was one."""
+        """Close the open field; whether there was one. What the filter found stays."""
         opened = [entry for entry in self.query(Entry) if entry.is_open]
+        self.board.keep_search()
         for entry in opened:
-            if entry.purpose == "filter":
-                self.board.narrow("")
             entry.close()
         self.query_one(KnobLine).typing = False
         return bool(opened)

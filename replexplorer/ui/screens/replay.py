@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Final
 
+from textual import events
 from textual.binding import BindingType
 
 from replexplorer.engine.replay import Replay
-from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, PLAYER, REPLAY_FOOTER
+from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, PLAYER, REPLAY_FOOTER, keys_of
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.player_line import PlayerLine
 
 SEEK_S: Final = 5.0
 FAR_S: Final = 30.0
 _SHOWN_EVERY_S: Final = 0.25
+_SAID_S: Final = 3.0
+"""How long a toast stands."""
 _LIVE: Final = frozenset(
     {
         "knob_type", "knob_undo", "semisync_toggle", "wait_point_toggle", "fault_partition", "fault_heal",
@@ -35,6 +40,8 @@ class ReplayScreen(DashboardScreen):
     def __init__(self, replay: Replay, settings: Settings) -> None:
         super().__init__(replay, settings)
         self._replay = replay
+        self._said_s = -math.inf
+        """When it was last said that nothing can be turned."""
 
     def on_mount(self) -> None:
         """Show where it stands beside the picture."""
@@ -43,6 +50,31 @@ class ReplayScreen(DashboardScreen):
         self.mount(line, before="#knob-line")
         self.query_one(Footer).items = REPLAY_FOOTER
         self.set_interval(_SHOWN_EVERY_S, self._show_player)
+
+    def asks_before_quit(self) -> bool:
+        """A recording ends nothing."""
+        return False
+
+    async def take_key(self, event: events.Key) -> bool:
+        """Say of a key that turns something live why nothing happens."""
+        if self._would_turn(event.key):
+            self._say_recorded()
+            return True
+        return await super().take_key(event)
+
+    def _would_turn(self, key: str) -> bool:
+        return not any(entry.is_open for entry in self.query(Entry)) and any(
+            key in keys_of(action.id, self._settings.keymap)
+            for action in (*DASHBOARD, *CONDUCTOR)
+            if action.method in _LIVE
+        )
+
+    def _say_recorded(self) -> None:
+        """In one toast, however many keys are tried while it stands."""
+        now_s = self._settings.monotonic()
+        if now_s - self._said_s >= _SAID_S:
+            self._said_s = now_s
+            self.notify("a recording: nothing can be turned", timeout=_SAID_S)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing that needs servers."""
@@ -94,4 +126,8 @@ class ReplayScreen(DashboardScreen):
         self.query_one(PlayerLine).view = self._replay.player
 
     def _open_value(self, text: str) -> None:
-        self.notify("this is a recording: knobs turn in the live dashboard", timeout=3)
+        self._say_recorded()
+
+    def _step(self, direction: int, *, coarse: bool = False) -> None:
+        """The mouse on a knob."""
+        self._say_recorded()

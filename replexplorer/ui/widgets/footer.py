@@ -25,6 +25,8 @@ class Footer(Lines):
     """All hints there are."""
     condition: reactive[str] = reactive("")
     """`down` while a node is down."""
+    question: reactive[tuple[Line, ...]] = reactive(())
+    """Asked in place of the hints, longest first: the first that fits is shown."""
 
     def __init__(self, keymap: Mapping[str, str], *, glyphs: Glyphs = BRAILLE, id: str | None = None) -> None:
         super().__init__(glyphs=glyphs, id=id)
@@ -42,8 +44,14 @@ class Footer(Lines):
         """Show or hide hints."""
         self.repaint()
 
+    def watch_question(self) -> None:
+        """Ask, or show the hints again."""
+        self.repaint()
+
     def paint(self, width: int, height: int) -> list[Line]:
-        """As many hints as fit."""
+        """The question, while there is one; else as many hints as fit."""
+        if self.question:
+            return [next((row for row in self.question if width_of(row) <= width), self.question[-1])]
         items = [
             item
             for item in self.items

@@ -7,12 +7,12 @@ from typing import ClassVar, Final
 from textual.reactive import reactive
 
 from replexplorer.core.points import Point
-from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick
+from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick, partition_words
 from replexplorer.ui import figures
 from replexplorer.ui.effects import contradiction_of, fsync_too_short, rtt_is_apart
 from replexplorer.ui.notes import per_second, qps_of
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
-from replexplorer.ui.words import STATES, partition_words
+from replexplorer.ui.words import STATES
 
 Segment = tuple[Line, ...]
 """A part of the header in all its variants, longest first; an empty last one means it can go."""

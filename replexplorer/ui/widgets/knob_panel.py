@@ -31,6 +31,8 @@ class KnobPanel(Lines):
     COLUMNS: ClassVar = Columns(3, 18, 30)
     HEADINGS_BESIDE: ClassVar = False
     """Headings stand in a column of their own instead of a row of their own."""
+    FILTER_COLUMN: ClassVar = 3
+    """Where the filter's field begins in the first row."""
     DEFAULT_CSS = "KnobPanel { height: 1fr; }"
 
     class Picked(Message):
@@ -70,7 +72,13 @@ class KnobPanel(Lines):
     @property
     def hidden_below(self) -> int:
         """Knobs under the last row."""
-        return sum(1 for row in self._all_rows()[self._top + self.size.height :] if row[1] is not None)
+        below = self._top + self.size.height - self._filter_rows
+        return sum(1 for row in self._all_rows()[below:] if row[1] is not None)
+
+    @property
+    def _filter_rows(self) -> int:
+        """The row above the knobs where the filter stands, while there is one."""
+        return 1 if self._board.searching or self._board.filter else 0
 
     def row_of(self, name: KnobName | None) -> int | None:
         """The row where a knob stands now, or None."""
@@ -81,10 +89,14 @@ class KnobPanel(Lines):
         if self._tick is None:
             return []
         rows = self._all_rows()
-        if not rows:
-            return [[(f" no knob matches `{self._board.filter}`", "muted")]]
         painted: list[Line] = []
         self._shown = []
+        if self._filter_rows:
+            painted.append(self._filter(width))
+            self._shown.append(None)
+            height -= 1
+        if not rows:
+            return [*painted, [(f" no knob matches `{self._board.filter}`", "muted")]]
         if self.HEADINGS_BESIDE:
             painted.append(self._heading("", width, columns=True))
             self._shown.append(None)
@@ -125,6 +137,13 @@ class KnobPanel(Lines):
         if at >= self._top + height:
             self._top = at - height + 1
         self._top = max(0, min(self._top, len(rows) - height))
+
+    def _filter(self, width: int) -> Line:
+        """What is filtered for, and how to see all again; the field stands over it while it is open."""
+        row: list[Run] = [(" / ", "accent b"), (self._board.filter, "title b")]
+        hint: list[Run] = [("esc", "key b"), (" all knobs", "muted")]
+        gap = width - 1 - width_of(row) - width_of(hint)
+        return cut(row if gap < 1 else [*row, (" " * gap, "text"), *hint], width)
 
     def _heading(self, title: str, width: int, *, columns: bool) -> Line:
         row: list[Run] = [(" ", "text"), (title, "accent b")]

@@ -1,0 +1,45 @@
+"""What quitting would end, as the one line that `q` asks with; nothing is asked where it ends nothing."""
+
+from __future__ import annotations
+
+from replexplorer.core.tick import LinkView, LoadView, Tick, partition_words
+from replexplorer.ui.widgets.lines import Line
+
+
+def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, ...]:
+    """The question, longest first; empty while no load of ours runs and no lab or sweep.
+
+    `experiment` names the lab or sweep under way, `key` the key that quits.
+    """
+    ends = _ends(tick.load if tick is not None and not tick.viewer else None, experiment)
+    if not ends:
+        return ()
+    stays = _stays(tick.links if tick is not None else ())
+    told = [", ".join((ends, stays)), ends] if stays else [ends]
+    rows: list[Line] = []
+    for what in (*told, ""):
+        for other in ("any other key goes on", "else on"):
+            rows.append(
+                [
+                    (" Quit? ", "warn b"),
+                    (f"{what}.  " if what else "", "text"),
+                    (key, "key b"),
+                    (f" quits, {other}", "muted"),
+                ]
+            )
+    return tuple(rows)
+
+
+def _ends(load: LoadView | None, experiment: str) -> str:
+    """What stops: `The load (8 clients) stops`."""
+    if experiment:
+        return f"The {experiment} stops, its knobs are restored"
+    if load is None or not load.clients or load.state in ("stopped", "viewer"):
+        return ""
+    return f"The load ({load.clients} client{'' if load.clients == 1 else 's'}) stops"
+
+
+def _stays(links: tuple[LinkView, ...]) -> str:
+    """Which links stay cut: `partition both stays`."""
+    cut = partition_words(links)
+    return f"partition {', '.join(cut)} stay{'s' if len(cut) == 1 else ''}" if cut else ""
