@@ -232,6 +232,20 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Experiment:
+    """What measures the stack now: nobody else turns its knobs meanwhile."""
+
+    kind: str
+    """`lab`, `sweep`."""
+    name: str
+    """The lab's, or the sweep's grid as it is typed."""
+    holder: str
+    """`tui`, `lab tour`, `sweep`, ..."""
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """The requested values, kept by the primary's agent."""
 
@@ -291,13 +305,25 @@ class Agent(Protocol):
         """Give it back; nothing when it is not ours."""
         ...
 
-    async def take_turn(self, holder: str, *, within_s: float) -> Lease | None:
+    async def take_turn(
+        self, holder: str, *, within_s: float, anyway: bool = False
+    ) -> Lease | Experiment | None:
         """Wait for our turn to change knobs (primary's agent only): None when it is ours, else who has
-        it still. It ends with `leave_turn` or with the bridge."""
+        it still, or at once another's experiment that runs, unless `anyway`. It ends with `leave_turn` or
+        with the bridge."""
         ...
 
     async def leave_turn(self) -> None:
         """End our turn, or our waiting for it."""
+        ...
+
+    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
+        """Refuse turns to all others from now on (primary's agent only): None when that is so, else whose
+        experiment runs already. It ends with `end_experiment` or with the bridge; harmless twice."""
+        ...
+
+    async def end_experiment(self) -> None:
+        """Our experiment is over; nothing when there is none."""
         ...
 
     async def health(self) -> Mapping[str, Any]:

@@ -1,4 +1,5 @@
-"""The agent's server: JSON lines on a Unix socket, many bridges at once, one driver's lease.
+"""The agent's server: JSON lines on a Unix socket, many bridges at once, one driver's lease,
+one experiment.
 
 A request is `{"id": 7, "op": "link", ...}`; its answer `{"id": 7, "ok": {...}}` or
 `{"id": 7, "error": {"code", "message"}}`; an event `{"event": "document", ...}` answers nobody.
@@ -24,7 +25,7 @@ from links import Asked, Links
 from tool import Refused
 from turns import Turns
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
 STATE_PATH = Path("/run/replexplorer/links.json")
 TOOLS_PATH = Path("/var/lib/replexplorer/tools")
@@ -69,6 +70,7 @@ class Server:
         self._document = document
         self._bridges: set[Bridge] = set()
         self._driver: tuple[Bridge, Fields] | None = None
+        self._experiment: tuple[Bridge, Fields] | None = None
         self._turns = Turns()
         # The tools volume belongs to all nodes: one of them counts it.
         mine = VOLUMES if node == "primary" else VOLUMES[:1]
@@ -83,10 +85,11 @@ class Server:
             "document": self._read_document, "write_document": self._write_document,
             "take_lease": self._take_lease, "lease": self._lease, "release_lease": self._release_lease,
             "take_turn": self._take_turn, "leave_turn": self._leave_turn, "health": self._health,
+            "begin_experiment": self._begin_experiment, "end_experiment": self._end_experiment,
         }  # fmt: skip
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one bridge until it ends; its lease ends with it. Requests overlap, answers carry ids."""
+        """Answer a bridge until it ends; what it holds ends with it. Requests overlap, answers carry ids."""
         bridge = Bridge(writer)
         self._bridges.add(bridge)
         try:
@@ -99,6 +102,7 @@ class Server:
         finally:
             self._bridges.discard(bridge)
             self._drop_lease(bridge)
+            self._drop_experiment(bridge)
             self._turns.leave(bridge)
             bridge.close()
 
@@ -210,14 +214,41 @@ class Server:
 
     async def _take_turn(self, bridge: Bridge, request: Fields) -> Fields:
         self._keep_document()
-        wish = _holder(request)
+        wish, anyway = _holder(request), bool(request["anyway"])
+        if refused := self._refused_turn(bridge, anyway):
+            return refused
         turn = self._turns.ask(bridge, wish)
         holder = await self._turns.wait(turn, _within(request, "within_s", 3600))
+        if holder is None and (refused := self._refused_turn(bridge, anyway)):  # it began meanwhile
+            self._turns.leave(bridge)
+            return refused
         return {"lease": holder or wish, "ours": holder is None}
+
+    def _refused_turn(self, bridge: Bridge, anyway: bool) -> Fields | None:
+        """The answer to who may turn nothing, because another bridge's experiment runs."""
+        if anyway or self._experiment is None or self._experiment[0] is bridge:
+            return None
+        return {"lease": None, "ours": False, "experiment": self._experiment[1]}
 
     async def _leave_turn(self, bridge: Bridge, _request: Fields) -> Fields:
         self._turns.leave(bridge)
         return {"lease": None, "ours": False}
+
+    async def _begin_experiment(self, bridge: Bridge, request: Fields) -> Fields:
+        self._keep_document()
+        if self._experiment is None or self._experiment[0] is bridge:
+            wish = {"kind": str(request["kind"]), "name": str(request["name"]), **_holder(request)}
+            self._experiment = (bridge, wish)
+        holder, experiment = self._experiment
+        return {"experiment": experiment, "ours": holder is bridge}
+
+    async def _end_experiment(self, bridge: Bridge, _request: Fields) -> Fields:
+        self._drop_experiment(bridge)
+        return {"experiment": None if self._experiment is None else self._experiment[1], "ours": False}
+
+    def _drop_experiment(self, bridge: Bridge) -> None:
+        if self._experiment is not None and self._experiment[0] is bridge:
+            self._experiment = None
 
     def _drop_lease(self, bridge: Bridge) -> None:
         if self._driver is not None and self._driver[0] is bridge:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from replexplorer.config import agent_protocol as protocol
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.link import Shape
-from replexplorer.ports import Bridge, DiskProbe, DiskState, Document, Lease, LinkState
+from replexplorer.ports import Bridge, DiskProbe, DiskState, Document, Experiment, Lease, LinkState
 
 OPEN_DEADLINE_S = 10.0
 """For the exec and the greeting."""
@@ -272,17 +272,34 @@ class BridgedAgent:
         """Give it back; nothing when it is not ours, or went with a lost bridge."""
         await self._give_back(protocol.ReleaseLease())
 
-    async def take_turn(self, holder: str, *, within_s: float) -> Lease | None:
-        """Wait for our turn to change knobs; the holder when it does not come in time."""
+    async def take_turn(
+        self, holder: str, *, within_s: float, anyway: bool = False
+    ) -> Lease | Experiment | None:
+        """Wait for our turn to change knobs; the holder when it does not come in time, or the experiment
+        that forbids it."""
         request = protocol.TakeTurn(
-            holder=holder, pid=os.getpid(), host=socket.gethostname(), within_s=within_s
+            holder=holder, pid=os.getpid(), host=socket.gethostname(), within_s=within_s, anyway=anyway
         )
         told = await self._call(request, protocol.LeaseState, deadline_s=CALL_DEADLINE_S + within_s)
+        if told.experiment is not None:
+            return _experiment(told.experiment)
         return None if told.ours else _lease(told)
 
     async def leave_turn(self) -> None:
         """End our turn, or our waiting for it; nothing when it went with a lost bridge."""
         await self._give_back(protocol.LeaveTurn())
+
+    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
+        """Refuse turns to all others from now on; whose experiment runs when it is not ours."""
+        request = protocol.BeginExperiment(
+            kind=kind, name=name, holder=holder, pid=os.getpid(), host=socket.gethostname()
+        )
+        told = await self._call(request, protocol.ExperimentState)
+        return None if told.ours or told.experiment is None else _experiment(told.experiment)
+
+    async def end_experiment(self) -> None:
+        """Our experiment is over; nothing when it went with a lost bridge."""
+        await self._give_back(protocol.EndExperiment())
 
     async def _give_back(self, request: BaseModel) -> None:
         connection = self._connection
@@ -308,6 +325,10 @@ class BridgedAgent:
 
 def _lease(told: protocol.LeaseState) -> Lease | None:
     return None if told.lease is None else Lease(**told.lease.model_dump())
+
+
+def _experiment(told: protocol.ExperimentHolder) -> Experiment:
+    return Experiment(told.kind, told.name, told.holder, told.pid, told.host)
 
 
 _SHAPE_FIELDS = {field.name for field in fields(Shape)}

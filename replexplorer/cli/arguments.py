@@ -239,7 +239,20 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "assignments", nargs="+", metavar="KEY=VALUE", help="as semi_sync=on, rtt=85ms, rtt@replica2=10"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the statements and run none")
+    _turning(parser, dry_run=True)
+
+
+def _add_reset(parser: argparse.ArgumentParser) -> None:
+    _turning(parser)
+
+
+def _turning(parser: argparse.ArgumentParser, *, dry_run: bool = False) -> None:
+    """The flags of every verb that turns knobs."""
+    if dry_run:
+        parser.add_argument("--dry-run", action="store_true", help="print the statements and run none")
+    parser.add_argument(
+        "--anyway", action="store_true", help="even while a lab or a sweep runs, whose result says so"
+    )
     _json(parser)
 
 
@@ -274,8 +287,9 @@ def _add_scene(parser: argparse.ArgumentParser) -> None:
         if name == "save":
             child.add_argument("--title", metavar="TEXT", default="", help="one line of what it is for")
         if name == "apply":
-            child.add_argument("--dry-run", action="store_true", help="print the statements and run none")
-        _json(child)
+            _turning(child, dry_run=True)
+        else:
+            _json(child)
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:
@@ -412,7 +426,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("status", "nodes, protection, links and knobs", "stack:status", _json),
     Verb("set", "turn knobs and wait until they are in effect", "knobs:set_knobs", _add_set),
     Verb("get", "knobs with value, default, range and help", "knobs:get", _add_get),
-    Verb("reset", "all knobs to their defaults", "knobs:reset", _json),
+    Verb("reset", "all knobs to their defaults", "knobs:reset", _add_reset),
     Verb("scene", "named sets of knobs: list, save, apply", "scene:run", _add_scene),
     Verb("load", "run a load in the foreground and report", "load:run", _add_load),
     Verb("lab", "scripted experiments: list, run", "lab:run", _add_lab),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,12 @@ def set_knobs(call: Call) -> int:
     texts: list[str] = call.args.assignments
     for text in texts:
         check_without_stack(text)
-    return run_async(turn(call, "set", lambda session: apply(session, texts, dry_run=call.args.dry_run)))
+    return run_async(turn(call, "set", lambda session: apply(session, texts, call.args)))
 
 
 def reset(call: Call) -> int:
     """All knobs to their defaults."""
-    return run_async(turn(call, "reset", lambda session: session.reset()))
+    return run_async(turn(call, "reset", lambda session: session.reset(anyway=call.args.anyway)))
 
 
 def get(call: Call) -> int:
@@ -70,9 +71,10 @@ def check_without_stack(text: str) -> None:
     parse_assignment(f"{left.partition('@')[0]}{equals}{value}", ("replica",))
 
 
-async def apply(session: Session, texts: Iterable[str], *, dry_run: bool) -> SetResult:
-    """Parse all, then turn all."""
-    return await session.set([session.parse(text) for text in texts], dry_run=dry_run)
+async def apply(session: Session, texts: Iterable[str], args: Namespace) -> SetResult:
+    """Parse all, then turn all; `--dry-run` and `--anyway` are heard."""
+    assignments = [session.parse(text) for text in texts]
+    return await session.set(assignments, dry_run=args.dry_run, anyway=args.anyway)
 
 
 async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:

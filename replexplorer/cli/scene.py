@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.console import table
@@ -28,8 +29,7 @@ def run(call: Call) -> int:
             return run_async(_save(call))
         case _:
             scene = find_scene(call.args.name, paths.scenes_directory())
-            dry_run = call.args.dry_run
-            return run_async(turn(call, "scene", lambda session: _apply(session, scene, dry_run=dry_run)))
+            return run_async(turn(call, "scene", lambda session: _apply(session, scene, call.args)))
 
 
 def _list(call: Call) -> int:
@@ -85,8 +85,8 @@ async def _save(call: Call) -> int:
     return 0
 
 
-async def _apply(session: Session, scene: Scene, *, dry_run: bool) -> SetResult:
+async def _apply(session: Session, scene: Scene, args: Namespace) -> SetResult:
     try:
-        return await apply(session, scene.assignments(), dry_run=dry_run)
+        return await apply(session, scene.assignments(), args)
     except UsageError as error:
         raise UsageError(f"{scene.file}: {error.message}", error.hint) from None

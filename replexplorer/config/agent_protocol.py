@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, TypeAdapter
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Both sides must speak the same; `hello` says which."""
 
 
@@ -119,19 +119,41 @@ class ReleaseLease(_Asked):
 
 class TakeTurn(_Asked):
     """Wait for our turn to change knobs; answered by `LeaseState`, with the holder when it did not come
-    in time. The turn ends with the bridge."""
+    in time, and with the experiment of another bridge, while which nobody else may turn anything. The turn
+    ends with the bridge."""
 
     op: Literal["take_turn"] = "take_turn"
     holder: str
     pid: int
     host: str
     within_s: NonNegativeFloat
+    anyway: bool = False
+    """Though somebody's experiment runs."""
 
 
 class LeaveTurn(_Asked):
     """End our turn, or our waiting for it; answered by `LeaseState`."""
 
     op: Literal["leave_turn"] = "leave_turn"
+
+
+class BeginExperiment(_Asked):
+    """Run an experiment from now on: nobody else turns a knob meanwhile; answered by `ExperimentState`. It
+    ends with the bridge."""
+
+    op: Literal["begin_experiment"] = "begin_experiment"
+    kind: str
+    """`lab`, `sweep`."""
+    name: str
+    holder: str
+    pid: int
+    host: str
+
+
+class EndExperiment(_Asked):
+    """Our experiment is over; answered by `ExperimentState`."""
+
+    op: Literal["end_experiment"] = "end_experiment"
 
 
 class AskHealth(_Asked):
@@ -154,6 +176,8 @@ Request = Annotated[
     | ReleaseLease
     | TakeTurn
     | LeaveTurn
+    | BeginExperiment
+    | EndExperiment
     | AskHealth,
     Field(discriminator="op"),
 ]
@@ -239,12 +263,32 @@ class LeaseHolder(_Told):
     """Knobs of the load that it runs, by key; null when it does not tell."""
 
 
+class ExperimentHolder(_Told):
+    """The experiment that runs, and whose it is."""
+
+    kind: str
+    name: str
+    holder: str
+    pid: int
+    host: str
+
+
+class ExperimentState(_Told):
+    """The experiment now."""
+
+    experiment: ExperimentHolder | None
+    ours: bool
+    """It belongs to the bridge that asked."""
+
+
 class LeaseState(_Told):
     """The lease, or the turn, now."""
 
     lease: LeaseHolder | None
     ours: bool
     """It belongs to the bridge that asked."""
+    experiment: ExperimentHolder | None = None
+    """Because of which a turn was refused."""
 
 
 class Volume(_Told):

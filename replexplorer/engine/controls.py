@@ -29,6 +29,7 @@ from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.requested import Requested, write_requested
 from replexplorer.engine.sight import Sight
+from replexplorer.ports import Experiment
 
 _TURN_WITHIN_S: Final = 20.0
 """A change of another app may wait for a replica to register, or for a stream to heal."""
@@ -100,16 +101,22 @@ class Controls(Sight):
     # -- turning
 
     async def set(
-        self, desired: Desired, *, dry_run: bool = False, begun: Callable[[], None] = lambda: None
+        self,
+        desired: Desired,
+        *,
+        dry_run: bool = False,
+        anyway: bool = False,
+        begun: Callable[[], None] = lambda: None,
     ) -> SetResult:
         """Turn knobs: plan on a fresh look, apply, wait for the effect, write the request down.
 
-        `begun` is called just before the first step, and not when there is none to run. Raises
-        UsageError, StackUnavailable or `apply.RolledBack`; then nothing is requested anew. A cancel
+        `begun` is called just before the first step, and not when there is none to run. Another's
+        experiment forbids it, unless `anyway`. Raises UsageError, StackUnavailable or
+        `apply.RolledBack`; then nothing is requested anew. A cancel
         leaves everything as it was, or comes too late: then the answer still is returned, and the
         cancel is delivered at the caller's next await.
         """
-        async with self._turning, self._turn():
+        async with self._turning, self._turn(anyway=anyway or dry_run):
             self._turner = asyncio.current_task()
             try:
                 await self.refresh()
@@ -133,12 +140,15 @@ class Controls(Sight):
                 self._turner = None
 
     @contextlib.asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _turn(self, *, anyway: bool) -> AsyncIterator[None]:
         """This app's turn among all that change this stack: what is in force and what the document
-        says come from the same hand. Raises StackUnavailable naming who does not end."""
+        says come from the same hand. Raises StackUnavailable naming who does not end, or whose experiment
+        forbids it."""
         agent = self.fleet.primary.agent
         try:
-            holder = await agent.take_turn(self.writer, within_s=_TURN_WITHIN_S)
+            holder = await agent.take_turn(self.writer, within_s=_TURN_WITHIN_S, anyway=anyway)
+            if isinstance(holder, Experiment):
+                raise forbidden(holder)
             if holder is not None:
                 raise StackUnavailable(
                     f"{holder.holder} has been changing knobs for {_TURN_WITHIN_S:g} s", "try again"
@@ -280,6 +290,16 @@ class Controls(Sight):
         """Every knob's default, for those that the servers have."""
         standard = defaults(self.fleet.replica_names)
         return {name: standard[name] for name in self.names()}
+
+
+def forbidden(experiment: Experiment) -> StackUnavailable:
+    """Why nobody else turns knobs while an experiment runs."""
+    kind, holder = experiment.kind, experiment.holder
+    whose = "" if holder.startswith(kind) else f"{holder}, "
+    return StackUnavailable(
+        f"the {kind} {experiment.name} ({whose}pid {experiment.pid} on {experiment.host}) turns the knobs",
+        "wait for its end; `set --anyway` turns them all the same and makes what it measures invalid",
+    )
 
 
 def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:

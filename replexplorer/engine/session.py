@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from replexplorer.core.tick import Event, Severity, Tick, partition_words
 from replexplorer.engine.absence import restarts_since_the_request
 from replexplorer.engine.bringup import bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
-from replexplorer.engine.controls import Controls
+from replexplorer.engine.controls import Controls, forbidden
 from replexplorer.engine.driving import Driver, Driving
 from replexplorer.engine.effect import SEMI_SYNC, doubtful, switched_off, unmet
 from replexplorer.engine.facade import (
@@ -57,7 +58,7 @@ from replexplorer.engine.recording import Recording
 from replexplorer.engine.status import Status, take_status
 from replexplorer.engine.sweep import Sweeping, Unkept
 from replexplorer.engine.watch import Watcher
-from replexplorer.ports import Lease, LoadSettings, UpOptions
+from replexplorer.ports import Experiment, Lease, LoadSettings, UpOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,8 @@ class Session:
         self._closed = asyncio.Event()
         self._experimenting: asyncio.Task[Any] | None = None
         """Who runs a sweep or a lab."""
+        self._own: Experiment | None = None
+        """The experiment that this session runs: what a hand turns is refused meanwhile."""
 
     # -- beginning and ending
 
@@ -131,7 +134,7 @@ class Session:
         lost = self.controls.lost_values(self.fleet.members)
         if lost:
             progress(Progress("re-applying what was requested"))
-            await self._change(lost, "re-applied: ")
+            await self._change(lost, "re-applied: ", anyway=True)
         await self._mend(progress)
         return created
 
@@ -141,7 +144,7 @@ class Session:
         doubted = {name: wanted[name] for name in doubtful(self.controls) if name in wanted}
         if unmet(self.controls, doubted) or (SEMI_SYNC in doubted and switched_off(self.controls)):
             progress(Progress("mending what was requested"))
-            await self._change(doubted, "mended: ")
+            await self._change(doubted, "mended: ", anyway=True)
 
     async def scale(self, replicas: int, progress: ProgressCallback) -> None:
         """Bring up replicas, or remove the last ones with their data, until there are so many."""
@@ -276,7 +279,9 @@ class Session:
         return self.driving.settings()
 
     async def toggle_load(self) -> bool:
-        """Stop or start our load; raises StackUnavailable when another app drives it."""
+        """Stop or start our load; raises StackUnavailable when another app drives it, or an experiment of
+        ours does."""
+        self._refuse_meanwhile()
         return await self.driving.toggle()
 
     # -- knobs
@@ -289,28 +294,39 @@ class Session:
         """What these would run and warn of."""
         return self.controls.preview(assignments)
 
-    async def set(self, assignments: Sequence[Assignment], *, dry_run: bool = False) -> SetResult:
+    async def set(
+        self, assignments: Sequence[Assignment], *, dry_run: bool = False, anyway: bool = False
+    ) -> SetResult:
         """Turn knobs; can be undone. Raises UsageError, StackUnavailable, RolledBack."""
         desired = desired_of(assignments)
         if dry_run:
             return await self.controls.set(desired, dry_run=True)
-        return await self.turn(desired)
+        return await self.turn(desired, anyway=anyway)
 
-    async def turn(self, desired: Desired) -> SetResult:
-        """Turn knobs given by name; can be undone."""
+    async def turn(self, desired: Desired, *, anyway: bool = False) -> SetResult:
+        """Turn knobs given by name; can be undone. While an experiment of anybody runs this is refused,
+        unless `anyway`."""
+        if not anyway:
+            self._refuse_meanwhile()
         await self.controls.read_document()
         before = {name: self.controls.requested_value(name) for name in desired}
-        result = await self._change(desired)
+        result = await self._change(desired, anyway=anyway)
         if result.changed or before != desired:
             self._undo.append(before)
         return result
 
-    async def reset(self) -> SetResult:
+    def _refuse_meanwhile(self) -> None:
+        """Raise StackUnavailable while this session's own experiment runs; the agent refuses for others'."""
+        if self._own is not None:
+            raise forbidden(self._own)
+
+    async def reset(self, *, anyway: bool = False) -> SetResult:
         """All knobs to their defaults; one undo takes all of it back."""
-        return await self.turn(self.controls.reset_values())
+        return await self.turn(self.controls.reset_values(), anyway=anyway)
 
     async def undo(self) -> SetResult:
         """Take back the last change of this session that was not taken back yet."""
+        self._refuse_meanwhile()
         if not self._undo:
             raise UsageError("nothing to undo", "no knob was turned in this session")
         before = self._undo.pop()
@@ -320,13 +336,13 @@ class Session:
             self._undo.append(before)
             raise
 
-    async def _change(self, desired: Desired, prefix: str = "") -> SetResult:
+    async def _change(self, desired: Desired, prefix: str = "", *, anyway: bool = False) -> SetResult:
         """Apply, with an epoch and a mark of its own; none where nothing is to be turned."""
         title = prefix + _title_of(desired)
         numbers: list[int] = []
         try:
             result = await self.controls.set(
-                desired, begun=lambda: numbers.append(self.chronicle.begin_change(title))
+                desired, anyway=anyway, begun=lambda: numbers.append(self.chronicle.begin_change(title))
             )
         except asyncio.CancelledError:
             for number in numbers:
@@ -359,7 +375,10 @@ class Session:
         """
         make = self.outside.sweeps
         journal = Unkept() if make is None else make(wanted.identity)
-        async with self._experiment("sweep", wanted.grid.text) as begun:
+        async with (
+            self._experiment("sweep", wanted.grid.text) as begun,
+            self.measuring("sweep", wanted.grid.text),
+        ):
             return await Sweeping(self, wanted, journal, report, fresh, begun).run()
 
     async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
@@ -370,6 +389,21 @@ class Session:
         if result.aborted is not None:
             self.chronicle.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         return result
+
+    @asynccontextmanager
+    async def measuring(self, kind: str, name: str) -> AsyncIterator[None]:
+        """Nobody else turns a knob meanwhile, in any process; raises StackUnavailable naming the experiment
+        that runs already."""
+        agent = self.fleet.primary.agent
+        running = await agent.begin_experiment(kind, name, self.options.holder)
+        if running is not None:
+            raise forbidden(running)
+        self._own = Experiment(kind, name, self.options.holder, os.getpid(), socket.gethostname())
+        try:
+            yield
+        finally:
+            self._own = None
+            await to_the_end(agent.end_experiment())
 
     @asynccontextmanager
     async def _experiment(self, kind: str, what: str) -> AsyncIterator[Callable[[], None]]:
@@ -451,7 +485,7 @@ class Session:
         self.chronicle.tell(Severity.WARN, f"{what} and lost {names}")
         for part in (lost, *({name: value} for name, value in lost.items())):
             try:
-                await self._change(part, "re-applied: ")
+                await self._change(part, "re-applied: ", anyway=True)
             except ReplexplorerError:  # `_change` has told it
                 continue
             if part is lost:

@@ -33,8 +33,8 @@ def plan(session: Session, *texts: str, repeats: int = 1, seed: int | None = 7) 
     return Sweep(read_grid(texts or SPEC, session.parse, no_scene), 2.0, repeats, seed)
 
 
-async def turn(session: Session, *texts: str) -> None:
-    await session.set([session.parse(text) for text in texts])
+async def turn(session: Session, *texts: str, anyway: bool = False) -> None:
+    await session.set([session.parse(text) for text in texts], anyway=anyway)
 
 
 @asynccontextmanager
@@ -272,7 +272,7 @@ async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
     async with attached(world, FakeShelf()) as session, world.attached() as other:
         task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20"), told))
         await asyncio.sleep(3)
-        await turn(other, "rtt=50")
+        await turn(other, "rtt=50", anyway=True)
         await task
     assert [why for _, why in told.runs if why] == ["rtt@replica was turned meanwhile"]
 

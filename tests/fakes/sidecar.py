@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
 from replexplorer.core.link import Shape
-from replexplorer.ports import DiskProbe, DiskState, Document, Lease, LinkState
+from replexplorer.ports import DiskProbe, DiskState, Document, Experiment, Lease, LinkState
 from tests.sidecar import load
 
 Turns = load("turns").Turns
@@ -112,6 +112,7 @@ class FakeSidecar:
         """Since when an fsync shows the delay; None while nothing fsyncs."""
         self.watched: set[str] = set()
         self.driver: tuple[FakeAgent, Lease] | None = None
+        self.experiment: tuple[FakeAgent, Experiment] | None = None
         self.turns = Turns()
         self.bridges: set[FakeAgent] = set()
 
@@ -124,7 +125,7 @@ class FakeSidecar:
         """The container ends."""
         self.running = False
         self.bridges.clear()
-        self.driver = None
+        self.driver = self.experiment = None
 
     def restart(self) -> None:
         """End and come back."""
@@ -241,6 +242,23 @@ class FakeSidecar:
         self.turns.leave(agent)
         if self.driver is not None and self.driver[0] is agent:
             self.driver = None
+        self.end_experiment(agent)
+
+    def begin_experiment(self, agent: FakeAgent, wish: Experiment) -> Experiment | None:
+        """The experiment, or whose it is."""
+        if self.experiment is not None and self.experiment[0] is not agent:
+            return self.experiment[1]
+        self.experiment = (agent, wish)
+        return None
+
+    def end_experiment(self, agent: FakeAgent) -> None:
+        """It is over, if it is this one's."""
+        if self.experiment is not None and self.experiment[0] is agent:
+            self.experiment = None
+
+    def forbids(self, agent: FakeAgent) -> Experiment | None:
+        """Another's experiment."""
+        return None if self.experiment is None or self.experiment[0] is agent else self.experiment[1]
 
 
 class FakeAgent:
@@ -321,20 +339,37 @@ class FakeAgent:
         """See `ports.Agent`."""
         await self._call("release_lease", lambda: self.sidecar.drop(self))
 
-    async def take_turn(self, holder: str, *, within_s: float) -> Lease | None:
+    async def take_turn(
+        self, holder: str, *, within_s: float, anyway: bool = False
+    ) -> Lease | Experiment | None:
         """See `ports.Agent`."""
         wish = Lease(holder, self.pid, "here")
+        if not anyway and (found := await self._call("forbids", lambda: self.sidecar.forbids(self))):
+            return found
         waiting = await self._call(
             "take_turn",
             lambda: self.sidecar.turns.ask(self, {"lease": wish}),
         )
         held = await self.sidecar.turns.wait(waiting, within_s)
+        if held is None and not anyway and (found := self.sidecar.forbids(self)):
+            self.sidecar.turns.leave(self)
+            return found
         return held["lease"] if held else None
 
     async def leave_turn(self) -> None:
         """See `ports.Agent`."""
         if self in self.sidecar.bridges:
             await self._call("leave_turn", lambda: self.sidecar.turns.leave(self))
+
+    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
+        """See `ports.Agent`."""
+        wish = Experiment(kind, name, holder, self.pid, "here")
+        return await self._call("begin_experiment", lambda: self.sidecar.begin_experiment(self, wish))
+
+    async def end_experiment(self) -> None:
+        """See `ports.Agent`."""
+        if self in self.sidecar.bridges:
+            await self._call("end_experiment", lambda: self.sidecar.end_experiment(self))
 
     async def health(self) -> Mapping[str, Any]:
         """See `ports.Agent`."""

@@ -22,7 +22,7 @@ from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.link import Shape
-from replexplorer.ports import Bridge, LinkState
+from replexplorer.ports import Bridge, Experiment, LinkState
 from tests.sidecar import DIRECTORY, load
 
 pytestmark = pytest.mark.docker
@@ -441,6 +441,28 @@ async def test_the_document_outlives_the_sidecar(pair: Pair) -> None:
         assert (after.version, after.content) == (before.version + 1, {"rtt@replica": 85})
     finally:
         await agent.close()
+        await other.close()
+
+
+async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_bridge_ends(pair: Pair) -> None:
+    lab = BridgedAgent("primary", pair.open_bridge)
+    other = BridgedAgent("primary", pair.open_bridge)
+    try:
+        for end in (lab.end_experiment, lab.close):
+            assert await lab.begin_experiment("lab", "tour", "lab tour") is None
+            assert await lab.begin_experiment("lab", "tour", "lab tour") is None
+            refusal = await other.take_turn("set", within_s=5)
+            assert isinstance(refusal, Experiment)
+            assert (refusal.kind, refusal.name, refusal.holder) == ("lab", "tour", "lab tour")
+            assert await other.begin_experiment("sweep", "rtt=0,10", "sweep") == refusal
+            for agent, anyway in ((lab, False), (other, True)):
+                assert await agent.take_turn("set", within_s=5, anyway=anyway) is None
+                await agent.leave_turn()
+            await end()
+            await until(lambda: other.take_turn("set", within_s=5), lambda refused: refused is None)
+            await other.leave_turn()
+    finally:
+        await lab.close()
         await other.close()
 
 

@@ -49,10 +49,11 @@ async def run_lab(
 ) -> LabResult:
     """Run a lab on an attached session; a server that dies ends it as aborted.
 
-    Raises StackUnavailable when another driver holds the load, and what `set` raises for settings that
-    this stack cannot have; everything is restored before it does.
+    Raises StackUnavailable when another driver holds the load or another experiment runs, and what `set`
+    raises for settings that this stack cannot have; everything is restored before it does.
     """
-    return await Stage(session, lab, quick, watch, conductor or Conductor(), begun).run()
+    async with session.measuring("lab", lab.name):
+        return await Stage(session, lab, quick, watch, conductor or Conductor(), begun).run()
 
 
 @dataclass(slots=True)
