@@ -140,7 +140,7 @@ class Controls(Sight):
                 self._turner = None
 
     @contextlib.asynccontextmanager
-    async def _turn(self, *, anyway: bool) -> AsyncIterator[None]:
+    async def _turn(self, *, anyway: bool = False) -> AsyncIterator[None]:
         """This app's turn among all that change this stack: what is in force and what the document
         says come from the same hand. Raises StackUnavailable naming who does not end, or whose experiment
         forbids it."""
@@ -211,7 +211,7 @@ class Controls(Sight):
     async def set_by_hand(self, node: str) -> dict[KnobName, tuple[Value, Value]]:
         """Wait until no app changes anything, then say what somebody else has set at this node, each
         before and now; told once. Raises StackUnavailable when the others do not end."""
-        async with self._turning, self._turn():
+        async with self._turning, self._turn(anyway=True):
             await self.read_document()
             await self.look(node)
             by_hand = {
