@@ -37,7 +37,16 @@ def difference_interval(epoch: Epoch, unit: str = " %") -> str:
     """`-85.7 % [-86.0, -85.4]`, as far as it is known."""
     if epoch.delta_percent is None:
         return ""
-    return f"{epoch.delta_percent:+.1f}{unit}{interval_of(epoch, ' ')}"
+    return f"{signed(epoch.delta_percent)}{unit}{interval_of(epoch, ' ')}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign in at most six characters: `+219.6`, `-85.7`, `+3144`, `+31k`."""
+    size = abs(value)
+    if size < 999.95:
+        return f"{value:+.1f}"
+    divided, suffix = (1, "") if size < 9_999.5 else (1e3, "k") if size < 9_999_500 else (1e6, "M")
+    return f"{value / divided:+.0f}{suffix}"
 
 
 def interval_of(epoch: Epoch, before: str = "") -> str:
@@ -47,7 +56,7 @@ def interval_of(epoch: Epoch, before: str = "") -> str:
         if epoch.delta_percent is None or epoch.ci_percent is None:
             return ""
         low, high = epoch.delta_percent - epoch.ci_percent, epoch.delta_percent + epoch.ci_percent
-    bounds = ["…" if bound is None else f"{bound:+.1f}" for bound in (low, high)]
+    bounds = ["…" if bound is None else signed(bound) for bound in (low, high)]
     return f"{before}[{', '.join(bounds)}]"
 
 

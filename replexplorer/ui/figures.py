@@ -50,6 +50,14 @@ def elapsed(seconds: float) -> str:
     return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
+def moment(seconds: float) -> str:
+    """Elapsed time as the charts, the ledger and the log write it: `11:30`, from an hour on `1:02:30`."""
+    whole = max(0, int(seconds))
+    if whole < 3600:
+        return f"{whole // 60:02}:{whole % 60:02}"
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
 def local_time(wall_s: float) -> str:
     """Seconds since 1970 as the user's own clock shows them: `14:03:22`."""
     return time.strftime("%H:%M:%S", time.localtime(wall_s))

@@ -19,7 +19,7 @@ _TO_ASCII: Final = str.maketrans(
         "╌": "-", "┊": ":", "└": "+", "┤": "+", "┘": "+", "┌": "+", "┐": "+", "├": "+", "┼": "+", "░": ":",
         "▒": "%", "▓": "#", "█": "#", "▌": "|", "▐": "|", "▄": "_", "▀": "-", "⏎": "^", "≤": "<", "≥": ">",
         "≠": "!", "µ": "u", "–": "-", "—": "-", "’": "'", "“": '"', "”": '"', "\u00a0": " ",
-        "⓪": "0", **{chr(0x2460 + at): str(at + 1)[-1] for at in range(20)},
+        **{chr(0x2460 + at): str(at + 1)[-1] for at in range(9)},
     }
 )  # fmt: skip
 
@@ -67,10 +67,11 @@ class Glyphs:
         return text.translate(_TO_ASCII) if self.ascii else text
 
     def number(self, number: int) -> str:
-        """A mark's number: circled in one cell up to 20, plain digits above and in ASCII."""
-        if self.ascii or not 0 <= number <= 20:
-            return str(number)
-        return "⓪" if number == 0 else chr(0x2460 + number - 1)
+        """A mark's number: circled from 1 to 9, else (and in ASCII) plain digits.
+
+        The common monospaced fonts and those that step in for them draw the other circles as boxes.
+        """
+        return str(number) if self.ascii or not 1 <= number <= 9 else chr(0x2460 + number - 1)
 
 
 BRAILLE: Final = Glyphs("braille", 2, 4)

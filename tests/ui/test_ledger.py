@@ -10,7 +10,7 @@ from replexplorer.core.epoch_table import markdown
 from replexplorer.core.tick import Epoch, EpochSide, Estimate
 from replexplorer.ui.glyphs import BRAILLE
 from replexplorer.ui.screens.ledger import LedgerScreen
-from replexplorer.ui.widgets.epochs import details, difference, row
+from replexplorer.ui.widgets.epochs import EpochStrip, details, difference, heads, row
 from replexplorer.ui.widgets.lines import Line, width_of
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench
@@ -91,6 +91,41 @@ def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> No
     short = replace(SLOWER, verdict="too short", ci_percent=None, low_percent=None, high_percent=None)
     assert told in text(row(short, width, BRAILLE, 0.0))
     assert "short" not in text(row(replace(BASELINE, verdict="too short"), width, BRAILLE, 0.0))
+
+
+WIDE_FIGURES = replace(
+    SLOWER, number=121, before_tps=57.6, after_tps=18_678.0, delta_percent=32_327.1, low_percent=-9_999.9,
+    high_percent=104_000.0, ci_percent=31_445.2, p50_ms=10_012.0, p95_ms=10_020.0, p99_ms=30_400.0,
+    verdict="faster",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [79, 119, 159])
+@pytest.mark.parametrize("number", [0, 9, 10, 21, 121, 1210])
+def test_neither_a_long_number_nor_a_wide_interval_moves_a_row(width: int, number: int) -> None:
+    """Every row ends where the heads end, and each column is apart from the one before."""
+    wide = text(row(replace(WIDE_FIGURES, number=number), width, BRAILLE, 0.0))
+    assert len(wide) == len(text(heads(width))) == width
+    starts = [text(row(replace(one, number=number), width, BRAILLE, 0.0)) for one in (SLOWER, WIDE_FIGURES)]
+    assert len({line.index("rtt") for line in [*starts, text(row(SLOWER, width, BRAILLE, 0.0))]}) == 1
+    interval = ["[-10k,", "+104k]"] if width > 79 else ["±31k"]
+    millis = ["10012", "10020", "30400"] if width > 79 else ["10k", "10k", "30k"]
+    assert wide.split()[-6 - len(interval) :] == ["▴", "+32k", *interval, *millis, "7433"]
+
+
+async def test_the_short_rows_keep_their_columns_too() -> None:
+    marks = (SLOWER, replace(SLOWER, number=21), WIDE_FIGURES)
+    async with bench(make_tick(1.0, epochs=marks), size=(80, 24)) as app:
+        rows = app.dashboard.query_one(EpochStrip).rows
+        assert len({line.index("rtt") for line in rows}) == 1
+        assert len({len(line) for line in rows}) == 1
+        assert rows[0].split()[-7:] == ["+32k", "%", "±31k", "p50", "10k", "p99", "30k"]
+
+
+def test_an_hour_is_not_left_out_of_the_time_of_a_change() -> None:
+    late = replace(SLOWER, at_s=3_750.0)
+    assert " 1:02:30 " in text(row(late, 119, BRAILLE, 0.0))
+    assert "   00:40 " in text(row(SLOWER, 119, BRAILLE, 0.0))
 
 
 async def test_the_copy_key_is_the_users_own() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,8 +14,18 @@ from replexplorer.core.tick import Epoch, Event, Severity, Tick
 from replexplorer.ui.actions import ACTIONS
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.words import CHIPS, STATES
-from tests.fakes.facade import WALL_S, down, make_tick
+from tests.fakes.facade import WALL_S, change_event, down, make_tick
 from tests.ui.driving import Bench, bench
+
+
+@pytest.fixture
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The user's own clock shows UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 def listing(app: Bench) -> Listing:
@@ -53,6 +65,25 @@ async def test_a_long_event_is_read_whole_in_the_log() -> None:
         found = await opened(app, "L")
         assert text in " ".join(words(found).split())
         assert len(found._body) > 2
+
+
+@pytest.mark.usefixtures("_utc")
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_an_event_has_the_time_of_the_charts_and_the_local_time(size: tuple[int, int]) -> None:
+    """The mark of an event, its epoch and its place on the axis are found by one and the same time."""
+    ticks = [make_tick(100.0), make_tick(140.0, events=(change_event(140.0, 1, "rtt 20 → 85 ms"),))]
+    ticks += [make_tick(3_850.0, events=(change_event(3_850.0, 21, "clients 8 → 48"),))]
+    async with bench(*ticks, size=size) as app:
+        *title, newest = app.rows("#events")[:2] if size[0] > 80 else app.rows("#events")[:1]
+        assert newest.startswith("1:02:30 09:57:30  21 clients 8 → 48")
+        assert all("elapsed as on the charts, then local time" in line for line in title)
+        found = await opened(app, "L")
+        assert "elapsed as on the charts, then local time" in found.rows[0]
+        told = ["".join(part for part, _ in line) for line in found._body]
+        assert told == [
+            "1:02:30 09:57:30  21 clients 8 → 48",
+            "  00:40 08:55:40   ① rtt 20 → 85 ms",
+        ]
 
 
 @pytest.mark.parametrize(

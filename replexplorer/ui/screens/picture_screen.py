@@ -134,6 +134,7 @@ class PictureScreen(Screen[None]):
             self.query_one(Topology).tick = tick
             self.query_one(BigStrip).tick = tick
             self.query_one(ValueStrip).tick = tick
+            self.query_one(EventLog).origin_s = picture.origin_s
             self.query_one(EventLog).events = tuple(picture.log)[-8:]
             self.query_one(Footer).condition = "down" if self._node_down else ""
             if picture.frozen_at_s is None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from replexplorer.ui.figures import moment
+
 _STEPS: Final = (1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 10.0)
 _HEADROOM: Final = 1.03
 _LEAST_TOP: Final = 0.1
@@ -103,14 +105,6 @@ def tick_text(value: float) -> str:
     return f"{value:.0e}"
 
 
-def elapsed_text(seconds: float) -> str:
-    """Elapsed time as `11:30`, from an hour on `1:02:30`."""
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60:02}:{whole % 60:02}"
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
-
-
 def column(at_s: float, start_s: float, end_s: float, width: int) -> int:
     """The column (or dot column) of a moment; may lie outside of 0..width-1."""
     return math.floor((at_s - start_s) / max(end_s - start_s, 1e-9) * width)
@@ -123,7 +117,7 @@ def time_ticks(start_s: float, end_s: float, origin_s: float, width: int) -> lis
     first = math.ceil(max(0.0, start_s - origin_s) / step)
     last = math.floor((end_s - origin_s) / step)
     return [
-        (column(origin_s + at * step, start_s, end_s, width), elapsed_text(at * step))
+        (column(origin_s + at * step, start_s, end_s, width), moment(at * step))
         for at in range(first, last + 1)
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.reactive import reactive
 
-from replexplorer.core.epoch_table import interval_of, shows_effect, tested, with_interval
+from replexplorer.core.epoch_table import interval_of, shows_effect, signed, tested, with_interval
 from replexplorer.core.pacing import OPEN
 from replexplorer.core.tick import Epoch, EpochSide
 from replexplorer.ui import figures
@@ -59,23 +59,34 @@ class EpochStrip(Lines):
         rows: list[Line] = []
         for epoch in tuple(reversed(self.epochs))[:height]:
             left: list[Run] = [
-                (f" {self.glyphs.number(epoch.number)} ", "mark"),
-                *cut([(epoch.title, "text")], 26),
+                (number_cells(epoch.number, self.glyphs), "mark"),
+                *cut([(epoch.title, "text")], 25),
             ]
             row = _to(left, 30)
             row += _right(_before_after(epoch), 13)
             row += _right(difference(epoch, unit=" %"), 12)
             row += [*_right(_interval(epoch, wide=False), 7), (" ", "text")]
-            tail = f"p50 {figures.millis(epoch.p50_ms)}  p99 {figures.millis(epoch.p99_ms)}"
-            rows.append([*row, *_right([(tail, "muted")], max(0, width - width_of(row) - 1))])
+            room = max(0, width - width_of(row) - 1)
+            p50, p99 = _millis(epoch.p50_ms, 5), _millis(epoch.p99_ms, 5)
+            tail = f"p50 {p50}  p99 {p99}"
+            tail = tail if len(tail) <= room else f"p50·99 {p50}·{p99}"
+            rows.append([*row, *_right([(tail, "muted")], room)])
         return rows
+
+
+def number_cells(number: int, glyphs: Glyphs) -> str:
+    """A mark's number in four cells, the last one blank, so that no number moves what follows."""
+    text = glyphs.number(number)
+    if len(text) > 3:
+        text = glyphs.ellipsis + text[-2:]
+    return f"{text:<4}" if len(text) > 2 else f" {text:<3}"
 
 
 def heads(width: int) -> Line:
     """The row of column heads."""
     wide = width >= WIDE_FROM
     tail = _tail_widths(wide)
-    left: list[Run] = [("      at     change" if wide else "    change", "faint")]
+    left: list[Run] = [("         at change" if wide else "    change", "faint")]
     middle = width - sum(tail)
     before = _right([("TPS before → after", "faint")], max(0, middle - width_of(left)))
     words = ("Δ %", "95% CI" if wide else "±95%", "p50", "p95", "p99", "n")
@@ -89,9 +100,9 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
     wide = width >= WIDE_FROM
     tail = _tail_widths(wide)
     middle = width - sum(tail)
-    left: list[Run] = [(f" {glyphs.number(epoch.number)}  ", "mark")]
+    left: list[Run] = [(number_cells(epoch.number, glyphs), "mark")]
     if wide:
-        left.append((f" {figures.elapsed(epoch.at_s - origin_s)[3:]}  ", "faint"))
+        left.append((f"{figures.moment(epoch.at_s - origin_s):>7} ", "faint"))
     change = _before_after(epoch)
     room = middle - width_of(left) - width_of(change) - 1
     left = [*left, *cut([(epoch.title, "text")], max(0, room))]
@@ -99,7 +110,7 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
         _right(difference(epoch), tail[0]),
         _right(_interval(epoch, wide=wide), tail[1]),
         *(
-            _right([(figures.millis(value) if epoch.n else "", "text")], size)
+            _right([(_millis(value, size) if epoch.n else "", "text")], size)
             for value, size in zip((epoch.p50_ms, epoch.p95_ms, epoch.p99_ms), tail[2:5], strict=True)
         ),
         _right([(figures.count(epoch.n) if epoch.n else "", "muted")], tail[5]),
@@ -126,7 +137,7 @@ def difference(epoch: Epoch, unit: str = "") -> list[Run]:
     """`▴ +201.2`; coloured only when the one test shows a difference, `≈` when it shows none."""
     if epoch.delta_percent is None or epoch.verdict == "measuring":
         return []
-    text = f"{epoch.delta_percent:+.1f}{unit}"
+    text = f"{signed(epoch.delta_percent)}{unit}"
     if epoch.verdict in ("faster", "slower"):
         return [(f"{'▴' if epoch.delta_percent > 0 else '▾'} {text}", f"{_token(epoch)} b")]
     return [(f"≈ {text}" if epoch.verdict == "no difference shown" else text, "muted")]
@@ -178,7 +189,13 @@ def _interval(epoch: Epoch, *, wide: bool) -> list[Run]:
     if wide:
         text = interval_of(epoch)
         return [(text, "muted")] if text else []
-    return [] if epoch.ci_percent is None else [(f"±{epoch.ci_percent:.1f}", "muted")]
+    return [] if epoch.ci_percent is None else [(f"±{signed(epoch.ci_percent)[1:]}", "muted")]
+
+
+def _millis(value: float | None, cells: int) -> str:
+    """Milliseconds with a blank before them; where they are too long in thousands: `12k`."""
+    text = figures.millis(value)
+    return text if value is None or len(text) < cells else f"{value / 1000:.0f}k"
 
 
 def _right(line: Line, width: int) -> list[Run]:

@@ -1,6 +1,8 @@
-"""The newest events with the user's own clock time."""
+"""The newest events, each with the charts' time and the user's own clock time."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from textual.reactive import reactive
 
@@ -10,6 +12,9 @@ from replexplorer.ui.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, hung, rule
 from replexplorer.ui.words import SEVERITIES
 
+CLOCKS: Final = "elapsed as on the charts, then local time"
+"""What the two times of a row are."""
+
 
 class EventLog(Lines):
     """A titled list, newest first; one row without a title on a small screen."""
@@ -18,32 +23,46 @@ class EventLog(Lines):
 
     events: reactive[tuple[Event, ...]] = reactive(())
     """Newest last."""
+    origin_s: reactive[float] = reactive(0.0)
+    """When elapsed time began."""
 
     def watch_events(self) -> None:
         """Draw the newest."""
         self.repaint()
 
+    def watch_origin_s(self) -> None:
+        """Draw the times again."""
+        self.repaint()
+
     def paint(self, width: int, height: int) -> list[Line]:
         """The rows."""
-        title: list[Line] = [rule([("Events", "title b")], [], width)] if height > 1 else []
+        title: Line = [("Events ", "title b"), (CLOCKS, "muted")]
+        top: list[Line] = [rule(title, [], width)] if height > 1 else []
         newest = tuple(reversed(self.events[-height:]))
         return [
-            *title,
-            *([*_head(event, self.glyphs), _text(event)] for event in newest[: height - len(title)]),
+            *top,
+            *(
+                [*_head(event, self.glyphs, self.origin_s), _text(event)]
+                for event in newest[: height - len(top)]
+            ),
         ]
 
 
-def event_rows(event: Event, glyphs: Glyphs, width: int) -> list[Line]:
-    """Local time, mark or symbol, and the whole text in as many rows as it takes."""
+def event_rows(event: Event, glyphs: Glyphs, width: int, origin_s: float) -> list[Line]:
+    """Elapsed and local time, mark or symbol, and the whole text in as many rows as it takes."""
     text, words = _text(event)
-    return hung(_head(event, glyphs), text, width, words)
+    return hung(_head(event, glyphs, origin_s), text, width, words)
 
 
-def _head(event: Event, glyphs: Glyphs) -> Line:
+def _head(event: Event, glyphs: Glyphs, origin_s: float) -> Line:
     symbol, token = SEVERITIES[event.severity]
     if event.mark is not None:
         symbol, token = glyphs.number(event.mark), "mark"
-    return [(f" {figures.local_time(event.wall_s)} ", "faint"), (f"{symbol} ", token)]
+    return [
+        (f"{figures.moment(event.at_s - origin_s):>7} ", "text"),
+        (f"{figures.local_time(event.wall_s)} ", "faint"),
+        (f"{symbol:>3} ", token),
+    ]
 
 
 def _text(event: Event) -> Run:
