@@ -212,7 +212,8 @@ class KnobPanel(Lines):
             row = _to(row, at.effective, ground)
         else:
             row = [*_to(row, max(width_of(row), at.effective - 2), ground), ("→ ", f"warn b{ground}")]
-        row.append((effect.text, f"faint{ground}" if effect.as_asked else f"warn b{ground}"))
+        quiet = "muted" if ground else "faint"
+        row.append((effect.text, f"{quiet}{ground}" if effect.as_asked else f"warn b{ground}"))
         if measured:
             row = _to(row, width - 1 - len(measured), ground)
             row.append((measured, f"warn b{ground}" if apart else f"muted{ground}"))
