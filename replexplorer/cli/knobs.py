@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.documents import knob_document, set_report
 from replexplorer.cli.render import render_knobs, render_set
@@ -77,11 +78,23 @@ async def apply(session: Session, texts: Iterable[str], args: Namespace) -> SetR
     return await session.set(assignments, dry_run=args.dry_run, anyway=args.anyway)
 
 
+_CONNECTING_IS_SAID_AFTER_S: Final = 2.0
+"""A busy machine takes long to reach its own servers."""
+
+
 async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:
     """Attach, change, and report what was changed, or that all of it was taken back."""
     try:
-        async with attached(call, holder) as session:
-            result = await change(session)
+        connecting = asyncio.get_running_loop().call_later(
+            _CONNECTING_IS_SAID_AFTER_S, call.console.progress, "connecting to the stack"
+        )
+        try:
+            async with attached(call, holder, look=False) as session:
+                connecting.cancel()
+                session.narrate = call.console.narrate
+                result = await change(session)
+        finally:
+            connecting.cancel()
     except RolledBack as error:
         call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
         return error.exit_code

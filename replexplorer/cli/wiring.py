@@ -173,12 +173,14 @@ async def attached(
     table_size: int | None = None,
     tick_s: float = 0.5,
     recorded: bool = False,
+    look: bool = True,
 ) -> AsyncIterator[Session]:
-    """A session on the running stack; raises StackUnavailable when there is none."""
+    """A session on the running stack; raises StackUnavailable when there is none. Without `look` it
+    knows only which knobs the servers have."""
     async with composed(
         call, holder, beside=beside, table_size=table_size, tick_s=tick_s, recorded=recorded
     ) as session:
-        await session.attach()
+        await session.attach(look=look)
         yield session
 
 

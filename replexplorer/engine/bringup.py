@@ -131,14 +131,15 @@ async def _why_not(member: Member, view: NodeView) -> str:
 
 async def watch_links(fleet: Fleet) -> None:
     """Let both ends of every link probe the other; an agent that is away shows as the link's fault."""
-    primary = fleet.primary
-    for replica in fleet.replicas:
-        if primary.address.address is None or replica.address.address is None:
-            continue
-        try:
-            await asyncio.gather(
-                primary.agent.watch(replica.name, replica.address.address),
-                replica.agent.watch(primary.name, primary.address.address),
-            )
-        except ReplexplorerError:
-            continue
+    await asyncio.gather(*(_watch_link(fleet.primary, replica) for replica in fleet.replicas))
+
+
+async def _watch_link(primary: Member, replica: Member) -> None:
+    """Let both ends of one link probe the other."""
+    if primary.address.address is None or replica.address.address is None:
+        return
+    with contextlib.suppress(ReplexplorerError):
+        await asyncio.gather(
+            primary.agent.watch(replica.name, replica.address.address),
+            replica.agent.watch(primary.name, primary.address.address),
+        )

@@ -29,8 +29,10 @@ from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.requested import Requested, write_requested
 from replexplorer.engine.sight import Sight
-from replexplorer.ports import Experiment
+from replexplorer.ports import Experiment, Lease
 
+_TURN_SOON_S: Final = 0.5
+"""Past it, it is said whom one waits for."""
 _TURN_WITHIN_S: Final = 20.0
 """A change of another app may wait for a replica to register, or for a stream to heal."""
 
@@ -47,6 +49,7 @@ class Controls(Sight):
         """The requests that this session knows of: its own, and those of others that it marked."""
         self._accounted: dict[KnobName, Value] = {}
         """Server variables as apps have left them, or as this session found them."""
+        self._report = report
         self._applier = Applier(fleet, load, report, self._keep_enabling)
         self._turning = asyncio.Lock()
         """One change at a time, from its look to its document: a plan holds for what it saw."""
@@ -146,7 +149,10 @@ class Controls(Sight):
         forbids it."""
         agent = self.fleet.primary.agent
         try:
-            holder = await agent.take_turn(self.writer, within_s=_TURN_WITHIN_S, anyway=anyway)
+            holder = await agent.take_turn(self.writer, within_s=_TURN_SOON_S, anyway=anyway)
+            if isinstance(holder, Lease):
+                self._report(f"waiting for {holder.holder}, which is changing knobs")
+                holder = await agent.take_turn(self.writer, within_s=_TURN_WITHIN_S, anyway=anyway)
             if isinstance(holder, Experiment):
                 raise forbidden(holder)
             if holder is not None:

@@ -96,7 +96,7 @@ class Session:
             self.fleet,
             self.load,
             writer=self.writer,
-            report=lambda text: self.chronicle.tell(Severity.INFO, text),
+            report=self._tell_step,
         )
         self.watcher = Watcher(self.controls, self, beats=options.heartbeat)
         driver = Driver(options.holder, options.beside, options.table_size)
@@ -106,6 +106,8 @@ class Session:
             self.controls, self.driving, self.load, self.chronicle, self.watcher, self.outlook
         )
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
+        self.narrate: Callable[[str], None] = lambda _: None
+        """Called with what a change does or waits for while it is under way."""
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
@@ -116,10 +118,17 @@ class Session:
 
     # -- beginning and ending
 
-    async def attach(self) -> None:
-        """Reach a running stack and look at it once; raises StackUnavailable when there is none."""
+    async def attach(self, *, look: bool = True) -> None:
+        """Reach a running stack and look at it once, or leave the look to what comes next; raises
+        StackUnavailable when there is none."""
         await connect(self.fleet, lambda *_: None)
-        await self.controls.refresh()
+        if look:
+            await self.controls.refresh()
+
+    def _tell_step(self, text: str) -> None:
+        """What a change under way does or waits for: in the log, and to whoever asked for it."""
+        self.chronicle.tell(Severity.INFO, text)
+        self.narrate(text)
 
     async def up(self, progress: ProgressCallback) -> bool:
         """Create or repair the stack, wait until it answers, re-apply what was requested.

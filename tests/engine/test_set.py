@@ -541,6 +541,39 @@ async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(counte
         assert session.controls.protection().state is ProtectionState.PROTECTED
 
 
+@virtual
+async def test_who_waits_for_another_app_s_change_is_told_for_whom() -> None:
+    world = World()
+    async with world.attached("set") as session, world.attached("tui") as other:
+        said: list[str] = []
+        session.narrate = said.append
+        await turn(session, "sync_binlog=2")
+        assert said == []
+        async with other.controls._turn():
+            waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
+            await asyncio.sleep(1.0)
+            assert said == [f"waiting for {other.writer}, which is changing knobs"]
+        await waiting
+        assert world.primary.variables["sync_binlog"] == "3"
+        async with other.controls._turn():
+            with pytest.raises(StackUnavailable, match=r"tui .* has been changing knobs for 20 s"):
+                await turn(session, "sync_binlog=4")
+
+
+@virtual
+async def test_a_verb_that_turns_at_once_looks_once() -> None:
+    world = World(replicas=2)
+    session = world.session("set")
+    try:
+        await session.attach(look=False)
+        assert session.controls.samples == {}
+        result = await turn(session, "sync_binlog=0", "rtt@replica2=20")
+        assert effects(result) == {"sync_binlog": 0, "rtt@replica2": 20.0}
+        assert session.controls.samples_before == {}
+    finally:
+        await session.disconnect()
+
+
 # -- what was asked for before
 
 
