@@ -22,10 +22,12 @@ class Point(NamedTuple):
     p95_ms: float | None = None
     p99_ms: float | None = None
     max_ms: float | None = None
-    """Of this tick alone."""
+    """Slowest commit of the same window as the percentiles."""
     predicted_tps: float | None = None
+    slowest_ms: float | None = None
+    """Slowest commit of this tick alone: where its dot stands."""
     n: int = 0
-    """Commits behind the percentiles, ticks taken back included."""
+    """Commits behind TPS and percentiles, ticks taken back included."""
 
 
 _FIELDS: Final = len(Point._fields)
@@ -33,13 +35,17 @@ _FIELDS: Final = len(Point._fields)
 
 @dataclass(slots=True, eq=False)
 class Points(Sequence[Point]):
-    """Points in the order of time, each as ten floats in a row; a gap is no number."""
+    """Points in the order of time, each as so many floats in a row as it has figures; a gap is no number."""
 
     _packed: array[float] = field(default_factory=lambda: array("d"))
 
     def append(self, point: Point) -> None:
         """Take the newest."""
         self._packed.extend(nan if value is None else value for value in point)
+
+    def copied(self) -> Points:
+        """The same points apart, so that they stand while these grow."""
+        return Points(self._packed[:])
 
     def forget(self, count: int) -> None:
         """Drop so many of the oldest."""

@@ -146,21 +146,25 @@ def tps_model(
     notes: Sequence[str] = (),
     note_ink: str = "ceiling",
     qps: float | None = None,
+    window: str = "",
     log: bool | None = None,
 ) -> ChartModel:
     """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labelled.
 
-    `notes`: what the title says, longest first. `log=None` picks the logarithmic axis when the values
+    `notes`: what the title says, longest first; `window`: which stretch the newest figures are of.
+    `log=None` picks the logarithmic axis when the values
     of the page span more than a factor of 30.
     """
     shown = in_page(tps, page)
     chosen = _spans_decades(shown) if log is None else log
-    also = "" if qps is None else f" · {figures.rate(qps)} QPS"
+    unit = "commits/s, log" if chosen else "commits/s"
+    queries = "" if qps is None else f"{figures.rate(qps)} QPS"
+    of = f"now {window}" if window else ""
     now = _with_words(figures.rate(_last(shown)), ("now",)) if shown else ()
     return ChartModel(
         title="TPS",
-        subtitle=("commits/s, log" if chosen else "commits/s") + also,
-        short_subtitle=also.removeprefix(" · "),
+        subtitle=" · ".join(filter(None, (unit, queries, of))),
+        short_subtitle=queries or unit,
         note=notes[0] if notes else "",
         shorter_notes=tuple(notes[1:]),
         note_ink=note_ink,
@@ -190,6 +194,7 @@ def latency_model(
     p95: Points,
     p99: Points,
     maximum: Points,
+    slowest: Points = (),
     *,
     page: tuple[float, float],
     origin_s: float = 0.0,
@@ -199,7 +204,8 @@ def latency_model(
     notes: Sequence[str] = (),
     note_ink: str = "muted",
 ) -> ChartModel:
-    """The latency chart in milliseconds: three percentile lines and dots for the slowest commit.
+    """The latency chart in milliseconds: three percentile lines, and a dot for the slowest commit of each
+    tick; the label of `maximum` is of the same window as the lines'.
 
     Ended windows are tinted without their word: it stands in the TPS chart above.
     """
@@ -221,7 +227,13 @@ def latency_model(
         start_s=page[0],
         end_s=page[1],
         origin_s=origin_s,
-        series=(one(maximum, "max", Stroke.DOTS), one(p99, "p99"), one(p95, "p95"), one(p50, "p50")),
+        series=(
+            ChartSeries(in_page(slowest or maximum, page), "max", stroke=Stroke.DOTS),
+            one(maximum, "max", Stroke.LABEL),
+            one(p99, "p99"),
+            one(p95, "p95"),
+            one(p50, "p50"),
+        ),
         marks=tuple(marks),
         windows=tuple(span if span.end_s is None else replace(span, word="") for span in windows),
         log=True,
@@ -258,6 +270,7 @@ def chart_models(
     latency_notes: Sequence[str] = (),
     latency_note_ink: str = "muted",
     qps: float | None = None,
+    window: str = "",
 ) -> tuple[ChartModel, ChartModel]:
     """TPS and latency of a page of the session's history, with the same marks and windows on both."""
     marks, windows = tuple(marks), tuple(windows)
@@ -272,6 +285,7 @@ def chart_models(
         notes=tps_notes,
         note_ink=tps_note_ink,
         qps=qps,
+        window=window,
         log=log,
     )
     latency = latency_model(
@@ -279,6 +293,7 @@ def chart_models(
         [(point.at_s, point.p95_ms) for point in points],
         [(point.at_s, point.p99_ms) for point in points],
         [(point.at_s, point.max_ms) for point in points],
+        [(point.at_s, point.slowest_ms) for point in points],
         page=page,
         origin_s=origin_s,
         marks=marks,

@@ -44,6 +44,11 @@ def count(value: int) -> str:
     return f"{value / 1000:.1f}k" if value < 999_950 else f"{value / 1_000_000:.1f}M"
 
 
+def span(seconds: float) -> str:
+    """A stretch of time: `0.5 s`, `10 s`."""
+    return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+
+
 def elapsed(seconds: float) -> str:
     """Seconds since the start as `00:12:35`."""
     whole = max(0, int(seconds))

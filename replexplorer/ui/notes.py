@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from replexplorer.core.pacing import CLOSED, HIDES
+from replexplorer.core.recent import ENOUGH, Recent
 from replexplorer.core.tick import Ceiling, LoadView, Tick
 from replexplorer.ui import figures
 from replexplorer.ui.figures import rate, round_trip
@@ -46,14 +47,14 @@ def formula(ceiling: Ceiling, *, wide: bool) -> str:
     return f"ceiling {ceiling.clients} ÷ ({rtt} + {local} ms) = {rate(ceiling.tps)}/s"
 
 
-def latency_notes(load: LoadView | None) -> Notes:
+def latency_notes(load: LoadView | None, recent: Recent) -> Notes:
     """Backlog and what is dropped, while there is any; what the load's mode hides."""
     if load is None or load.state not in ("running", "viewer"):
         return Notes((), "muted")
     hidden = hides(load.mode, load.clients)
     told = [f"backlog {figures.count(load.backlog)}"] if load.backlog else []
-    if load.dropped:
-        told.append(f"dropped {rate(per_second(load.dropped, load))}/s")
+    if dropped := recent.per_second("dropped"):
+        told.append(f"dropped {rate(dropped)}/s")
     if not told:
         return Notes(hidden, "muted")
     text = " · ".join(told)
@@ -73,13 +74,18 @@ def hides(mode: str, clients: int) -> tuple[str, ...]:
     )
 
 
-def qps_of(load: LoadView | None) -> float | None:
+def qps_of(recent: Recent) -> float | None:
     """Statements a second, where a transaction has several."""
-    if load is None or load.qps is None or not load.tps or load.qps < _SEVERAL * load.tps:
+    if recent.qps is None or not recent.tps or recent.qps < _SEVERAL * recent.tps:
         return None
-    return load.qps
+    return recent.qps
 
 
-def per_second(count: int, load: LoadView) -> float:
-    """A count of the load's interval as a rate."""
-    return count / (load.duration_s if load.duration_s > 0 else 0.5)
+def window_words(recent: Recent) -> str:
+    """Which stretch the load's figures are of: `in 0.5 s`; with the number of commits where these are
+    too few for a percentile: `n 11 in 10 s`. Empty while no figure has a stretch."""
+    if recent.length_s <= 0:
+        return ""
+    known = [name for name in ENOUGH if recent.latency_ms(name) is not None]
+    few = "" if all(recent.is_firm(name) for name in known) else f"n {figures.count(recent.n)} "
+    return f"{few}in {figures.span(recent.length_s)}"

@@ -6,11 +6,10 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Final
+from typing import Any, Final
 
-from replexplorer.core.density import DensityHistory
 from replexplorer.core.pacing import CLOSED
-from replexplorer.core.points import Point
+from replexplorer.core.recent import Recent
 from replexplorer.core.series import History, page_of
 from replexplorer.core.tick import Event, LoadView, ProtectionState, Tick, partition_words
 from replexplorer.ui.chart_model import (
@@ -23,7 +22,7 @@ from replexplorer.ui.chart_model import (
     zoomed,
 )
 from replexplorer.ui.figures import count, rate
-from replexplorer.ui.notes import Notes, latency_notes, per_second, qps_of, tps_notes
+from replexplorer.ui.notes import Notes, latency_notes, qps_of, tps_notes, window_words
 
 _MARK_WITHIN_S: Final = 2.0
 """A change's mark comes this close to the tick that first shows the change."""
@@ -45,7 +44,8 @@ _MARK_CAPACITY: Final = 500
 
 @dataclass(slots=True)
 class Picture:
-    """The newest tick, the charts' history, marks, fault windows and the log."""
+    """The newest tick, the charts' history, marks, fault windows and the log; `shown` is what widgets
+    draw, which stands still while the picture is frozen."""
 
     tick: Tick | None = None
     history: History = field(default_factory=History)
@@ -63,11 +63,10 @@ class Picture:
     """Length of the charts' page."""
     log_scale: bool | None = None
     """The TPS axis: None picks by the values."""
-    frozen_at_s: float | None = None
-    """The charts and the table stand still since then."""
     as_density: bool = False
     """Latency is drawn as shades instead of lines."""
-    _held: DensityHistory | None = None
+    _held: Picture | None = None
+    """As it was when it was frozen."""
     _dropped: int = 0
     _dropped_s: float = -math.inf
 
@@ -100,16 +99,33 @@ class Picture:
         return self.tick.at_s - self.origin_s if self.tick else 0.0
 
     @property
-    def point(self) -> Point | None:
-        """The newest point of the charts, its percentiles merged back until they hold."""
-        return self.history.points[-1] if self.history.points else None
+    def recent(self) -> Recent:
+        """The load's figures of now, all of one window."""
+        return self.history.recent
+
+    @property
+    def shown(self) -> Picture:
+        """What is drawn: this picture, or the one that is held."""
+        return self._held or self
+
+    @property
+    def tick_of_knobs(self) -> Tick | None:
+        """The tick beside the knobs: the held one, until a knob is turned behind the held picture."""
+        held = self.shown.tick
+        return held if held and self.tick and held.knobs == self.tick.knobs else self.tick
+
+    @property
+    def is_frozen(self) -> bool:
+        """The picture is held; what comes is folded all the same."""
+        return self._held is not None
 
     def freeze(self) -> bool:
         """Hold the picture or let it go; whether it is held now."""
-        held = self.frozen_at_s is None and self.tick is not None
-        self.frozen_at_s = self.tick.at_s if held and self.tick else None
-        self._held = self.history.density.copied() if held else None
-        return held
+        if self._held is not None or self.tick is None:
+            self._held = None
+            return False
+        self._held = Picture(**{each.name: _apart(getattr(self, each.name)) for each in fields(self)})
+        return True
 
     def zoom(self, steps: int) -> None:
         """A longer (positive) or shorter page."""
@@ -121,25 +137,26 @@ class Picture:
 
     def charts(self, *, wide: bool) -> tuple[ChartModel, ChartModel]:
         """TPS and latency over the present page."""
-        now_s = self.frozen_at_s if self.frozen_at_s is not None else (self.tick.at_s if self.tick else 0.0)
-        page = page_of(now_s, self.origin_s, self.page_s)
-        points = self.history.page(page[0], min(page[1], now_s))
-        tick = self.tick
+        of = self.shown
+        tick, recent, origin_s = of.tick, of.recent, of.origin_s
+        now_s = tick.at_s if tick else 0.0
+        page = page_of(now_s, origin_s, self.page_s)
+        points = of.history.page(page[0], min(page[1], now_s))
         load = tick.load if tick else None
-        marks = [mark for mark in self.marks if page[0] <= mark.at_s <= now_s]
-        cuts = [_as_of(now_s, one) for one in self.partitions if _in_page(one, page[0], now_s)]
-        faults = [_as_of(now_s, one) for one in self.windows if _in_page(one, page[0], now_s)]
+        marks = [mark for mark in of.marks if page[0] <= mark.at_s <= now_s]
+        cuts = [_as_of(now_s, one) for one in of.partitions if _in_page(one, page[0], now_s)]
+        faults = [_as_of(now_s, one) for one in of.windows if _in_page(one, page[0], now_s)]
         windows = [
             *(_with_length(one) for one in cuts),
             *(replace(one, word="") if _is_of(one, cuts) else one for one in faults),
-            *(_as_of(now_s, one) for one in self.drops if _in_page(one, page[0], now_s)),
+            *(_as_of(now_s, one) for one in of.drops if _in_page(one, page[0], now_s)),
         ]
         above = tps_notes(tick, wide=wide) if tick else Notes((), "muted")
-        below = latency_notes(load)
+        below = latency_notes(load, recent)
         tps, latency = chart_models(
             points,
             page=page,
-            origin_s=self.origin_s,
+            origin_s=origin_s,
             marks=marks,
             windows=windows,
             log=self.log_scale,
@@ -148,10 +165,11 @@ class Picture:
             tps_note_ink=above.ink,
             latency_notes=below.texts,
             latency_note_ink=below.ink,
-            qps=qps_of(load),
+            qps=qps_of(recent),
+            window=window_words(recent),
         )
         if self.as_density:
-            slices = (self._held or self.history.density).page(page[0], min(page[1], now_s))
+            slices = of.history.density.page(page[0], min(page[1], now_s))
             latency = density_model(latency, slices)
         return tps, latency
 
@@ -161,7 +179,7 @@ class Picture:
         if load.dropped:
             self._dropped = load.dropped + (self._dropped if is_open else 0)
             self._dropped_s = at_s
-            word = f"dropped {rate(per_second(load.dropped, load))}/s"
+            word = f"dropped {rate(self.recent.per_second('dropped'))}/s"
             if is_open:
                 self.drops[-1] = replace(self.drops[-1], word=word)
             else:
@@ -193,6 +211,13 @@ class Picture:
         if near and newest.start_s not in near:
             at_s = min(near, key=lambda mark_s: abs(mark_s - newest.start_s))
             self.partitions[-1] = replace(newest, start_s=at_s)
+
+
+def _apart(value: Any) -> Any:
+    """A copy of what is added to, so that the held one stands; the rest is never changed."""
+    if isinstance(value, History):
+        return value.copied()
+    return value.copy() if isinstance(value, deque | list | dict) else value
 
 
 def _fault_word(tick: Tick) -> str | None:

@@ -45,6 +45,15 @@ class SweepDesk:
         """A sweep is under way, or giving the knobs back."""
         return self.task is not None and not self.task.done()
 
+    @property
+    def place(self) -> str:
+        """`sweep 3 of 12`: the run under way; empty while none is."""
+        if not self.is_running or self.sweep is None:
+            return ""
+        done = self.progress.done if self.progress else 0
+        total = self.sweep.total
+        return f"sweep {min(done + 1, total)} of {total}"
+
     def read(self, line: str) -> Sweep:
         """The sweep of a typed line; raises UsageError."""
         return read_sweep(

@@ -12,10 +12,12 @@ from textual import events
 from textual.geometry import Region
 from textual.widgets import Input
 
+from replexplorer.core.durability import lax_knobs
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import KnobName
+from replexplorer.core.knobs import KnobName, Value
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
+from replexplorer.ui import figures
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.chart_model import ChartModel
 from replexplorer.ui.commander import CommandDone, CommandFailed
@@ -24,13 +26,15 @@ from replexplorer.ui.memory import forget_what_was_drawn
 from replexplorer.ui.messages import Started, Ticked
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
+from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import OwnRows
-from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, make_tick
+from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
 
 RTT = KnobName("rtt", "replica")
@@ -291,17 +295,124 @@ async def test_repair_is_there_only_while_a_node_is_down() -> None:
         assert "repair" not in app.text("#footer")
 
 
-async def test_freezing_holds_the_charts_and_not_the_state() -> None:
-    async with bench(*(make_tick(1 + at / 2) for at in range(6))) as app:
+EPOCH = Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500)
+
+
+async def test_freezing_holds_everything_and_a_badge_says_what_is_so_meanwhile() -> None:
+    """Ten minutes of talk over a held picture: nothing on it moves but the badge, which shows the outage."""
+    begun = [explained(make_tick(1 + at / 2, epochs=(EPOCH,))) for at in range(6)]
+    async with bench(*begun, size=(160, 45)) as app:
+        widgets = (
+            "#big-strip",
+            "#topology",
+            "#anatomy",
+            "#epochs",
+            "#events",
+            "#tps-chart",
+            "#latency-chart",
+        )
+        before = {name: app.text(name) for name in widgets if "chart" not in name}
         await app.press("space")
-        assert "FROZEN" in app.text("#header")
         held = chart(app, "#tps-chart")
-        await app.play(make_tick(9.0, state=ProtectionState.DEGRADED, tps=15_000.0))
-        assert chart(app, "#tps-chart").series == held.series
-        assert "DEGRADED" in app.text("#header")
+        header = app.text("#header")
+        assert "FROZEN  live ● PROTECTED   528 TPS" in header
+        later = make_tick(
+            9.0, state=ProtectionState.BLOCKED, tps=0.0, rtt=(85.0, 99.0),
+            events=(Event(9.0, WALL_S, Severity.BAD, "commits wait"),), epochs=(EPOCH, EPOCH),
+        )  # fmt: skip
+        await app.play(replace(later, nodes=down(later, "replica").nodes))
+        assert {name: app.text(name) for name in before} == before
+        assert chart(app, "#tps-chart") == held
+        assert "FROZEN  live ◼ BLOCKED     0.0 TPS" in app.text("#header")
+        assert app.text("#header").partition("FROZEN")[0] == header.partition("FROZEN")[0]
+        assert app.text("#header").partition(" TPS")[2] == header.partition(" TPS")[2]
+        assert "f repair" in app.text("#footer")
         await app.press("space")
         assert "FROZEN" not in app.text("#header")
+        assert "◼ BLOCKED" in app.text("#header")
+        assert "commits wait" in app.text("#events")
         assert chart(app, "#tps-chart").series != held.series
+
+
+async def test_a_held_picture_is_held_in_the_log_and_the_ledger_as_well() -> None:
+    async with bench(make_tick(1.0, epochs=(EPOCH,)), make_tick(1.5, epochs=(EPOCH,))) as app:
+        await app.press("space")
+        event = Event(2.0, WALL_S, Severity.BAD, "commits wait")
+        await app.play(
+            make_tick(2.0, epochs=(EPOCH, replace(EPOCH, number=1, title="later")), events=(event,))
+        )
+        for key, told in (("L", "commits wait"), ("g", "later")):
+            await app.press(key)
+            await app.until(lambda: bool(listing(app).rows))
+            assert told not in "\n".join(listing(app).rows)
+            await app.press("escape")
+
+
+async def test_a_knob_that_is_turned_behind_a_held_picture_shows_what_it_does() -> None:
+    async with bench(make_tick(1.0, rtt=(85.0, 85.4))) as app:
+        await app.press("space")
+        await app.play(make_tick(1.5, rtt=(85.0, 85.9)))
+        assert "85.4" in app.rows("#knobs")[1]
+        await app.play(make_tick(2.0, rtt=(20.0, 20.3)))
+        assert "20 ms" in app.rows("#knobs")[1]
+        assert "20.3" in app.rows("#knobs")[1]
+        assert "85 → 85.4" in app.text("#header")
+
+
+def listing(app: Bench) -> Listing:
+    return app.app.screen.query_one(Listing)
+
+
+def of_window(at_s: float, *counts_and_ms: tuple[int, float]) -> Tick:
+    """A tick whose interval of half a second had so many commits of so many ms."""
+    tick = make_tick(at_s)
+    assert tick.load is not None
+    service = Histogram()
+    for count, ms in counts_and_ms:
+        service.record_all([round(1000 * ms)] * count)
+    return replace(tick, load=replace(tick.load, tps=2.0 * service.count, n=service.count, service=service))
+
+
+@pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
+async def test_every_figure_of_the_load_is_of_one_window(size: tuple[int, int]) -> None:
+    """A slow commit a second ago, fast ones since: header, big digits, strip and charts say the same."""
+    slow, fast = of_window(1.0, (39, 34.0), (1, 375.0)), of_window(1.5, (30, 34.0), (10, 171.0))
+    async with bench(slow, fast, of_window(2.0, (30, 34.0)), size=size) as app:
+        recent = app.dashboard.picture.recent
+        shown = {name: figures.millis(recent.latency_ms(name)) for name in ("p50", "p95", "p99", "max")}
+        assert (recent.n, recent.length_s, figures.rate(recent.tps)) == (110, 1.5, "73.3")
+        assert shown == {"p50": "34", "p95": "171", "p99": "171", "max": "375"}
+        latency = app.dashboard.picture.charts(wide=False)[1]
+        labels = {one.ink: one.labels[0] for one in latency.series if one.labels}
+        assert labels == {name: f"{name} {value}" for name, value in shown.items()}
+        assert "73.3 now" in chart(app, "#tps-chart").series[-1].labels
+        assert "TPS  73.3" in app.text("#header")
+        if size[0] > 80:
+            assert "in 1.5 s" in app.text("#header")
+        else:
+            assert "p50   34  p95  171  p99  171  max  375  ms in 1.5 s" in app.text("#value-strip")
+
+
+@pytest.mark.parametrize("width", [150, 160])
+@pytest.mark.parametrize("rtt", [158.3, 5000.3])
+async def test_the_big_digits_fit_whatever_they_are_and_stay_where_they_are(width: int, rtt: float) -> None:
+    async with bench(of_window(1.0, (400, 8888.0)), size=(width, 45)) as app:
+        begins = [app.rows("#big-strip")[1].index(word) for word in ("TPS", "ceiling", "p50", "p99", "RTT")]
+        await app.play(replace(make_tick(1.5, rtt=(int(rtt), rtt), tps=9999.0), predicted=None))
+        rows = app.rows("#big-strip")
+        assert "in 0.5 s" in rows[3]
+        assert [rows[1].index(word) for word in ("TPS", "ceiling", "p50", "p99", "RTT")] == begins
+        assert not any(row.endswith("…") for row in rows)
+        digits = big_rows(figures.round_trip(rtt))
+        assert [row.endswith(part) for row, part in zip(rows[1:4], digits, strict=True)] == [True] * 3
+
+
+async def test_too_few_commits_are_told_by_their_number() -> None:
+    async with bench(of_window(1.0, (4, 90.0)), of_window(1.5, (7, 90.0)), size=(160, 45)) as app:
+        assert "n 11 in 1.0 s" in app.text("#header")
+        drawn = app.dashboard.query_one("#header")._painted[0]  # type: ignore[attr-defined]
+        assert ("  90", "p50 b") in drawn
+        assert ("  90", "faint") in drawn
 
 
 async def test_marks_windows_and_events_come_from_the_ticks_and_none_is_lost() -> None:
@@ -503,7 +614,8 @@ async def test_an_open_loop_shows_its_rate_its_response_and_what_it_dropped() ->
         assert "open 500/s ×" in app.text("#header")
         assert "512" in app.text("#header")
         assert "from when each was due" in chart(app, "#latency-chart").subtitle
-        await app.play(replace(tick, at_s=1.5, load=replace(load, dropped=7)))
+        later = replace(load, response=Histogram.merged([response]), dropped=7)
+        await app.play(replace(tick, at_s=1.5, load=later))
         assert "dropped 14.0/s" in app.text("#header")
 
 
@@ -524,3 +636,47 @@ async def test_what_was_drawn_is_forgotten() -> None:
         assert all(each.cache_info().currsize for each in remembered)
         forget_what_was_drawn()
         assert not any(each.cache_info().currsize for each in remembered)
+
+
+@pytest.mark.parametrize("width", [200, 160, 120, 80])
+async def test_the_header_stays_where_it_is_when_a_digit_comes_or_goes(width: int) -> None:
+    """9.9 ms becomes 10, TPS 99.9 becomes 1240, RTT 9.9 becomes 158.3: no column moves."""
+    places: set[tuple[int, ...]] = set()
+    figures_now = [(9.9, 99.9), (85.4, 1240.0), (158.3, 15_700.0), (0.1, 0.4)]
+    names = ("RTT", "fsync", "TPS", "p50", "p99", "closed", "00:00:")
+    async with bench(make_tick(1.0, rtt=(85.0, 9.9), tps=99.9), size=(width, 42)) as app:
+        for at_s, (measured, tps) in enumerate(figures_now, 2):
+            await app.play(make_tick(float(at_s), rtt=(85.0, measured), tps=tps, fsync_ms=measured))
+            [row] = app.rows("#header")
+            places.add(tuple(row.find(word) for word in names))
+    assert len(places) == 1
+
+
+SYNC_OFF: dict[KnobName, Value] = {SYNC: 0}
+FLUSH_2: dict[KnobName, Value] = {KnobName("innodb_flush_log_at_trx_commit", "primary"): 2}
+
+
+@pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
+@pytest.mark.parametrize("values", [SYNC_OFF, FLUSH_2, SYNC_OFF | FLUSH_2])
+async def test_commits_that_are_not_durable_are_told_at_every_size(
+    size: tuple[int, int], values: dict[KnobName, Value]
+) -> None:
+    async with bench(make_tick(1.0), size=size) as app:
+        assert "NOT DURABLE" not in app.text("#header")
+        await app.play(make_tick(1.5, values=values))
+        assert " ▲ NOT DURABLE " in app.text("#header")
+        assert "TPS" in app.text("#header")
+        assert len(app.rows("#header")[0]) == size[0]
+
+
+async def test_a_tiny_terminal_says_what_is_not_durable() -> None:
+    async with bench(make_tick(1.0, values=SYNC_OFF), size=(60, 16)) as app:
+        assert "not durable: sync_binlog 0" in app.text("#tiny")
+
+
+def test_what_is_in_force_decides_and_not_what_was_asked() -> None:
+    views = make_tick(1.0).knobs
+    by_hand = {**views, SYNC: replace(views[SYNC], effective=0)}
+    assert lax_knobs(by_hand) == ((SYNC, 0),)
+    assert lax_knobs(views) == ()
+    assert lax_knobs({**views, SYNC: replace(views[SYNC], requested=0, effective=None)}) == ((SYNC, 0),)

@@ -11,7 +11,7 @@ from replexplorer.core.sweep import Sweep
 from replexplorer.ui.commander import CommandFailed
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.sweep import SweepField, SweepScreen
-from tests.fakes.facade import FakeFacade
+from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench
 
 
@@ -97,6 +97,29 @@ async def test_it_goes_on_behind_the_dashboard_and_can_be_stopped() -> None:
         await app.until(lambda: "stopped; the knobs are restored" in shown(app))
         assert facade.called("sweep stopped") == [None]
         await app.until(lambda: isinstance(app.app.screen.focused, SweepField))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_the_dashboard_says_that_a_sweep_turns_its_knobs(size: tuple[int, int]) -> None:
+    facade = FakeFacade()
+    facade.sweep_turns = asyncio.Queue()
+    async with bench(size=size, facade=facade) as app:
+        assert "sweep" not in app.text("#header")
+        await opened(app)
+        await app.press("enter")
+        await app.until(lambda: "0/12" in shown(app))
+        await app.press("escape")
+        await app.until(lambda: " sweep 1 of 12 " in app.text("#header"))
+        facade.sweep_turns.put_nowait(None)
+        facade.sweep_turns.put_nowait(None)
+        await app.until(lambda: app.dashboard.sweep_place == "sweep 3 of 12")
+        await app.play(make_tick(2.0))
+        assert " sweep 3 of 12 " in app.text("#header")
+        await app.press("S")
+        await app.press("x")
+        await app.until(lambda: "stopped; the knobs are restored" in shown(app))
+        await app.press("escape")
+        await app.until(lambda: "sweep" not in app.text("#header"))
 
 
 async def test_what_the_model_learned_is_told() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,12 +60,12 @@ def test_a_busy_tick_stands_alone() -> None:
     assert history.points[1].p99_ms == pytest.approx(9, rel=0.01)
 
 
-def test_percentiles_are_of_the_merged_histogram_and_the_slowest_of_the_tick() -> None:
+def test_all_figures_are_of_one_merged_histogram() -> None:
     history = fed(tick(0.5, service(*[1000] * 60)), tick(1.0, service(*[3000] * 60)))
     newest = history.points[1]
-    assert newest.p50_ms == pytest.approx(3, rel=0.01)
+    assert newest.p50_ms == pytest.approx(1, rel=0.01)
     assert newest.p95_ms == pytest.approx(3, rel=0.01)
-    assert (newest.max_ms, newest.n) == (3.0, 120)
+    assert (newest.slowest_ms, newest.max_ms, newest.n) == (3.0, 3.0, 120)
 
 
 def test_nothing_is_merged_across_a_mark() -> None:
@@ -109,7 +111,7 @@ def test_memory_is_bounded() -> None:
         assert len(history.points) <= 80
     assert history.points[-1].at_s == 999.0
     assert len(history.points) >= 70
-    assert len(history._recent) <= 12
+    assert len(history._parts) <= 12
 
 
 def test_a_page_is_a_slice() -> None:
@@ -168,10 +170,10 @@ def test_a_second_without_commits_is_zero() -> None:
     assert history.points[-1].tps == 0.0
 
 
-def _beat(at_s: float, count: int) -> Tick:
+def _beat(at_s: float, count: int, us: int = 1000) -> Tick:
     service = Histogram()
     for _ in range(count):
-        service.record(1000)
+        service.record(us)
     view = LoadView(1, 1, "insert", tps=count / 0.5, n=count, duration_s=0.5, service=service)
     return Tick(at_s, at_s, "default", "up", load=view)
 
@@ -181,3 +183,69 @@ def test_every_interval_stands_in_the_density_once() -> None:
     history = fed(tick(0.5, one), tick(1.0, one), tick(1.5, other, mark_s=1.2), tick(2.0, other))
     slices = history.density.page(0.0, 9.0)
     assert [(each.end_s, sum(each.counts)) for each in slices] == [(0.5, 3), (1.5, 4)]
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 10_000_000), max_size=150), min_size=1, max_size=40),
+    st.sets(st.integers(0, 40), max_size=3),
+)
+def test_the_slowest_is_never_below_a_percentile_nor_one_above_a_higher_one(
+    ticks: list[list[int]], marks: set[int]
+) -> None:
+    """Whatever the load does, and wherever marks are: the lines and the figures keep their order."""
+    history = History()
+    for at, values_us in enumerate(ticks):
+        load = service(*values_us)
+        view = LoadView(1, 1, "insert", tps=load.count / 0.5, n=load.count, duration_s=0.5, service=load)
+        history.feed(tick(at / 2, view, mark_s=at / 2 - 0.2 if at in marks else None))
+        recent = history.recent
+        names = ("p50", "p95", "p99", "max")
+        figures = [recent.latency_ms(name) for name in names]
+        assert all(value is None for value in figures) or figures == sorted(figures)  # type: ignore[type-var]
+        assert recent.tps == pytest.approx(recent.n / recent.length_s)
+        point = history.points[-1]
+        drawn = {name: getattr(point, f"{name}_ms") for name in names if getattr(point, f"{name}_ms")}
+        assert drawn == {name: recent.latency_ms(name) for name in drawn}
+        assert (point.tps, point.n) == (recent.tps, recent.n)
+
+
+def test_a_stall_is_a_window_of_its_own_and_so_is_what_comes_after() -> None:
+    """Commits wait for 2 s, then go on: no figure from before is shown during the stall, and the first
+    ones after it are not thinned out by its zeros."""
+    history = History()
+    for number, count in enumerate([6, 5, 6, 0, 0, 0, 0, 6, 5], 1):
+        history.feed(_beat(number * 0.5, count))
+        if number == 6:
+            assert (history.recent.tps, history.recent.p50_ms, history.recent.length_s) == (0.0, None, 1.5)
+    assert (history.recent.tps, history.recent.n, history.recent.length_s) == (11.0, 11, 1.0)
+
+
+def test_over_a_slow_link_a_second_without_a_commit_is_no_stall() -> None:
+    """One client at 2 s a commit: 0.5 TPS, and not 0 and 2 in turn."""
+    history = History()
+    for number in range(1, 25):
+        count = 1 if number % 4 == 0 else 0
+        history.feed(_beat(number * 0.5, count, us=2_000_000))
+    assert history.recent.tps == pytest.approx(0.5, rel=0.1)
+    assert history.recent.p50_ms == pytest.approx(2000, rel=0.01)
+
+
+def test_counts_are_rates_over_the_same_window() -> None:
+    history = History()
+    for number, errors in enumerate([3, 0], 1):
+        load = _beat(number * 0.5, 20).load
+        assert load is not None
+        history.feed(tick(number * 0.5, replace(load, errors=errors, qps=160.0)))
+    assert history.recent.length_s == 1.0
+    assert history.recent.per_second("errors") == 3.0
+    assert history.recent.qps == pytest.approx(160.0)
+
+
+def test_a_held_history_stands_while_the_other_grows() -> None:
+    history = fed(tick(0.5, service(1000)), tick(1.0, service(1000)))
+    held = history.copied()
+    for at in range(3, 60):
+        history.feed(tick(at / 2, service(*[9000] * 200)))
+    assert [point.at_s for point in held.points] == [0.5, 1.0]
+    assert held.recent.n == 2
+    assert [each.end_s for each in held.density.page(0.0, 99.0)] == [0.5, 1.0]

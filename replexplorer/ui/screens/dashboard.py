@@ -79,6 +79,11 @@ class DashboardScreen(KnobScreen):
             await self.app.run_action("app_leave")
         return True
 
+    @property
+    def sweep_place(self) -> str:
+        """`sweep 3 of 12`, while one runs."""
+        return self._desk.place
+
     def refusal(self, label: str) -> CommandFailed | None:
         """A knob turned by hand would spoil what a lab or a sweep measures."""
         if label not in _TURNING:
@@ -113,7 +118,7 @@ class DashboardScreen(KnobScreen):
         )
 
     def action_chart_freeze(self) -> None:
-        """Hold the charts and the table; the load and the header go on."""
+        """Hold the whole picture or let it go; the load goes on, and the knobs can be turned."""
         self.picture.freeze()
         self._draw()
 

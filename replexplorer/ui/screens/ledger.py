@@ -27,12 +27,12 @@ class LedgerScreen(ListingScreen):
 
     def fill(self) -> None:
         """All rows of the newest tick."""
-        tick = self._picture.tick
+        tick = self._picture.shown.tick
         width = self.app.size.width - 1
         epochs = tuple(reversed(tick.epochs)) if tick else ()
         body: list[Line] = []
         for epoch in epochs:
-            body.append(row(epoch, width, self.settings.glyphs, self._picture.origin_s))
+            body.append(row(epoch, width, self.settings.glyphs, self._picture.shown.origin_s))
             body += details(epoch, width)
         about: Line = [
             ("Epochs ", "title b"),
@@ -44,7 +44,7 @@ class LedgerScreen(ListingScreen):
 
     def action_ledger_copy(self) -> None:
         """Copy the ledger as Markdown, over OSC 52."""
-        tick = self._picture.tick
+        tick = self._picture.shown.tick
         epochs = tick.epochs if tick else ()
-        self.app.copy_to_clipboard(markdown(epochs, self._picture.origin_s))
+        self.app.copy_to_clipboard(markdown(epochs, self._picture.shown.origin_s))
         self.notify(f"{len(epochs)} epochs as Markdown", title="copied", timeout=4, markup=False)

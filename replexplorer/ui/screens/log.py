@@ -21,7 +21,7 @@ class LogScreen(ListingScreen):
 
     def fill(self) -> None:
         """All rows."""
-        events, width = self._picture.log, self.app.size.width - 1
+        events, width = self._picture.shown.log, self.app.size.width - 1
         rows = [row for event in reversed(events) for row in self._rows(event, width)]
         self.listing.show([("Events ", "title b"), (f"{len(events)} · {CLOCKS}", "muted")], [], rows)
 

@@ -119,33 +119,46 @@ class PictureScreen(Screen[None]):
 
     def _draw(self) -> None:
         """Give every visible widget the new picture; each draws only what differs."""
-        picture, tick = self.picture, self.picture.tick
+        picture = self.picture.shown
+        tick, recent = picture.tick, picture.recent
         if tick is None:
             return
         with self.app.batch_update():
-            header = self.query_one(Header)
-            header.point = picture.point
-            header.elapsed_s = picture.elapsed_s
-            header.frozen = picture.frozen_at_s is not None
-            header.tick = tick
+            self._draw_header(tick)
             if self.layout_name is Layout.TINY:
-                self.query_one(TinyNotice).tick = tick
+                notice = self.query_one(TinyNotice)
+                notice.recent, notice.tick = recent, tick
                 return
             self.query_one(Topology).tick = tick
-            self.query_one(BigStrip).tick = tick
-            self.query_one(ValueStrip).tick = tick
+            for strip in (self.query_one(BigStrip), self.query_one(ValueStrip)):
+                strip.recent = recent
+                strip.tick = tick
             self.query_one(EventLog).origin_s = picture.origin_s
             self.query_one(EventLog).events = tuple(picture.log)[-8:]
             self.query_one(Footer).condition = "down" if self._node_down else ""
-            if picture.frozen_at_s is None:
-                self._draw_epochs(tick)
-                self.query_one(AnatomyPanel).tick = tick
+            self._draw_epochs(tick)
+            self.query_one(AnatomyPanel).tick = tick
             self._draw_charts()
             self._draw_knobs()
 
+    def _draw_header(self, tick: Tick) -> None:
+        """The first row; of a held picture with what is so meanwhile."""
+        picture, header = self.picture, self.query_one(Header)
+        header.recent = picture.shown.recent
+        header.elapsed_s = picture.shown.elapsed_s
+        live = (picture.tick, picture.recent) if picture.is_frozen and picture.tick else None
+        header.live = live
+        header.sweep = self.sweep_place
+        header.tick = tick
+
+    @property
+    def sweep_place(self) -> str:
+        """The sweep that turns the knobs behind this screen, and its run."""
+        return ""
+
     def _draw_epochs(self, tick: Tick) -> None:
         table = self.query_one(Epochs)
-        table.origin_s = self.picture.origin_s
+        table.origin_s = self.picture.shown.origin_s
         table.epochs = tick.epochs
         self.query_one(EpochStrip).epochs = tick.epochs
 
@@ -160,16 +173,17 @@ class PictureScreen(Screen[None]):
         """The panel, what the selected knob runs, and the knob line."""
         drawer = self.query_one(KnobDrawer)
         panel = drawer if self.drawer_open else self.query_one("#knobs", KnobPanel)
-        panel.show(self.picture.tick)
+        tick = self.picture.tick_of_knobs
+        panel.show(tick)
         intent, fold = self.intent(panel.hidden_below), self._fold_intent()
         statement, line = self.query_one(Statement), self.query_one(KnobLine)
         statement.fold = line.fold = fold
         statement.intent = line.intent = intent
         if intent is not None:
-            effect = effect_of(self.board.views[intent.name], self.picture.tick)
+            effect = effect_of(self.board.views[intent.name], tick)
             applying = intent.name in self.board.pending
             line.effect = Effect("applying…", False) if applying else effect
-            line.measured = measured_of(intent.name, self.picture.tick)
+            line.measured = measured_of(intent.name, tick)
 
     def _fold_intent(self) -> FoldIntent | None:
         """The line of the fold, while the cursor is on it."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.points import Point
+from replexplorer.core.durability import lax_knobs
+from replexplorer.core.recent import Recent
 from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick, partition_words
 from replexplorer.ui import figures
 from replexplorer.ui.effects import contradiction_of, fsync_too_short, rtt_is_apart
-from replexplorer.ui.notes import per_second, qps_of
+from replexplorer.ui.notes import qps_of, window_words
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 from replexplorer.ui.words import STATES
 
@@ -18,26 +20,34 @@ Segment = tuple[Line, ...]
 """A part of the header in all its variants, longest first; an empty last one means it can go."""
 
 SHRINK: Final = (
-    "fsync", "help", "title", "load", "ack", "latency", "title", "separator", "fsync", "latency", "load",
-    "ack", "errors", "tps", "chips", "rtt", "link", "latency", "load", "errors", "elapsed", "title", "rtt",
+    "fsync", "help", "title", "load", "ack", "latency", "title", "separator", "fsync", "load", "latency",
+    "load", "ack", "latency", "errors", "tps", "chips", "rtt", "link", "latency", "errors", "elapsed",
+    "title", "rtt", "ack",
 )  # fmt: skip
 """Which segment takes its next shorter variant, in this order, until the row fits."""
 
+_MS_CELLS: Final = 4
+_RTT_CELLS: Final = 5
+_WINDOW_CELLS: Final = len("in 0.5 s")
+
 
 class Header(Lines):
-    """The status header; each segment has variants and `SHRINK` says which gives way first."""
+    """The status header; each segment has variants and `SHRINK` says which gives way first. A figure has
+    as many cells however many digits it has, so that nothing behind it moves."""
 
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "Header { height: 1; dock: top; }"
 
     tick: reactive[Tick | None] = reactive(None)
     """The picture."""
-    point: Point | None = None
-    """The newest point of the charts: its percentiles are merged back until they hold."""
+    recent: Recent = Recent()
+    """The load's figures of now, all of one window."""
+    live: reactive[tuple[Tick, Recent] | None] = reactive(None)
+    """What is so while the picture is frozen; None while it is not."""
+    sweep: reactive[str] = reactive("")
+    """The sweep that turns the knobs behind the dashboard, and its run: `sweep 3 of 12`."""
     elapsed_s: reactive[float] = reactive(0.0)
     """Seconds since the first tick."""
-    frozen: reactive[bool] = reactive(False)
-    """The charts are held."""
 
     _situation: tuple[object, ...] = ()
     _steps = 0
@@ -47,8 +57,12 @@ class Header(Lines):
         """Draw the new figures."""
         self.repaint()
 
-    def watch_frozen(self) -> None:
-        """Show or hide the chip."""
+    def watch_live(self) -> None:
+        """Show, change or hide the chip."""
+        self.repaint()
+
+    def watch_sweep(self) -> None:
+        """Show, change or hide the chip."""
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -61,6 +75,7 @@ class Header(Lines):
             *(bool(segments[name][0]) for name in ("link", "chips", "errors", "load", "rtt", "fsync")),
             *(len(segments[name]) for name in ("fsync", "tps")),
             len(segments["load"][0]),
+            *(width_of(segments[name][0]) for name in ("latency", "chips")),
         )
         if situation != self._situation:
             self._situation, self._steps = situation, 0
@@ -76,8 +91,7 @@ class Header(Lines):
         return {name: min(taken.count(name), len(held) - 1) for name, held in segments.items()}
 
     def _segments(self, tick: Tick) -> dict[str, Segment]:
-        firm = self.point.tps if self.point is not None else None
-        tps = figures.rate(firm if firm is not None or tick.load is None else tick.load.tps)
+        recent = self.recent
         return {
             "title": (
                 [("replexplorer", "title b"), (f" {tick.stack}", "muted")],
@@ -87,18 +101,37 @@ class Header(Lines):
             ),
             "state": (self._state(tick),),
             "link": _link(tick),
-            "chips": _chips(tick, frozen=self.frozen),
+            "chips": self._chips(tick),
             "ack": _acks(tick),
             "rtt": _rtt(tick.rtt),
             "fsync": _fsync(tick.source_disk),
-            "tps": _throughput(tps, tick.load),
-            "latency": _latency(tick.load, self.point),
-            "errors": _errors(tick.load),
-            "load": _load(tick.load),
+            "tps": _throughput(recent),
+            "latency": _latency(recent),
+            "errors": _errors(recent),
+            "load": _load(tick.load, recent),
             "elapsed": ([(figures.elapsed(self.elapsed_s), "text")], []),
             "help": ([("?", "key b"), (" help", "key")], [("?", "key b")]),
             "separator": ([(" │ ", "rule")], [("  ", "rule")]),
         }
+
+    def _chips(self, tick: Tick) -> Segment:
+        """What must not be overlooked."""
+        spelled: list[Line] = []
+        brief: list[Line] = []
+        if self.live is not None:
+            badge: Line = [(" FROZEN ", "onstate on armed b"), (" live ", "muted"), *_live(*self.live)]
+            spelled.append(badge)
+            brief.append(badge)
+        if self.sweep:
+            spelled.append([(f" {self.sweep} ", "onstate on async b")])
+            brief.append(spelled[-1])
+        if lax_knobs(tick.knobs):
+            spelled.append([(" ▲ NOT DURABLE ", "onstate on armed b")])
+            brief.append(spelled[-1])
+        for long, short in _faults(tick):
+            spelled.append([long])
+            brief.append([short])
+        return (_apart(spelled), _apart(brief))
 
     def _state(self, tick: Tick) -> Line:
         symbol, word, token, _ = STATES[tick.protection.state]
@@ -143,29 +176,41 @@ def _link(tick: Tick) -> Segment:
     return (runs, short)
 
 
-def _chips(tick: Tick, *, frozen: bool) -> Segment:
-    """What must not be overlooked: a held picture, a foreign driver, a link or disk that cannot."""
-    chips: list[Run] = []
-    short: list[Run] = []
-    if frozen:
-        chips += [(" FROZEN ", "onstate on armed b"), (" ", "text")]
-        short += [(" FROZEN ", "onstate on armed b"), (" ", "text")]
+def _live(tick: Tick, recent: Recent) -> Line:
+    """`● PROTECTED   528 TPS`: what is so behind a held picture, as wide whatever it is."""
+    symbol, word, token, _ = STATES[tick.protection.state]
+    longest = max(len(each.word) for each in STATES.values())
+    return [
+        (f"{symbol} {word:<{longest}}", f"{token} b"),
+        (f" {figures.rate(recent.tps):>5}", "tps b"),
+        (" TPS", "muted"),
+    ]
+
+
+def _apart(chips: Sequence[Line]) -> Line:
+    """Chips with a blank between them."""
+    row: list[Run] = []
+    for chip in chips:
+        row += [*([(" ", "text")] if row else ()), *chip]
+    return row
+
+
+def _faults(tick: Tick) -> list[tuple[Run, Run]]:
+    """A foreign driver, a replica that is down or fails, a link or disk that cannot: in words and
+    shorter."""
+    found: list[tuple[Run, Run]] = []
     if tick.viewer:
         driver = tick.load.driver if tick.load and tick.load.driver else "another app"
-        chips += [(f" VIEWER: {driver} drives the load ", "onstate on async b"), (" ", "text")]
-        short += [(" VIEWER ", "onstate on async b"), (" ", "text")]
-    for spelled, brief in _replica_faults(tick):
-        chips += [(spelled, "bad b"), (" ", "text")]
-        short += [(brief, "bad b"), (" ", "text")]
+        chip = "onstate on async b"
+        found.append(((f" VIEWER: {driver} drives the load ", chip), (" VIEWER ", chip)))
+    found += [((spelled, "bad b"), (brief, "bad b")) for spelled, brief in _replica_faults(tick)]
     if faulty := next((link for link in tick.links if link.fault), None):
         # The pair of the RTT has the figures already.
         told = faulty is tick.rtt and faulty.fault == contradiction_of(faulty)
-        chips += [("link ▲" if told else f"link: {faulty.fault}", "warn b"), (" ", "text")]
-        short += [("link ▲", "warn b"), (" ", "text")]
+        found.append((("link ▲" if told else f"link: {faulty.fault}", "warn b"), ("link ▲", "warn b")))
     if fault := next((disk.fault for disk in tick.disks if disk.fault and disk.delay_asked_ms), None):
-        chips += [(f"disk: {fault}", "warn b"), (" ", "text")]
-        short += [("disk ▲", "warn b"), (" ", "text")]
-    return (chips[:-1], short[:-1])
+        found.append(((f"disk: {fault}", "warn b"), ("disk ▲", "warn b")))
+    return found
 
 
 def _replica_faults(tick: Tick) -> list[tuple[str, str]]:
@@ -191,7 +236,7 @@ def _acks(tick: Tick) -> Segment:
     enough = (protection.replicas_acking or 0) >= protection.replicas_required
     ink = "muted" if protection.state is ProtectionState.OFF else "good b" if enough else "warn b"
     short: Line = [(f"{acking}/{protection.replicas_required} ack", ink)]
-    return ([("semi-sync ", "muted"), *short], short, [(f"{acking}/{protection.replicas_required}", ink)])
+    return ([("semi-sync ", "muted"), *short], short, [(f"{acking}/{protection.replicas_required}", ink)], [])
 
 
 def _rtt(link: LinkView | None) -> Segment:
@@ -200,9 +245,14 @@ def _rtt(link: LinkView | None) -> Segment:
         return ([],)
     asked = f"{link.rtt_asked_ms:g}"
     measured = "none" if link.rtt_measured_ms is None else figures.round_trip(link.rtt_measured_ms)
-    pair: Line = [(f"{asked} → ", "text b"), (measured, "warn b" if rtt_is_apart(link) else "text b")]
+    figure: Line = [(measured, "warn b" if rtt_is_apart(link) else "text b"), _rest(measured, _RTT_CELLS)]
     word: Run = ("RTT ", "muted")
-    return ([word, *pair], [word, pair[-1]], [])
+    return ([word, (f"{asked} → ", "text b"), *figure], [word, *figure], [])
+
+
+def _rest(text: str, cells: int) -> Run:
+    """Blanks behind a figure up to so many cells."""
+    return (" " * max(0, cells - len(text)), "text")
 
 
 def _fsync(disk: DiskView | None) -> Segment:
@@ -210,78 +260,82 @@ def _fsync(disk: DiskView | None) -> Segment:
 
     The measured figure alone, where nothing is asked, is the first to go.
     """
-    if disk is None or (disk.measured_ms is None and not disk.delay_asked_ms):
+    if disk is None:
         return ([],)
     word: Run = ("fsync ", "muted")
     measured = figures.millis(disk.measured_ms)
+    rest = _rest(measured, _MS_CELLS)
     if not disk.delay_asked_ms:
-        return ([word, (measured, "text b")], [])
+        return ([word, (measured, "text b"), rest], [])
     pair: Line = [
         word,
         (f"+{disk.delay_asked_ms:g} → ", "text b"),
         (measured, "warn b" if fsync_too_short(disk) else "text b"),
+        rest,
     ]
     return (pair, pair, [])
 
 
-def _latency(load: LoadView | None, point: Point | None) -> Segment:
-    """Percentiles in milliseconds; faint where too few commits stand behind one."""
-    parts: list[Run] = []
-    for name in ("p50", "p95", "p99"):
-        firm = getattr(point, f"{name}_ms", None)
-        loose = load.latency_ms(name) if load is not None else None
-        parts.append(
-            (figures.millis(loose if firm is None else firm), f"{name} b" if firm is not None else "faint")
+def _latency(recent: Recent) -> Segment:
+    """Percentiles in milliseconds with their window; faint where too few commits stand behind one."""
+    (p50, i50), (p95, i95), (p99, i99) = (
+        (
+            f"{figures.millis(recent.latency_ms(name)):>{_MS_CELLS}}",
+            f"{name} b" if recent.is_firm(name) else "faint",
         )
-    (p50, i50), (p95, i95), (p99, i99) = parts
-    last: Line = [("p99 ", "muted"), (f"{p99:>3}", i99)]
-    spelled: Line = [
-        ("p50 ", "muted"),
-        (f"{p50:>2}", i50),
-        ("  p95 ", "muted"),
-        (f"{p95:>2}", i95),
-        ("  ", "muted"),
-    ]
+        for name in ("p50", "p95", "p99")
+    )
+    last: Line = [("p99 ", "muted"), (p99, i99)]
+    spelled: Line = [("p50 ", "muted"), (p50, i50), ("  p95 ", "muted"), (p95, i95), ("  ", "muted"), *last]
     dot: Run = ("·", "muted")
-    return (
-        [*spelled, *last, (" ms", "muted")],
-        [("p50·95·99 ", "muted"), (p50, i50), dot, (p95, i95), dot, (p99, i99)],
-        last,
-        [],
-    )
+    short: Line = [("p50·95·99 ", "muted"), (p50, i50), dot, (p95, i95), dot, (p99, i99)]
+    window: Run = (f" {window_words(recent):<{_WINDOW_CELLS}}", "muted")
+    return ([*spelled, (" ms", "muted"), window], [*short, window], short, last, [])
 
 
-def _throughput(tps: str, load: LoadView | None) -> Segment:
+def _throughput(recent: Recent) -> Segment:
     """TPS, and QPS where a transaction has several statements."""
-    short: Line = [("TPS ", "muted"), (f"{tps:>5}", "tps b")]
-    qps = qps_of(load)
-    return (short,) if qps is None else ([*short, ("  QPS ", "muted"), (figures.rate(qps), "text b")], short)
+    short: Line = [("TPS ", "muted"), (f"{figures.rate(recent.tps):>5}", "tps b")]
+    qps = qps_of(recent)
+    if qps is None:
+        return (short,)
+    return ([*short, ("  QPS ", "muted"), (f"{figures.rate(qps):>5}", "text b")], short)
 
 
-def _errors(load: LoadView | None) -> Segment:
+_ERRORS: Final = (
+    ("errors", "err/s", "err/s", "bad b"),
+    ("unknown", "unknown/s", "unkn/s", "bad b"),
+    ("reconnects", "reconn/s", "reconn/s", "bad b"),
+    ("deadlocks", "deadlocks/s", "deadl/s", "warn b"),
+    ("lock_timeouts", "lock timeouts/s", "lock t/s", "warn b"),
+)
+"""What is counted, its words and shorter ones, its ink."""
+
+
+def _errors(recent: Recent) -> Segment:
     """Errors, unknown outcomes, reconnects, deadlocks and lock timeouts per second, when there are any."""
-    if load is None:
-        return ([],)
-    counted = (
-        (load.errors, "err/s", "err/s", "bad b"),
-        (load.unknown, "unknown/s", "unkn/s", "bad b"),
-        (load.reconnects, "reconn/s", "reconn/s", "bad b"),
-        (load.deadlocks, "deadlocks/s", "deadl/s", "warn b"),
-        (load.lock_timeouts, "lock timeouts/s", "lock t/s", "warn b"),
-    )
-    told = [(f"{per_second(n, load):.2g}", full, short, ink) for n, full, short, ink in counted if n]
+    told = [
+        (_some(recent.per_second(name)), long, short, ink)
+        for name, long, short, ink in _ERRORS
+        if recent.per_second(name)
+    ]
     if not told:
         return ([],)
-    total = sum(per_second(n, load) for n, *_ in counted)
-    ink = told[0][3]
+    total = sum(recent.per_second(name) for name, *_ in _ERRORS)
+    _, first, _, ink = told[0]
     return (
-        [run for figure, full, _, ink in told for run in ((f"{figure} {full}", ink), (" ", "text"))][:-1],
-        [run for figure, _, short, ink in told for run in ((f"{figure} {short}", ink), (" ", "text"))][:-1],
-        [(f"{total:.2g} {told[0][2]}" if len(told) == 1 else f"{total:.2g} err+/s", ink)],
+        _apart([[(f"{rate} {long}", ink)] for rate, long, _, ink in told]),
+        _apart([[(f"{rate} {short}", ink)] for rate, _, short, ink in told]),
+        [(f"{_some(total)} {first if len(told) == 1 else 'err+/s'}", ink)],
     )
 
 
-def _load(load: LoadView | None) -> Segment:
+def _some(per_s: float) -> str:
+    """A small rate: `0.1`, `2`, `9.4`, `1240`."""
+    return f"{per_s:.2g}" if per_s < 99.5 else figures.rate(per_s)
+
+
+def _load(load: LoadView | None, recent: Recent) -> Segment:
     """`closed ×48`, `open 500/s ×48`, or why the load is not running; beside it, and still there when
     that is gone, what an open loop drops and that the load is its own limit."""
     if load is None:
@@ -293,7 +347,8 @@ def _load(load: LoadView | None) -> Segment:
     asked = "" if load.rate_asked_tps is None else f" {load.rate_asked_tps:g}/s"
     full = f"{load.mode}{asked} ×{load.clients}" if runs else short
     waiting: Line = [(f" backlog {figures.count(load.backlog)}", "warn")] if load.backlog else []
-    dropped = f"dropped {figures.rate(per_second(load.dropped, load))}/s" if load.dropped else ""
+    drops_per_s = recent.per_second("dropped")
+    dropped = f"dropped {figures.rate(drops_per_s)}/s" if drops_per_s else ""
     limit = "" if not load.limited else "clients busy" if "busy" in load.limited else "generator"
     spelled, brief = _signs(dropped, limit), _signs(dropped and "dropped", limit.rpartition(" ")[2])
     state: Line = [(short, token)] if short else []

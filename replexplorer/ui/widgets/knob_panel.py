@@ -151,7 +151,7 @@ class KnobPanel(Lines):
         if columns:
             row = [*_to(row, at.asked), ("asked", "faint")]
             row = [*_to(row, at.effective), ("in effect", "faint")]
-            measured = "measured" if width >= 48 else "meas"
+            measured = "measured" if width >= 48 else "seen"
             has_measured = has_bare or title == Group.LINK.upper()
             return [*_to(row, width - len(measured)), (measured, "faint")] if has_measured else row
         if not (has_bare and bare):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from textual.reactive import reactive
 
-from replexplorer.core.tick import LoadView, Tick
+from replexplorer.core.durability import lax_knobs
+from replexplorer.core.recent import Recent
+from replexplorer.core.tick import Tick
 from replexplorer.ui import figures
 from replexplorer.ui.effects import fsync_too_short
+from replexplorer.ui.notes import window_words
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, spread, width_of
 from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import STATES
 
 _IN_SECONDS_MS: Final = 9_999.5
+_MS_CELLS: Final = 4
+_WINDOW_CELLS: Final = len("in 0.5 s")
 
 
 class ValueStrip(Lines):
@@ -23,6 +28,8 @@ class ValueStrip(Lines):
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "ValueStrip { height: 1; }"
 
+    recent: Recent = Recent()
+    """The load's figures of now, all of one window."""
     tick: reactive[Tick | None] = reactive(None)
     """The picture."""
 
@@ -31,33 +38,49 @@ class ValueStrip(Lines):
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The row."""
+        """The row; its window and then its unit go where there is no room for them."""
         tick = self.tick
         if tick is None or tick.load is None:
             return []
-        load = tick.load
-        left: list[Run] = [(" ", "text")]
-        for word, value in (
-            ("p50", load.latency_ms("p50")),
-            ("p95", load.latency_ms("p95")),
-            ("p99", load.latency_ms("p99")),
-            ("max", load.latency_ms("max")),
-        ):
-            left += [(f"{word} ", "muted"), (f"{figures.millis(value):>3}", f"{word} b"), ("  ", "text")]
+        load, recent = tick.load, self.recent
+        figures_: list[Run] = [(" ", "text")]
+        for word in ("p50", "p95", "p99", "max"):
+            ink = f"{word} b" if recent.is_firm(word) else "faint"
+            value = figures.millis(recent.latency_ms(word))
+            figures_ += [(f"{word} ", "muted"), (f"{value:>{_MS_CELLS}}", ink), ("  ", "text")]
         state = load.mode if load.state in ("running", "viewer") else load.state
-        left += [("ms  ", "muted"), (f"{state} ×{load.clients}", "text"), ("  ", "text")]
-        risks = [
-            (f"{name.knob.label} {view.requested}", "warn")
-            for name, view in tick.knobs.items()
-            if name.node == "primary" and name.knob.group == "durability" and risky(name, view.requested)
-        ]
-        told = [*_fsync(tick), *([risk] for risk in risks[:2])]
-        if sum(width_of(one) + 2 for one in told) + width_of(left[:-1]) > width:
-            told = [[risk] for risk in risks[:2]]
-        right: list[Run] = []
-        for one in told:
-            right += [*one, ("  ", "text")]
-        return [cut(spread(left[:-1], right[:-1] + ([(" ", "text")] if right else []), width), width)]
+        drives: Run = (f"{state} ×{load.clients}", "text")
+        window = window_words(recent)
+        units = [f"ms {window:<{_WINDOW_CELLS}}  ", "ms  ", ""] if window else ["ms  ", ""]
+        risks = _risks(tick)
+        for right in (_joined([*_fsync(tick), *risks]), _joined(risks)):
+            for unit in units:
+                left: list[Run] = [*figures_, (unit, "muted"), drives]
+                if width_of(left) + width_of(right) + (2 if right else 0) <= width:
+                    return [spread(left, right, width)]
+        return [cut(spread([*figures_, drives], _joined(risks), width), width)]
+
+
+def _joined(parts: list[list[Run]]) -> list[Run]:
+    """Parts with blanks between them and one behind."""
+    row: list[Run] = []
+    for part in parts:
+        row += [*([("  ", "text")] if row else ()), *part]
+    return [*row, (" ", "text")] if row else []
+
+
+def _risks(tick: Tick) -> list[list[Run]]:
+    """The primary's knobs that let a crash lose commits, and the others of that heading with a risk."""
+    lax = dict(lax_knobs(tick.knobs))
+    others = [
+        (name, view.requested)
+        for name, view in tick.knobs.items()
+        if name.node == "primary"
+        and name.knob.group == "durability"
+        and name not in lax
+        and risky(name, view.requested)
+    ]
+    return [[(f"{name.knob.label} {value}", "warn")] for name, value in [*lax.items(), *others][:2]]
 
 
 def _fsync(tick: Tick) -> list[list[Run]]:
@@ -74,10 +97,12 @@ class BigStrip(Lines):
 
     DEFAULT_CSS = "BigStrip { height: 5; }"
 
+    recent: Recent = Recent()
+    """The load's figures of now, all of one window."""
     tick: reactive[Tick | None] = reactive(None)
     """The picture."""
 
-    STATE_WIDTH: ClassVar = 46
+    STATE_WIDTH: ClassVar = 38
     """Columns of the state's block."""
 
     def watch_tick(self) -> None:
@@ -85,7 +110,7 @@ class BigStrip(Lines):
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A blank row, three rows, a blank row."""
+        """A blank row, three rows, a blank row; each figure begins where it does whatever the others are."""
         tick = self.tick
         if tick is None:
             return []
@@ -95,47 +120,67 @@ class BigStrip(Lines):
         blank: Run = (" " * self.STATE_WIDTH, words)
         state = [blank, (f"{spaced:^{self.STATE_WIDTH}}", words), blank]
         parts = self._figures(tick)
-        room = (width - self.STATE_WIDTH - 3) // len(parts)
+        gap = max(1, (width - self.STATE_WIDTH - sum(part.cells for part in parts)) // (len(parts) + 1))
         rows: list[Line] = [[]]
         for at in range(3):
-            row: list[Run] = [state[at], ("  ", "text")]
-            for place, (labels, digits, ink) in enumerate(parts):
-                # A long figure takes of the room before the next one; those after it stay in place.
-                start = self.STATE_WIDTH + 3 + place * room
+            row: list[Run] = [state[at]]
+            start = self.STATE_WIDTH
+            for part in parts:
+                start += gap
                 row.append((" " * max(1, start - width_of(row)), "text"))
-                row.append((f"{labels[at]:<10}", "title b" if at == 0 else "muted"))
-                row.append((big_rows(digits, self.glyphs)[at], ink))
+                row.append((f"{part.labels[at]:<{part.label_cells}}", "title b" if at == 0 else "muted"))
+                row.append((big_rows(part.digits, self.glyphs)[at], part.ink))
+                start += part.cells
             rows.append(row)
         return rows
 
-    def _figures(self, tick: Tick) -> list[tuple[tuple[str, str, str], str, str]]:
-        """Labels of three rows, the figure and its token, from left to right."""
-        load, link = tick.load, tick.rtt
+    def _figures(self, tick: Tick) -> list[_Figure]:
+        """From left to right."""
+        recent, link = self.recent, tick.rtt
         asked = f"{link.rtt_asked_ms:g} ms" if link is not None else ""
+        window = f"in {figures.span(recent.length_s)}" if recent.length_s > 0 else ""
+        trip = figures.round_trip(link.rtt_measured_ms if link else None)
         return [
-            (("TPS", "commits/s", ""), figures.rate(load.tps if load else None), "tps"),
+            _Figure(("TPS", "commits/s", window), figures.rate(recent.tps), "tps", 23),
             _bound(tick),
-            _latency("p50", load),
-            _latency("p99", load),
-            (("RTT", "asked", asked), figures.round_trip(link.rtt_measured_ms if link else None), "title"),
+            _latency("p50", recent),
+            _latency("p99", recent),
+            _Figure(("RTT", "asked", asked), trip, "title", 24),
         ]
 
 
-def _latency(name: str, load: LoadView | None) -> tuple[tuple[str, str, str], str, str]:
+class _Figure(NamedTuple):
+    """A figure with what stands beside its three rows."""
+
+    labels: tuple[str, str, str]
+    digits: str
+    ink: str
+    cells: int
+    """Columns that it takes with as many digits as it can have."""
+
+    @property
+    def label_cells(self) -> int:
+        """Columns of the words."""
+        return max(map(len, self.labels)) + 1
+
+
+def _latency(name: str, recent: Recent) -> _Figure:
     """A percentile in ms; from 10 s on in seconds, which keeps it as narrow."""
-    value_ms = load.latency_ms(name) if load else None
+    value_ms = recent.latency_ms(name)
+    ink = name if recent.is_firm(name) else "faint"
+    window = figures.span(recent.length_s) if recent.length_s > 0 else ""
     if value_ms is not None and value_ms >= _IN_SECONDS_MS:
-        return (name, "seconds", ""), figures.round_trip(value_ms / 1000), name
-    return (name, "ms", ""), figures.millis(value_ms), name
+        return _Figure((name, "seconds", window), figures.round_trip(value_ms / 1000), ink, 18)
+    return _Figure((name, "ms", window), figures.millis(value_ms), ink, 18)
 
 
-def _bound(tick: Tick) -> tuple[tuple[str, str, str], str, str]:
+def _bound(tick: Tick) -> _Figure:
     """The prediction with the ceiling beside it; the ceiling where nothing is predicted."""
     ceiling = figures.rate(tick.ceiling.tps if tick.ceiling else None)
     if tick.predicted is None:
-        return ("ceiling", "at most", ""), ceiling, "ceiling"
+        return _Figure(("ceiling", "at most", ""), ceiling, "ceiling", 23)
     beside = ("ceiling", ceiling) if tick.ceiling else ("", "")
-    return ("predicted", *beside), figures.rate(tick.predicted.tps), "title"
+    return _Figure(("predicted", *beside), figures.rate(tick.predicted.tps), "title", 23)
 
 
 class TinyNotice(Lines):
@@ -143,6 +188,8 @@ class TinyNotice(Lines):
 
     DEFAULT_CSS = "TinyNotice { height: 1fr; }"
 
+    recent: Recent = Recent()
+    """The load's figures of now, all of one window."""
     tick: reactive[Tick | None] = reactive(None)
     """The picture."""
 
@@ -155,10 +202,13 @@ class TinyNotice(Lines):
         lines: list[tuple[str, str]] = []
         if self.tick is not None:
             symbol, word, token, _ = STATES[self.tick.protection.state]
-            load = self.tick.load
             lines += [
                 (f" {symbol} {word} ", f"onstate on {token} b"),
-                (f"{figures.rate(load.tps if load else None)} TPS", "tps b"),
+                (f"{figures.rate(self.recent.tps)} TPS", "tps b"),
+            ]
+            lines += [
+                (f"not durable: {name.knob.label} {value}", "warn b")
+                for name, value in lax_knobs(self.tick.knobs)
             ]
         lines += [
             ("", "text"),
