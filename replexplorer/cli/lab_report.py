@@ -55,6 +55,7 @@ def _phase(result: PhaseResult) -> LabPhase:
         generator_cpu_percent=_rounded(result.busy_percent, 1),
         machine_cpu_percent=_rounded(result.machine_percent, 1),
         limited=result.limited,
+        invalid=result.invalid,
         figures={
             name: round(value, 4) if isinstance(value, float) else value
             for name, value in result.figures.items()

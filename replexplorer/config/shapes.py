@@ -330,6 +330,9 @@ class LabPhase(Shape):
         default=None,
         description="what beside the settings may have been the limit, so that a relation deviates",
     )
+    invalid: str | None = Field(
+        default=None, description="what somebody changed meanwhile, so that the figures are of no settings"
+    )
     figures: dict[str, Scalar] = Field(default={}, description="what the phase found beside its load")
 
 
@@ -352,7 +355,10 @@ class LabResult(Shape):
     relations: list[Relation]
     verdict: Literal["holds", "deviates", "aborted"]
     quick: bool = False
-    aborted: str | None = Field(default=None, description="why it ended before its last phase")
+    aborted: str | None = Field(
+        default=None,
+        description="why nothing is judged: it ended before its last phase, or a phase is invalid",
+    )
     unrestored: list[str] = Field(default=[], description="what could not be given back yet")
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.batch_means import LEAST_BATCH_LATENCIES, spread_of
 from replexplorer.core.ceiling import acknowledging_rtt_ms
-from replexplorer.core.counters import Sample, restarted
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.interval import Interval
 from replexplorer.core.knobs import PRIMARY, KnobName, Value
@@ -16,6 +15,7 @@ from replexplorer.core.pacing import OPEN
 from replexplorer.core.sweep import Cell, settling_s
 from replexplorer.core.sweep_runs import SweptRun, scatter_of
 from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.baseline import Baseline
 from replexplorer.engine.measure import Measurement, measure
 from replexplorer.engine.stretch import Stretch
 
@@ -41,6 +41,8 @@ class CellRun:
     values: Mapping[KnobName, Value]
     """The cell's, and the clients."""
     duration_s: float
+    baseline: Baseline
+    """Of the whole sweep."""
     restarted: tuple[str, ...] = ()
     """Servers that began anew while it ran."""
     _intervals: list[Interval] = field(default_factory=list)
@@ -60,10 +62,12 @@ class CellRun:
         except ReplexplorerError as error:
             await self._look()
             return replace(bare, why=f"the knobs could not be turned: {error}")
+        self.baseline.turned({**lost, **self.values})
         wanted = self._wanted_state()
         await controls.until_state(wanted, within_s=_STATE_WITHIN_S + settling_s(self.cell.values))
-        before = self._samples()
         await clock.sleep(settling_s(self.cell.values))
+        await controls.refresh()
+        self.baseline.begin()
         first = await controls.look_closely(PRIMARY)
         try:
             measured = await measure(
@@ -80,7 +84,7 @@ class CellRun:
         if measured.total is not None and measured.total.mode == OPEN:
             await self.session.load.change({})  # it was drained, and goes on with the next change
         await self._look()
-        why = self._failure(wanted, before, measured)
+        why = self._failure(wanted, measured)
         anatomy = Stretch.of(first, last, self._intervals).anatomy()
         parts = {part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None
         return self._figures(replace(bare, anatomy=parts), measured, why)
@@ -102,23 +106,14 @@ class CellRun:
         asked = controls.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
         return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
-    def _samples(self) -> dict[str, Sample]:
-        return {name: sample.counters for name, sample in self.session.controls.samples.items()}
-
-    def _failure(
-        self, wanted: ProtectionState | None, before: Mapping[str, Sample], measured: Measurement
-    ) -> str | None:
+    def _failure(self, wanted: ProtectionState | None, measured: Measurement) -> str | None:
         """Why the run says nothing of its settings; None when it does."""
         controls, total = self.session.controls, measured.total
-        after = self._samples()
-        self.restarted = tuple(
-            name for name, sample in after.items() if name in before and restarted(before[name], sample)
-        )
+        self.restarted = self.baseline.restarted()
         if self.restarted:
             return f"{' and '.join(self.restarted)} restarted meanwhile"
-        turned = [str(name) for name, value in self.values.items() if controls.requested_value(name) != value]
-        if turned:
-            return f"{turned[0]} was turned meanwhile"
+        if changed := self.baseline.changed(own=self.session.writer):
+            return f"changed meanwhile: {'; '.join(changed)}"
         state = controls.protection().state
         if wanted not in (None, state):
             return f"the stack is {state}, not {wanted}"

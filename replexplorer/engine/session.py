@@ -239,6 +239,7 @@ class Session:
         self._closed.set()
         self.load.inbox.arrived.set()
         nodes = len(self.fleet.members)
+        driver = await self._other_driver()
         await to_the_end(self._let_go())
         name = self.outside.stack.name
         if self._created and self.options.on_quit == "remove" and not keep:
@@ -246,8 +247,20 @@ class Session:
             return f"stack '{name}' is removed"
         if not nodes:
             return f"no stack '{name}' was reached"
-        left = f"stack '{name}' keeps running ({nodes} servers, no load); {command('down', name)} removes it"
+        load = "no load" if driver is None else f"its load driven by {driver.holder} (pid {driver.pid})"
+        left = f"stack '{name}' keeps running ({nodes} servers, {load}); {command('down', name)} removes it"
         return left + self._cut_links()
+
+    async def _other_driver(self) -> Lease | None:
+        """Who drives the load when it is not us."""
+        if not self.fleet.members or (self.load.is_running and not self.options.beside):
+            return None
+        try:
+            lease = await self.fleet.primary.agent.lease()
+        except ReplexplorerError:
+            return None
+        ours = lease is not None and (lease.pid, lease.host) == (os.getpid(), socket.gethostname())
+        return None if ours else lease
 
     def _cut_links(self) -> str:
         """Links that stay cut, as last seen, with what heals them; empty where there are none."""

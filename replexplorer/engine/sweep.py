@@ -16,6 +16,7 @@ from replexplorer.core.pacing import OPEN
 from replexplorer.core.plan import make_plan
 from replexplorer.core.sweep import SETTLING_S, Cell, Sweep
 from replexplorer.core.sweep_runs import ATTEMPTS, SweptRun
+from replexplorer.engine.baseline import Baseline
 from replexplorer.engine.cell_run import CellRun
 from replexplorer.engine.facade import SweepProgress, SweepReport, Swept
 from replexplorer.engine.finish import to_the_end
@@ -65,6 +66,11 @@ class Sweeping:
     resumed: int = 0
     """Runs that the journal had."""
     _overheads_s: list[float] = field(default_factory=list)
+    _baseline: Baseline = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What was not turned yet is expected as it is."""
+        self._baseline = Baseline(self.session.controls)
 
     async def run(self) -> Swept:
         """Sweep to the end; raises UsageError before anything changes, StackUnavailable when another
@@ -80,6 +86,8 @@ class Sweeping:
         self.begun()
         try:
             await self._open()
+            await controls.refresh()
+            self._baseline.begin()
             for block in range(self.sweep.repeats):
                 await self._pass(block)
             await self.journal.append({"finished_wall_s": self._clock.wall()})
@@ -188,7 +196,7 @@ class Sweeping:
     async def _attempt(self, cell: Cell) -> SweptRun:
         """One run; what a restart took meanwhile is set again with the next."""
         values = {_CLIENTS: self.kept[_CLIENTS], **cell.values}
-        under_way = CellRun(self.session, cell, values, self.sweep.duration_s)
+        under_way = CellRun(self.session, cell, values, self.sweep.duration_s, self._baseline)
         run = await under_way.measured(self.lost)
         self.lost = {}
         if under_way.restarted and self.session.options.reapply == "auto":

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.sweep import Sweep, read_grid
+from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.facade import SweepProgress
+from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.labs.stage import run_lab
+from replexplorer.engine.labs.step import LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -120,3 +124,101 @@ async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all() -> None:
         await sweeping
         await turn(other, "rtt=10")
     assert world.requested["rtt@replica"] == 10.0
+
+
+def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
+    return (Relation("both were measured", len(phases) == 2, "2 phases"),)
+
+
+LAB = Lab(
+    "two",
+    "Two phases",
+    "Whether a round trip costs.",
+    tuple(
+        Phase(name, (f"rtt={rtt_ms}", "clients=1"), Stretch(10), Stretch(10), ProtectionState.OFF, "")
+        for name, rtt_ms in (("near", 0), ("far", 50))
+    ),
+    _judge,
+)
+
+
+async def during(number: int, session: Session, disturb: Callable[[], Awaitable[object]]) -> LabResult:
+    """The lab, disturbed once in the measurement of this phase."""
+    steps: list[LabStep] = []
+    task = asyncio.create_task(run_lab(session, LAB, quick=True, watch=steps.append))
+    await until(lambda: any((step.number, step.doing) == (number, "measuring") for step in steps))
+    await asyncio.sleep(5)
+    await disturb()
+    return await task
+
+
+@virtual
+async def test_a_phase_in_which_a_knob_was_turned_anyway_is_invalid_and_says_what() -> None:
+    world = World()
+    async with world.attached("lab two") as session, world.attached("set") as other:
+        result = await during(2, session, lambda: turn(other, "rtt=10", anyway=True))
+    near, far = result.phases
+    assert near.invalid is None
+    assert far.invalid == f"rtt@replica 50 → 10 ms, by {other.writer}"
+    assert (result.verdict, result.relations) == ("aborted", ())
+    assert result.aborted == f"changed while it was measured, far: {far.invalid}"
+
+
+@virtual
+async def test_a_knob_that_was_turned_and_turned_back_makes_a_phase_invalid_as_well() -> None:
+    world = World()
+
+    async def there_and_back() -> None:
+        await turn(other, "rtt=10", anyway=True)
+        await turn(other, "rtt=0", anyway=True)
+
+    async with world.attached("lab two") as session, world.attached("set") as other:
+        result = await during(1, session, there_and_back)
+    assert [each.invalid for each in result.phases] == [
+        f"knobs were turned and turned back by {other.writer}",
+        None,
+    ]
+
+
+@virtual
+async def test_a_variable_set_by_hand_makes_this_phase_and_those_after_it_invalid() -> None:
+    world = World()
+
+    async def by_hand() -> None:
+        world.primary.variables["sync_binlog"] = "0"
+
+    async with world.attached("lab two") as session:
+        result = await during(1, session, by_hand)
+    assert [each.invalid for each in result.phases] == ["sync_binlog 1 → 0, by hand"] * 2
+
+
+@virtual
+async def test_a_lab_that_nobody_disturbs_is_valid() -> None:
+    world = World()
+
+    async def nothing() -> None:
+        """Nothing."""
+
+    async with world.attached("lab two") as session:
+        await turn(session, "sync_binlog=0", "clients=3")
+        result = await during(1, session, nothing)
+    assert [each.invalid for each in result.phases] == [None, None]
+    assert result.verdict == "holds"
+
+
+@pytest.mark.parametrize("by", ["a driver", "an experiment"])
+def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(by: str) -> None:
+    @virtual
+    async def check() -> None:
+        world, steps = World(), list[LabStep]()
+        async with world.attached("load") as other, world.attached("lab two") as session:
+            await other.drive(other.load_settings())
+            if by == "an experiment":
+                await other.fleet.primary.agent.begin_experiment("sweep", "rtt=0,10", "sweep")
+            with pytest.raises(StackUnavailable, match=r"drives the load|turns the knobs"):
+                await run_lab(session, LAB, quick=True, watch=steps.append)
+            assert [step.doing for step in steps] == []
+            told = await session.close()
+            assert "(2 servers, its load driven by load (pid " in told
+
+    check()

@@ -274,7 +274,9 @@ async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
         await asyncio.sleep(3)
         await turn(other, "rtt=50", anyway=True)
         await task
-    assert [why for _, why in told.runs if why] == ["rtt@replica was turned meanwhile"]
+    assert [why for _, why in told.runs if why] == [
+        "changed meanwhile: rtt@replica 0 → 50 ms, by set (app 2 102)"
+    ]
 
 
 def busy(interval: Interval) -> Interval:

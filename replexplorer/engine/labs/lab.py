@@ -154,6 +154,8 @@ class PhaseResult:
     tells."""
     limited: str | None = None
     """What beside the settings may have been the limit, in words: why a relation may deviate."""
+    invalid: str | None = None
+    """What somebody changed meanwhile: the figures are of no one's settings. None: nothing."""
     figures: Figures = field(default_factory=dict)
 
     @property
@@ -217,7 +219,7 @@ class LabResult:
     phases: list[PhaseResult] = field(default_factory=list)
     relations: tuple[Relation, ...] = ()
     aborted: str | None = None
-    """Why it ended before its last phase; None when it did not."""
+    """Why nothing is judged: it ended before its last phase, or a phase is invalid; None when neither."""
     unrestored: tuple[str, ...] = ()
     """Knobs that could not be given back yet, and what becomes of them."""
 

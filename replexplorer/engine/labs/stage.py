@@ -18,6 +18,7 @@ from replexplorer.core.knobs import PRIMARY, KnobName, Value, desired_of
 from replexplorer.core.machine import Machine, busy_percent, short_of_cpu
 from replexplorer.core.student import t_quantile_975
 from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.baseline import Baseline
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Played, Rtt, Stretch
 from replexplorer.engine.labs.step import Conductor, LabStep, LabWatch
@@ -69,7 +70,12 @@ class Stage:
     """Called when nothing can refuse the lab any more."""
     results: list[PhaseResult] = field(default_factory=list)
     _kept: dict[KnobName, Value] = field(default_factory=dict)
+    _baseline: Baseline = field(init=False)
     _number: int = 0
+
+    def __post_init__(self) -> None:
+        """What was not turned yet is expected as it is."""
+        self._baseline = Baseline(self.session.controls)
 
     async def run(self) -> LabResult:
         """Run to the end."""
@@ -80,11 +86,12 @@ class Stage:
         replicas = len(session.fleet.replicas)
         was_running = session.load.is_running
         settings = session.load_settings()
+        await session.drive(replace(settings, clients=0))  # refused before anything was turned
         try:
-            await self._enough_replicas()
-            await session.controls.look_at_disks(probe=True)
-            await session.drive(replace(settings, clients=0))
             self.begun()
+            await self._enough_replicas()
+            await session.controls.refresh(probe=True)
+            self._baseline.begin()
             for number in range(1, len(lab.phases) + 1):
                 self._number = number
                 self.results.append(await self._run_phase(lab.phases[number - 1]))
@@ -104,6 +111,9 @@ class Stage:
             result.aborted = self.conductor.aborted
         finally:
             result.unrestored = await to_the_end(self._restore(replicas, settings if was_running else None))
+        invalid = [f"{each.phase.name}: {each.invalid}" for each in self.results if each.invalid]
+        if invalid and result.aborted is None:
+            result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
         if result.aborted is None:
             result.relations = tuple(lab.judge({each.phase.name: each for each in self.results}))
         return result
@@ -127,7 +137,9 @@ class Stage:
             for name in assignment.names:
                 self._kept.setdefault(name, session.controls.requested_value(name))
         self._kept.setdefault(CLIENTS, session.controls.requested_value(CLIENTS))
-        await session.controls.set(desired_of(assignments))
+        desired = desired_of(assignments)
+        await session.controls.set(desired)
+        self._baseline.turned(desired)
 
     async def measured_rtt(self) -> Rtt | None:
         """The acknowledging replica's round trip, measured by several looks at the probe; a Student
@@ -168,6 +180,8 @@ class Stage:
         rtt = await self.measured_rtt()
         stretch = phase.stretch(quick=self.quick)
         await self.turn(*clients)
+        await controls.refresh()
+        self._baseline.begin()
         if phase.play is not None:
             self.tell("running")
             session.chronicle.change_effective(mark, phase.name, phase.name)
@@ -176,7 +190,16 @@ class Stage:
             played = await self._measured(phase, stretch, rtt, mark)
         await controls.refresh()
         self.alive()
-        return self._result(phase, rtt, played)
+        return replace(self._result(phase, rtt, played), invalid=self._disturbed())
+
+    def _disturbed(self) -> str | None:
+        """What somebody else changed in the phase, in words."""
+        baseline = self._baseline
+        told = [
+            *baseline.changed(own=self.session.writer),
+            *(f"{name} restarted" for name in baseline.restarted()),
+        ]
+        return "; ".join(told) or None
 
     async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None, mark: int) -> Played:
         """Let the load run; the phase's mark stands where its settings are in force."""
