@@ -65,7 +65,7 @@ class Builder:
             with suppress(Exception):
                 if created:
                     remove_stack(self._client, self._stack)
-                    self._accounts_file.unlink(missing_ok=True)
+                    secrets.forget(self._accounts_file)
                 else:
                     remove_other_nodes(self._client, self._stack, found.nodes())
             raise

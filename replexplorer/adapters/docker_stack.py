@@ -112,9 +112,7 @@ class DockerStack:
         def work(client: Any) -> int:
             with self._lock(lambda text, done: None, threading.Event()):
                 count = remove_stack(client, self.name)
-                self.accounts_file.unlink(missing_ok=True)
-                with suppress(OSError):
-                    self.accounts_file.parent.rmdir()
+                secrets.forget(self.accounts_file)
                 return count
 
         return await self._call(work)

@@ -11,10 +11,12 @@ import io
 import secrets
 import tarfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from replexplorer.config.paths import OPTION_FILE
 from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.ports import Credentials
@@ -81,6 +83,30 @@ def keep(file: Path, text: str) -> None:
     except (OSError, UsageError) as error:
         reason = error.hint if isinstance(error, UsageError) else error.strerror or str(error)
         raise MissingPiece(f"cannot keep the stack's passwords in {file}", reason) from None
+
+
+def option_file(user: str, password: str, host: str, port: int) -> str:
+    """The text of an option file: the clients of MySQL and MariaDB read it with --defaults-file, sysbench
+    with --config-file (it warns of the lines that are not its own)."""
+    options = {"host": host, "port": str(port), "user": user, "password": password}
+    sections = {
+        "client": options,
+        "mysql": {"database": "sandbox"},
+        "sysbench": {"mysql-db": "sandbox", **{f"mysql-{key}": value for key, value in options.items()}},
+    }
+    lines = ["# Written by `replexplorer dsn --defaults-file`; goes with the stack."]
+    for section, values in sections.items():
+        lines += ["", f"[{section}]", *(f"{key}={value}" for key, value in values.items())]
+    return "\n".join([*lines, ""])
+
+
+def forget(file: Path) -> None:
+    """Remove the passwords that are kept in this file, and the option files beside it."""
+    for kept in (file, *file.parent.glob(f"*{OPTION_FILE}")):
+        with suppress(OSError):
+            kept.unlink(missing_ok=True)
+    with suppress(OSError):
+        file.parent.rmdir()
 
 
 def read(file: Path) -> Accounts | None:

@@ -29,7 +29,8 @@ examples:
   replexplorer set semi_sync=on rtt=85ms        semi-sync over 85 ms, waits until it is in effect
   replexplorer load --clients 32 --duration 10  ten seconds of commits from 32 clients
   replexplorer scene apply network              a named set of knobs: durable on the network only
-  mycli $(replexplorer dsn)                     any client that takes a mysql:// address
+  mysql --defaults-file="$(replexplorer dsn --defaults-file)"
+                                                a client, no password among its arguments
   replexplorer lab run tour                     the demonstration without a terminal
 
 exit codes:
@@ -339,6 +340,14 @@ def _add_dsn(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--published", action="store_true", help="by the port on 127.0.0.1")
     parser.add_argument(
         "--admin", action="store_true", help="the app's own account, which may do anything, on every node"
+    )
+    parser.add_argument(
+        "--defaults-file",
+        action="store_true",
+        help="write the address as an option file that only you can read and print its path, for "
+        'mysql --defaults-file="$(replexplorer dsn --defaults-file)" and sysbench --config-file="$(...)": '
+        "every user of a machine sees the arguments of a command, and a password is none; a client that "
+        'takes a mysql:// address only gets it by the environment: MYSQL_DSN="$(replexplorer dsn)" mycli',
     )
     _json(parser)
 

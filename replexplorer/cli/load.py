@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Literal
 from replexplorer.cli.load_report import IntervalLines, load_report, render
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
+from replexplorer.config.small_file import read_text
 from replexplorer.core.errors import UsageError
 from replexplorer.core.interval import Interval
 from replexplorer.core.knobs import BY_KEY, parse_value
 from replexplorer.core.pacing import OPEN, POISSON
-from replexplorer.core.script import read_script
+from replexplorer.core.script import LARGEST_BYTES, read_script
 from replexplorer.engine.measure import measure
 from replexplorer.engine.stretch import Gathering
 from replexplorer.ports import LoadSettings
@@ -51,12 +52,7 @@ def is_file(workload: str) -> bool:
 
 def read_file(path: Path) -> str:
     """The text of a user's workload, checked; raises UsageError naming file and line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"no workload {path}: {error.strerror}", "give a file of SQL statements") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not a text file in UTF-8", "give a file of SQL statements") from None
+    text = read_text(path, "workload", LARGEST_BYTES)
     read_script(text, str(path))
     return text
 

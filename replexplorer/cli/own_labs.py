@@ -62,6 +62,12 @@ def own_lab(file: LabFile) -> Lab:
                 terms.append(read_term(getattr(relation, key), names))
             except UsageError as error:
                 raise file.wrong(("relation", at, key), error) from None
+        if not any(term.phase for term in terms):
+            constants = UsageError("compares two numbers", "one side is a figure of a phase, as PHASE.tps")
+            raise file.wrong(("relation", at, "left"), constants)
+        if terms[0] == terms[1]:
+            itself = UsageError("compares a figure with itself", "name another phase or figure")
+            raise file.wrong(("relation", at, "right"), itself)
         comparisons.append(Comparison(relation.name, terms[0], relation.sign, terms[1], relation.times))
     phases, waits = [], False
     for phase in tables.phase:

@@ -9,6 +9,7 @@ from replexplorer.cli.documents import status_document
 from replexplorer.cli.render import render_status
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached, composed, load_configuration_of, stack_names, stack_of
+from replexplorer.config import paths
 from replexplorer.config.model import closest
 from replexplorer.config.shapes import Dsn, Status
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -103,6 +104,8 @@ def dsn(call: Call) -> int:
 
 
 async def _dsn(call: Call) -> int:
+    from replexplorer.adapters import secrets
+
     wanted = call.args.node
     async with attached(call, "dsn") as session:
         known = list(session.fleet.members)
@@ -120,16 +123,20 @@ async def _dsn(call: Call) -> int:
     account = credentials.control_user if admin else credentials.dsn_user
     secret = credentials.control_password if admin else credentials.dsn_password
     address = f"mysql://{quote(account, safe='')}:{quote(secret, safe='')}@{host}:{port}/sandbox"
+    direct = view.path == "direct" and not call.args.published
+    file = None
+    if call.args.defaults_file:
+        file = paths.option_file(session.outside.stack.name, account, wanted, direct=direct)
+        secrets.keep(file, secrets.option_file(account, secret, host, port))
     if call.console.json:
-        direct = view.path == "direct" and not call.args.published
-        call.console.document(
-            Dsn(
-                node=wanted,
-                dsn=address,
-                path="direct" if direct else "published",
-                account="admin" if admin else "sandbox",
-            )
+        document = Dsn(
+            node=wanted,
+            dsn=address,
+            path="direct" if direct else "published",
+            account="admin" if admin else "sandbox",
+            defaults_file=None if file is None else str(file),
         )
+        call.console.document(document)
     else:
-        call.console.print(address)
+        call.console.print(address if file is None else str(file))
     return 0

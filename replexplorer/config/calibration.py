@@ -17,12 +17,15 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from replexplorer.config.model import first_error
+from replexplorer.config.small_file import read_text
 from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
 from replexplorer.core.model import Calibration, Run
 
 VERSION: Final = 1
 """Of the file's shape and of what its parameters mean."""
+MOST_BYTES: Final = 1 << 22
+"""Of the file: some ten thousand runs."""
 
 
 class _CalibrationFile(BaseModel):
@@ -59,11 +62,7 @@ def load_calibration(file: Path) -> Calibrated:
 def read_calibration(file: Path) -> Calibrated:
     """Read one file; raises UsageError."""
     try:
-        text = file.read_text(encoding="utf-8")
-        read = _CalibrationFile.model_validate_json(text)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8"
-        raise UsageError(f"cannot read {file}", reason.lower()) from None
+        read = _CalibrationFile.model_validate_json(read_text(file, "calibration", MOST_BYTES))
     except ValidationError as error:
         where, what = first_error(error)
         reason = f"{'.'.join(where)} {what}".strip()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
+import os
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replexplorer.config.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
 from replexplorer.core.errors import UsageError
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "meta", "hyper")
@@ -45,9 +46,10 @@ def _character_name(character: str) -> str:
 def parse_keymap(text: str, defaults: Mapping[str, str], source: str) -> Keymap:
     """Read the file's text; UsageError when it is no TOML, problems for what can be skipped."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source}: not valid TOML: {error}", "correct the file or move it away") from error
+        document = parse_toml(text)
+    except WrongToml as error:
+        key = f"{'.'.join(map(str, error.where))}: " if error.where else ""
+        raise UsageError(f"{source}: {key}{error.words}", "correct the file or move it away") from None
     problems = [
         f"{source}: {name}: unknown table, only [keys] is read" for name in document if name != "keys"
     ]
@@ -69,13 +71,9 @@ def parse_keymap(text: str, defaults: Mapping[str, str], source: str) -> Keymap:
 
 def load_keymap(path: Path, defaults: Mapping[str, str]) -> Keymap:
     """Read keys.toml; an absent file changes nothing, an unreadable one is a UsageError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return Keymap()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}", "correct the file or move it away") from error
-    return parse_keymap(text, defaults, str(path))
+    return parse_keymap(read_text(path, "key bindings", MOST_TOML_BYTES), defaults, str(path))
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:

@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from replexplorer.config.model import first_error, read_toml
+from replexplorer.config.model import first_error
+from replexplorer.config.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import Place, find, parse_assignment
 from replexplorer.core.nodes import ANY_REPLICAS, MOST_REPLICAS, PRIMARY
@@ -58,7 +59,7 @@ class RelationTable(_Part):
     left: float | str
     sign: Literal["<", "<=", ">", ">="] = Field(alias="is")
     right: float | str
-    times: float = 1.0
+    times: Annotated[float, Field(gt=0)] = 1.0
 
 
 class LabTables(_Part):
@@ -92,10 +93,14 @@ class LabFile:
 
 def read_lab(file: Path) -> LabFile:
     """Read and check a lab; raises UsageError naming file, line and key."""
-    content = read_toml(file, "lab file")
-    lines = file.read_text(encoding="utf-8").splitlines()
+    text = read_text(file, "lab file", MOST_TOML_BYTES)
+    lines = text.splitlines()
     try:
-        tables = LabTables.model_validate(content)
+        tables = LabTables.model_validate(parse_toml(text))
+    except WrongToml as error:
+        if not error.where:
+            raise UsageError(f"{file}", error.words) from None
+        raise _at(file, lines, error.where, error.words, "") from None
     except ValidationError as error:
         raise _at(file, lines, error.errors()[0]["loc"], first_error(error)[1], "") from None
     found = LabFile(file, file.stem, tables, lines)

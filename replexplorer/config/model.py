@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +22,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from replexplorer.config.small_file import read_toml
 from replexplorer.core.errors import UsageError
 from replexplorer.core.nodes import MOST_REPLICAS
+from replexplorer.core.printable import one_line
 
 ENV_PREFIX: Final = "REPLEXPLORER_"
 """What every environment variable of ours begins with."""
@@ -32,6 +33,10 @@ ENV_PREFIX: Final = "REPLEXPLORER_"
 STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 """What a stack may be called: it becomes part of container names."""
 
+
+_SHOWN: Final = 60
+"""Characters of a wrong value that an error repeats."""
+_MOST_WORDS: Final = 200
 
 _TABLE: Final = "is a table: set its keys one by one"
 
@@ -103,6 +108,11 @@ class Configuration(BaseSettings):
         return (init_settings,)
 
 
+_TABLES: Final = tuple(
+    name for name, field in Configuration.model_fields.items() if field.annotation is WorkloadSettings
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedConfiguration:
     """The effective configuration with each value's origin."""
@@ -142,31 +152,21 @@ def load_configuration(
         (from_environment, "environment: {variable}"),
         (from_flags, "flag"),
     ):
-        for key, value in layer.items():
-            merged[key] = value
-            origins[key] = origin.replace("{variable}", _variable(key))
-    try:
-        values = Configuration(**_nest(merged))
-    except ValidationError as error:
-        raise _configuration_error(error, origins, file) from None
+        layer_origins = {key: origin.replace("{variable}", _variable(key)) for key in layer}
+        _validated(layer, layer_origins, file)  # also what another layer covers must be right
+        merged |= layer
+        origins |= layer_origins
+    values = _validated(merged, origins, file)
     known = {_variable(key) for key in _flatten(values.model_dump())} | _OTHER_VARIABLES
     unknown = sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known)
     return LoadedConfiguration(values, origins, file, from_file is not None, tuple(unknown))
 
 
-def read_toml(file: Path, what: str) -> dict[str, Any]:
-    """The file's table; raise UsageError in one line when it cannot be read or parsed."""
+def _validated(flat: Mapping[str, Any], origins: Mapping[str, str], file: Path) -> Configuration:
     try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"no such {what}: {file}", "name a file that exists") from None
-    except OSError as error:
-        raise UsageError(f"cannot read {what} {file}", (error.strerror or str(error)).lower()) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file}", "is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file}", f"is not TOML: {error}") from None
+        return Configuration(**_nest(flat))
+    except ValidationError as error:
+        raise _configuration_error(error, origins, file) from None
 
 
 def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
@@ -174,18 +174,19 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
     problem = error.errors(include_url=False)[0]
     where = tuple(str(part) for part in problem["loc"])
     context = problem.get("ctx", {})
-    given = problem.get("input")
+    value = problem.get("input")
+    given = one_line(repr(value), _SHOWN)
     words = {
         "extra_forbidden": "no such key",
         "missing": "is missing",
         "model_type": _TABLE,
-        "literal_error": f"must be {context.get('expected')}, not {given!r}",
-        "string_pattern_mismatch": f"must match {context.get('pattern')}, not {given!r}",
-        "value_error": str(context.get("error", "")),
+        "literal_error": f"must be {context.get('expected')}, not {given}",
+        "string_pattern_mismatch": f"must match {context.get('pattern')}, not {given}",
+        "value_error": one_line(str(context.get("error", "")), _MOST_WORDS),
     }.get(problem["type"])
     if words is None:
         words = problem["msg"].removeprefix("Input ")[:1].lower() + problem["msg"].removeprefix("Input ")[1:]
-        words += f", not {given!r}" if not isinstance(given, Mapping | list) else ""
+        words += f", not {given}" if not isinstance(value, Mapping | list) else ""
     return where, words
 
 
@@ -198,7 +199,7 @@ def closest(word: str, known: Sequence[str]) -> str:
 
 
 def _read_file(file: Path, *, named_by_user: bool) -> dict[str, Any] | None:
-    if not named_by_user and not file.exists():
+    if not named_by_user and not os.path.lexists(file):
         return None
     return _flatten(read_toml(file, "configuration file"))
 
@@ -206,24 +207,22 @@ def _read_file(file: Path, *, named_by_user: bool) -> dict[str, Any] | None:
 def _read_environment() -> dict[str, Any]:
     try:
         return _flatten(EnvSettingsSource(Configuration)())
-    except SettingsError:
-        tables = (
-            name for name, field in Configuration.model_fields.items() if field.annotation is WorkloadSettings
-        )
-        raise UsageError(_variable(next(tables)), _TABLE) from None
+    except (SettingsError, RecursionError):
+        raise UsageError(_variable(_TABLES[0]), _TABLE) from None
 
 
 def _variable(key: str) -> str:
     return ENV_PREFIX + key.replace(".", "_").upper()
 
 
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted key to value; a table where there is none is a value as any other, to be refused as one."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))
+        if isinstance(value, Mapping) and key in _TABLES:
+            flat |= {f"{key}.{inner}": each for inner, each in value.items()}
         else:
-            flat[f"{prefix}{key}"] = value
+            flat[key] = value
     return flat
 
 

@@ -13,6 +13,8 @@ import platformdirs
 
 APPLICATION: Final = "replexplorer"
 """The directory's name below each XDG directory."""
+OPTION_FILE: Final = ".cnf"
+"""Ends the name of an option file of MySQL's clients."""
 
 
 def config_directory() -> Path:
@@ -51,8 +53,13 @@ def state_directory() -> Path:
 
 
 def stack_directory(stack: str) -> Path:
-    """What this host keeps of one stack: its accounts."""
+    """What this host keeps of one stack: its accounts, and option files for clients."""
     return state_directory() / "stacks" / stack
+
+
+def option_file(stack: str, user: str, node: str, *, direct: bool) -> Path:
+    """The option file that `dsn --defaults-file` writes for clients; it goes with the stack's accounts."""
+    return stack_directory(stack) / f"{user}-{node}{'' if direct else '-published'}{OPTION_FILE}"
 
 
 def sweep_journal(stack: str, identity: str) -> Path:

@@ -17,7 +17,8 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from replexplorer.config.model import closest, first_error, read_toml
+from replexplorer.config.model import closest, first_error
+from replexplorer.config.small_file import read_toml
 from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import KnobName, Place, Value, find, parse_value

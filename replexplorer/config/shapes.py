@@ -485,6 +485,8 @@ class Dsn(Shape):
     account: Literal["sandbox", "admin"] = Field(
         default="sandbox", description="whose: the load's account, or with --admin the app's own"
     )
+    defaults_file: str | None = None
+    """The option file, where one was asked for."""
 
 
 class SweepInterval(Shape):

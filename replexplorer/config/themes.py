@@ -8,7 +8,6 @@ at import.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
@@ -17,7 +16,9 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from replexplorer.config.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_bytes
 from replexplorer.core.errors import UsageError
+from replexplorer.core.printable import one_line
 
 BUILT_IN: Final = ("dark", "light", "safe")
 """Names of the themes that ship, in the order of `theme.next`."""
@@ -206,12 +207,11 @@ class FailedTheme:
 def read_theme(file: Path) -> Theme:
     """Read one theme file; raise UsageError naming the file and the first wrong key."""
     try:
-        text = file.read_text(encoding="utf-8")
-        return Theme.model_validate(tomllib.loads(text))
+        return Theme.model_validate(parse_toml(read_bytes(file, MOST_TOML_BYTES).decode("utf-8")))
     except ValidationError as error:
         reason = _first(error)
-    except tomllib.TOMLDecodeError as error:
-        reason = f"not TOML: {error}"
+    except WrongToml as error:
+        reason = ": ".join(filter(None, (".".join(map(str, error.where)), error.words.removeprefix("is "))))
     except UnicodeDecodeError:
         reason = "not UTF-8"
     except OSError as error:
@@ -270,5 +270,5 @@ def _first(error: ValidationError) -> str:
     if kind == "extra_forbidden":
         return f"{where}: unknown key"
     if kind == "string_pattern_mismatch":
-        return f"{where}: {problem['input']!r} is no theme name: use a-z, 0-9, - and _"
+        return f"{where}: {one_line(repr(problem['input']), 60)} is no theme name: use a-z, 0-9, - and _"
     return f"{where}: {problem['msg'].removeprefix('Value error, ')}"

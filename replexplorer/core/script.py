@@ -27,6 +27,10 @@ from replexplorer.core.workload import OTHER, READ, WRITE, Draw, Statement, Valu
 
 LARGEST_BYTES: Final = 1 << 20
 """Of a file: it is a workload, not a dump."""
+MOST_LINES: Final = 50_000
+"""Of a file."""
+MOST_STATEMENTS: Final = 10_000
+"""Of a file."""
 DATABASE: Final = "sandbox"
 """Where a user's statements run: the user's own database."""
 _LONGEST_TEXT: Final = 1 << 16
@@ -58,6 +62,17 @@ _TOKEN: Final = re.compile(
 )
 _SET: Final = re.compile(
     r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+(?P<call>[A-Za-z_]\w*)\s*(?P<arguments>\(.*\))\s*"
+)
+
+_OPENING: Final = re.compile(r"""['"`]|/\*|--\ |\#""")
+_CLOSING: Final = {
+    "'": re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL),
+    '"': re.compile(r'(?:[^"\\]|\\.|"")*+"', re.DOTALL),
+    "`": re.compile(r"[^`]*`"),
+    "/*": re.compile(r".*?\*/"),
+}
+_WORDS: Final = re.compile(
+    r"""/\*.*?\*/|--\ [^\n]*|\#[^\n]*|(?P<word>[A-Za-z_]+)|(?P<quote>['"`])|.""", re.DOTALL
 )
 
 _MARK: Final = "\0"
@@ -130,12 +145,16 @@ class _Reader:
             )
         if "\0" in text:
             raise UsageError(f"{self._name} is not a text file", "give a file of SQL statements")
+        if text.count("\n") >= MOST_LINES:
+            raise UsageError(f"{self._name} has more than {MOST_LINES} lines", "it is a workload, not a dump")
         lines = text.replace("\r\n", "\n").split("\n")
         paragraph: list[tuple[int, str]] = []
+        opened = ""
         for number, line in enumerate([*lines, ""], start=1):
             if line.strip():
                 paragraph.append((number, line))
-            elif paragraph and not self._is_open(paragraph):
+                opened = opened if _is_comment(line) else _open_after(line, opened)
+            elif paragraph and not opened:
                 self._read_block(paragraph)
                 paragraph = []
             elif paragraph:  # a blank line inside quotes
@@ -148,11 +167,6 @@ class _Reader:
         return Script(
             Workload(self._name, title, tuple(self._statements), None, DATABASE), tuple(self._blocks)
         )
-
-    def _is_open(self, paragraph: list[tuple[int, str]]) -> bool:
-        """Whether a quote or a comment that began here has not ended."""
-        text = "\n".join(line for _, line in paragraph if not _is_comment(line))
-        return any(match[0] in ("'", '"', "`", "/*") for match in _TOKEN.finditer(text))
 
     def _fail(self, line: int, what: str, hint: str = "") -> UsageError:
         return UsageError(f"{self._name}:{line}: {what}", hint)
@@ -222,6 +236,8 @@ class _Reader:
             nonlocal begun
             if begun is not None:
                 found.append((begun, "".join(parts).strip(), list(values)))
+                if len(found) + len(self._statements) > MOST_STATEMENTS:
+                    raise self._fail(begun, f"more than {MOST_STATEMENTS} statements", "it is a workload")
             parts.clear()
             values.clear()
             begun = None
@@ -306,7 +322,27 @@ def _is_comment(line: str) -> bool:
     return line.lstrip().startswith(("--", "#"))
 
 
+def _open_after(line: str, opened: str) -> str:
+    """The quote or comment that is open behind a line, given what was before it; empty: none."""
+    at = 0
+    while True:
+        if opened:
+            end = _CLOSING[opened].match(line, at)
+            if end is None:
+                return opened
+            at, opened = end.end(), ""
+        begin = _OPENING.search(line, at)
+        if begin is None or begin[0] in ("-- ", "#"):
+            return ""
+        at, opened = begin.end(), begin[0]
+
+
 def _first_words(text: str) -> tuple[str, ...]:
-    """The first two words in lower case, comments left out."""
-    plain = re.sub(r"/\*.*?\*/|-- [^\n]*|#[^\n]*", " ", text, flags=re.DOTALL)
-    return tuple(re.findall(r"[a-z_]+", plain.lower())[:2])
+    """The first two words before any quote, in lower case, comments left out."""
+    words: list[str] = []
+    for match in _WORDS.finditer(text):
+        if match["word"]:
+            words.append(match["word"].lower())
+        if match["quote"] or len(words) == 2:
+            break
+    return tuple(words)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import asyncmy
 import pytest
 
 from replexplorer.adapters.docker_client import connect
 from replexplorer.adapters.mysql import Address, ControlConnection
-from replexplorer.config.shapes import Doctor, GetKnob, LoadReport, SetReport, Status
+from replexplorer.config.shapes import Doctor, Dsn, GetKnob, LoadReport, SetReport, Status
 from replexplorer.core.errors import MissingPiece
 
 pytestmark = pytest.mark.docker
@@ -208,6 +210,29 @@ def test_dsn_logs_in_by_both_ways(shell: Shell) -> None:
     assert urlsplit(shell.run("dsn", "--admin").stdout).username == "replexplorer"
     assert shell.json("dsn", "--admin")["account"] == "admin"
     assert "nowhere" in shell.run("dsn", "nowhere", code=2).stderr
+
+
+def test_a_client_logs_in_by_the_option_file(shell: Shell) -> None:
+    for words in ([], ["replica"], ["replica", "--published"]):
+        file = Path(shell.run("dsn", "--defaults-file", *words).stdout.strip())
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert asyncio.run(_user_of(file)) == "sandbox@%"
+    told = Dsn.model_validate_json(shell.run("dsn", "--defaults-file", "--json").stdout)
+    assert told.defaults_file is not None
+    assert told.dsn.startswith("mysql://sandbox:")
+    if shutil.which("sysbench"):
+        command = ["sysbench", f"--config-file={told.defaults_file}", "oltp_insert", "--table-size=1"]
+        for action in ("prepare", "cleanup"):
+            subprocess.run([*command, action], check=True, capture_output=True, timeout=60)
+
+
+async def _user_of(file: Path) -> str:
+    connection = await asyncmy.connect(read_default_file=str(file))
+    async with connection.cursor() as cursor:
+        await cursor.execute("SELECT CURRENT_USER()")
+        [user] = await cursor.fetchone()
+    connection.close()
+    return str(user)
 
 
 async def _database(address: Address, user: str, password: str) -> str:

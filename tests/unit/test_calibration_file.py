@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"directory\.json"):
         read_calibration(tmp_path / "directory.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="not utf-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         read_calibration(tmp_path / "bytes.json")
     with pytest.raises(UsageError, match="cannot write"):
         save_calibration(shipped_calibration().calibration, (), tmp_path / "bytes.json" / "below.json")

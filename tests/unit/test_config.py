@@ -87,16 +87,24 @@ def test_an_unknown_variable_is_told_not_refused(file: Path, monkeypatch: pytest
         ("[workload]\nsize = 5", ["workload.size", "no such key"]),
         ("workload = 5", ["workload"]),
         ("theme = ", ["is not TOML"]),
+        ("[stack]", ["stack", "valid string"]),
+        ("stack = 5", ["stack", "valid string", "5"]),
+        ("stack = 2026-01-01", ["stack", "valid string", "2026"]),
+        ("[replicas]", ["replicas", "valid integer"]),
+        ("[workload.table_size]", ["workload.table_size", "valid integer"]),
+        ("[nothing]", ["nothing", "no such key"]),
+        ("replicas = nan", ["replicas", "must be a number, not nan"]),
     ],
 )
 def test_a_wrong_file_is_one_line_with_file_and_key(file: Path, text: str, expected: list[str]) -> None:
     file.write_text(text)
-    with pytest.raises(UsageError) as raised:
-        load_configuration(file)
-    line = str(raised.value)
-    assert "\n" not in line
-    for part in [str(file), *expected]:
-        assert part in line
+    for flags in ({}, {"stack": "other"}):  # also what a flag covers is checked
+        with pytest.raises(UsageError) as raised:
+            load_configuration(file, flags=flags)
+        line = str(raised.value)
+        assert "\n" not in line
+        for part in [str(file), *expected]:
+            assert part in line
 
 
 @pytest.mark.parametrize(

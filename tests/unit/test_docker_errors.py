@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import configparser
+import os
 import stat
 from pathlib import Path
 
@@ -90,3 +92,29 @@ def test_a_state_directory_that_cannot_be_written_is_one_line(tmp_path: Path) ->
     (tmp_path / "file").write_text("")
     with pytest.raises(MissingPiece, match="cannot keep the stack's passwords"):
         secrets.write(tmp_path / "file" / "accounts", secrets.generate(""))
+
+
+def test_passwords_are_written_beside_no_link_of_others(tmp_path: Path) -> None:
+    victim, file = tmp_path / "victim", tmp_path / "accounts"
+    victim.write_text("kept")
+    (tmp_path / f".accounts.{os.getpid()}").symlink_to(victim)
+    secrets.write(file, secrets.generate("a"))
+    assert victim.read_text() == "kept"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_an_option_file_is_one_for_each_client_and_goes_with_the_passwords(tmp_path: Path) -> None:
+    accounts = tmp_path / "stack" / "accounts"
+    secrets.write(accounts, secrets.generate("a"))
+    file = accounts.parent / "sandbox-primary.cnf"
+    secrets.keep(file, secrets.option_file("sandbox", "secret", "172.18.0.2", 3306))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    read = configparser.ConfigParser()
+    read.read(file)
+    assert dict(read["client"]) == {
+        "host": "172.18.0.2", "port": "3306", "user": "sandbox", "password": "secret",
+    }  # fmt: skip
+    assert dict(read["mysql"]) == {"database": "sandbox"}
+    assert {key: read["sysbench"][f"mysql-{key}"] for key in read["client"]} == dict(read["client"])
+    secrets.forget(accounts)
+    assert not accounts.parent.exists()

@@ -82,7 +82,7 @@ def test_keys_are_named_as_the_terminal_library_names_them(written: str, name: s
 def test_a_broken_file_is_a_usage_error_and_an_absent_one_nothing(tmp_path: Path) -> None:
     assert load_keymap(tmp_path / "keys.toml", DEFAULTS).keys == {}
     (tmp_path / "keys.toml").write_text("[keys\n")
-    with pytest.raises(UsageError, match=r"keys\.toml: not valid TOML"):
+    with pytest.raises(UsageError, match=r"keys\.toml: is not TOML"):
         load_keymap(tmp_path / "keys.toml", DEFAULTS)
 
 
