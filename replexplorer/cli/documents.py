@@ -98,6 +98,7 @@ def _node(node: NodeView) -> NodeShape:
         server_uuid=node.server_uuid,
         reachable=node.reachable,
         gtid_executed=node.gtid_executed,
+        errant_gtids=node.errant_gtids,
         io_thread=node.io_thread,
         sql_thread=node.sql_thread,
         lag_s=node.lag_s,
@@ -114,6 +115,8 @@ def _protection(protection: Protection) -> ProtectionShape:
         wait_point=protection.wait_point,
         timeout_ms=protection.timeout_ms,
         fallbacks=protection.fallbacks,
+        replicas_counted=protection.replicas_counted,
+        no_ack_can_come=protection.no_ack_can_come,
     )
 
 

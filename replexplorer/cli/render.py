@@ -11,12 +11,14 @@ from replexplorer.config.shapes import (
     GetKnob,
     LinkShape,
     NodeShape,
+    ProtectionShape,
     Scalar,
     SetReport,
     Status,
     StatusKnob,
     StatusLoad,
 )
+from replexplorer.core.gtid import gtid_count
 from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value, same_value
 
 _COLUMNS_AT_LEAST = 3
@@ -39,12 +41,13 @@ def render_status(status: Status) -> str:
         f"stack {status.stack}: {status.state}",
         "",
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
+        *(_errant_line(node) for node in status.nodes if node.errant_gtids),
         "",
-        f"protection  {protection.state.upper()}: {_STATE_WORDS[protection.state]}",
+        f"protection  {protection.state.upper()}: {_state_words(protection)}",
     ]
     if protection.replicas_required is not None:
         parts.append(
-            f"            replicas {_shown(protection.replicas_acking)} of "
+            f"            replicas {_acking(protection)} of "
             f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
             f"timeout {_shown(protection.timeout_ms)} ms, fell back {_shown(protection.fallbacks)} times"
         )
@@ -71,6 +74,29 @@ def _load_words(load: StatusLoad) -> str:
     clients = "1 client" if load.clients == 1 else f"{load.clients} clients"
     rate = "" if load.rate_tps is None else f" at {load.rate_tps:g} TPS"
     return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"
+
+
+def _state_words(protection: ProtectionShape) -> str:
+    words = _STATE_WORDS[protection.state]
+    if not protection.no_ack_can_come:
+        return words
+    if protection.state == "protected":
+        words = "the last commit is on a replica"
+    return f"{words}; NO ACKNOWLEDGEMENT CAN COME over the links as they are, the next commit waits"
+
+
+def _acking(protection: ProtectionShape) -> str:
+    """How many acknowledge, and what the source counts where that is more."""
+    acking, counted = protection.replicas_acking, protection.replicas_counted
+    if acking is None or counted is None or counted <= acking:
+        return _shown(acking)
+    return f"{acking} (the source counts {counted}: not all of them are connected)"
+
+
+def _errant_line(node: NodeShape) -> str:
+    gtids = node.errant_gtids or ""
+    count = gtid_count(gtids)
+    return f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids}"
 
 
 def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:

@@ -53,6 +53,9 @@ class NodeShape(Shape):
     server_uuid: str | None
     reachable: bool
     gtid_executed: str | None
+    errant_gtids: str | None = Field(
+        default=None, description="what a replica has executed and the primary lacks; empty: nothing"
+    )
     io_thread: str | None = Field(default=None, description="on, off, connecting, error; null for a primary")
     sql_thread: str | None = None
     lag_s: float | None = None
@@ -69,6 +72,13 @@ class ProtectionShape(Shape):
     wait_point: str | None
     timeout_ms: int | None
     fallbacks: int | None
+    replicas_counted: int | None = Field(
+        default=None,
+        description="as the source counts them, with a connection that is gone and not missed yet",
+    )
+    no_ack_can_come: bool | None = Field(
+        default=None, description="the links in force let too few acknowledgements through"
+    )
 
 
 class LinkShape(Shape):

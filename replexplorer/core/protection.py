@@ -42,6 +42,11 @@ class Evidence:
     """Acknowledgements since the sample before (`acks_between`)."""
     logged_timeouts: int | None = None
     """MY-011153 in performance_schema.error_log since server start; None where there is no such table."""
+    replicas_able: int | None = None
+    """Replicas that may acknowledge: none of those whose own threads or registration say otherwise;
+    None: only the source is asked."""
+    links_open: int | None = None
+    """Replicas whose packets arrive at the source, and its own there; None unknown."""
     own_offs: int = 0
     """Times that we switched it off since server start; each counts in the server's `no_times`."""
 
@@ -53,6 +58,14 @@ def acks_between(before: ServerStatus | None, after: ServerStatus) -> int | None
     return after.yes_tx - before.yes_tx
 
 
+def acknowledging(counted: int | None, able: int | None) -> int | None:
+    """Replicas that acknowledge: the source counts connections, also one that is gone and that it has not
+    missed yet, so never more than there are able."""
+    if counted is None or able is None:
+        return counted
+    return min(counted, able)
+
+
 def judge(evidence: Evidence) -> Protection:
     """The protection state with the figures that it rests on."""
     if not evidence.reachable:
@@ -61,10 +74,12 @@ def judge(evidence: Evidence) -> Protection:
         state=_state(evidence),
         requested=evidence.requested,
         operational=evidence.status.operational,
-        replicas_acking=evidence.status.clients,
+        replicas_acking=acknowledging(evidence.status.clients, evidence.replicas_able),
+        replicas_counted=evidence.status.clients,
         replicas_required=_required(evidence),
         wait_point=evidence.wait_point,
         timeout_ms=evidence.timeout_ms,
+        no_ack_can_come=evidence.links_open is not None and evidence.links_open < _required(evidence),
         fallbacks=_fallbacks(evidence),
     )
 
@@ -77,7 +92,8 @@ def _state(evidence: Evidence) -> ProtectionState:
         return ProtectionState.DEGRADED
     if _is_blocked(evidence):
         return ProtectionState.BLOCKED
-    enough = status.clients is not None and status.clients >= _required(evidence)
+    acking = acknowledging(status.clients, evidence.replicas_able)
+    enough = acking is not None and acking >= _required(evidence)
     if status.operational and enough and _acknowledged_since_enabling(evidence):
         return ProtectionState.PROTECTED
     return ProtectionState.ARMED

@@ -40,11 +40,17 @@ class Protection:
     operational: bool | None = None
     """The source's own `status`."""
     replicas_acking: int | None = None
+    """Replicas that acknowledge: registered with the source and connected to it."""
     replicas_required: int | None = None
     wait_point: str | None = None
     timeout_ms: int | None = None
     fallbacks: int | None = None
     """Silent falls back to async by timeout since server start."""
+    replicas_counted: int | None = None
+    """As the source counts them: a connection that is gone and was not missed yet is among them."""
+    no_ack_can_come: bool = False
+    """The links in force leave too few replicas whose acknowledgement could arrive: whatever the state
+    is, the next commit waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,9 @@ class NodeView:
     version: str | None = None
     server_uuid: str | None = None
     gtid_executed: str | None = None
+    errant_gtids: str | None = None
+    """On a replica: transactions that it has executed and the primary lacks, empty for none; None
+    unknown."""
     io_thread: str | None = None
     """on, off, connecting, error; None for a primary."""
     sql_thread: str | None = None

@@ -5,13 +5,13 @@ Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.commit_counters import CommitGrowth, Source
 from replexplorer.core.counters import Rates
+from replexplorer.core.gtid import gtid_count
 from replexplorer.core.interval import Interval
 from replexplorer.core.pacing import CLOSED
 
@@ -220,9 +220,3 @@ def _lag_ms(now: Applied) -> float | None:
     else:
         age_us = now.applied_us if now.applying_us is None else now.applying_us
     return None if age_us is None else max(0, age_us) / 1000
-
-
-def gtid_count(gtids: str) -> int:
-    """Transactions in a GTID set: `uuid:1-3:7, uuid2:tag:5` are 5."""
-    spans = re.findall(r":(\d+)(?:-(\d+))?(?=[:,\s]|$)", gtids)
-    return sum(int(last or first) - int(first) + 1 for first, last in spans)

@@ -21,7 +21,7 @@ from replexplorer.core.knobs import (
     parse_assignment,
     same_value,
 )
-from replexplorer.core.plan import Observed, Plan, make_plan, statements_of, written
+from replexplorer.core.plan import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.engine.apply import Applied, Applier, LoadControl, RolledBack
 from replexplorer.engine.effect import doubtful, switched_off, unmet
 from replexplorer.engine.facade import Changed, Preview, SetResult
@@ -129,7 +129,7 @@ class Controls(Sight):
                     return _promised(plan, desired, self.no_effect())
                 if plan.steps:
                     begun()
-                applied = await self._applier.run(plan, lambda applied: self._seal(desired, applied))
+                applied = await self._applier.run(plan, lambda applied: self._seal(desired, plan, applied))
                 self._account_for(desired)
                 again = [name for name in desired if name in observed.doubtful]
                 lines = await self._look_again(again) if again else ()
@@ -233,10 +233,13 @@ class Controls(Sight):
         wanted = self.requested_value(name)
         return self.noted.get(name, name.knob.default) != wanted and same_value(name.knob, wanted, value)
 
-    async def _seal(self, desired: Desired, applied: Applied) -> None:
+    async def _seal(self, desired: Desired, plan: Plan, applied: Applied) -> None:
         """Write the request down, then look at what has come of it."""
         await self._write_down(desired, applied.yes_tx_at_enabling)
-        await asyncio.gather(self.look_at_links(), self.look_at_disks())
+        registered = {step.node for planned in plan.steps if isinstance(step := planned.step, IoRestart)}
+        await asyncio.gather(
+            self.look_at_links(), self.look_at_disks(), *(self.look(node) for node in registered)
+        )
         if applied.unacknowledged_s is not None:
             await self.look(PRIMARY)
             await self.look_twice_if_waiting()
@@ -247,7 +250,7 @@ class Controls(Sight):
 
     async def _look_again(self, again: Sequence[KnobName]) -> tuple[str, ...]:
         """What of that which was set before still has no effect, though it was carried out again."""
-        await self.look(PRIMARY)
+        await asyncio.gather(*(self.look(node) for node in self.fleet.members))
         await self.look_twice_if_waiting()
         return unmet(self, again)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from replexplorer.core.commit_counters import CommitSample
 from replexplorer.core.counters import Sample
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.gtid import subtract_gtids
 from replexplorer.core.knobs import Value
 from replexplorer.core.link import LinkSettings, contradiction, installed
 from replexplorer.core.protection import Evidence, acks_between, blocked_after_s, judge
@@ -29,6 +31,10 @@ from replexplorer.engine.fleet import Member
 from replexplorer.ports import LinkState, Row, Sql
 
 _POLL_DEADLINE_S = 2.0
+OWNED_AND_EXECUTED_STATEMENT: Final = (
+    "SELECT @@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS executed"
+)
+"""In this order: what is committed in between is in the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,22 @@ def _view(member: Member, *, reachable: bool) -> NodeView:
         version=capabilities.version_text if capabilities else None,
         server_uuid=capabilities.server_uuid if capabilities else None,
     )
+
+
+async def errant_gtids(primary: Member, replica: Member) -> str | None:
+    """What a replica has executed and its source lacks, empty for none; None when one does not tell.
+
+    The replica is asked first, for the source only grows meanwhile. A commit that waits for its
+    acknowledgement may be executed there and is owned by its session here: it lacks nothing.
+    """
+    try:
+        executed = await _gtid_executed(replica.poll)
+        rows = await primary.poll.query(OWNED_AND_EXECUTED_STATEMENT, deadline_s=_POLL_DEADLINE_S)
+    except ReplexplorerError:
+        return None
+    if executed is None or not rows:
+        return None
+    return subtract_gtids(executed, str(rows[0]["owned"]), str(rows[0]["executed"]))
 
 
 async def _gtid_executed(sql: Sql) -> str | None:
@@ -261,6 +283,8 @@ def judge_protection(
     yes_tx_at_enabling: int | None,
     enabled_for_s: float | None = None,
     asked_rtts_ms: Sequence[float],
+    replicas_able: int | None = None,
+    links_open: int | None = None,
     own_offs: int = 0,
 ) -> Protection:
     """The protection state from the primary's last two samples."""
@@ -283,6 +307,8 @@ def judge_protection(
             oldest_wait_s=sample.oldest_wait_s,
             acks_since_last=acks_between(before.status, sample.status) if before else None,
             logged_timeouts=sample.logged_timeouts,
+            replicas_able=replicas_able,
+            links_open=links_open,
             own_offs=own_offs,
         )
     )

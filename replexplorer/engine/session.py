@@ -16,6 +16,7 @@ from typing import Any
 
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.gtid import gtid_count
 from replexplorer.core.hints import command
 from replexplorer.core.knobs import (
     PRIMARY,
@@ -542,6 +543,15 @@ class Session:
         )
         whose = f"by hand on {node}, as requested again" if again else f"by hand on {node}"
         self.chronicle.set_by_hand(node, title, f"{title}, {whose}")
+
+    def errant_seen(self, node: str, gtids: str) -> None:
+        """A replica has transactions that the primary lacks, or has none any more."""
+        if not gtids:
+            self.chronicle.tell(Severity.GOOD, f"{node} has no transaction any more that the primary lacks")
+            return
+        count = gtid_count(gtids)
+        what = f"{count:,} transaction{'' if count == 1 else 's'}"
+        self.chronicle.tell(Severity.BAD, f"{node} has {what} that the primary lacks: {gtids}")
 
     async def lease_seen(self, lease: Lease | None) -> None:
         """Who drives the load now."""

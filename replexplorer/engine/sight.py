@@ -26,6 +26,7 @@ from replexplorer.engine.insight import sample_applied, sample_commits
 from replexplorer.engine.lookback import Lookback
 from replexplorer.engine.observer import (
     NodeSample,
+    errant_gtids,
     judge_protection,
     sample_disk,
     sample_link,
@@ -54,6 +55,8 @@ class Sight:
         """The one before it."""
         self.links: dict[str, LinkView] = {}
         self.disks: dict[str, DiskView] = {}
+        self.errant_gtids: dict[str, str | None] = {}
+        """By replica, as `look_at_gtids` last found."""
         self.driver: Lease | None = None
         """Who drives the stack's load, as last asked; None: nobody, or it is not known."""
         self.driver_is_known = False
@@ -72,6 +75,17 @@ class Sight:
             self.look_at_disks(probe=probe),
             self.look_at_driver(),
         )
+        if with_gtids:
+            await self.look_at_gtids()
+
+    async def look_at_gtids(self) -> None:
+        """Compare what each replica has executed with what the primary has; of a server that did not
+        answer when it was last looked at nothing is asked."""
+        replicas = [replica for replica in self.fleet.replicas if self._reachable(replica.name)]
+        if not self._reachable(PRIMARY):
+            replicas = []
+        found = await asyncio.gather(*(errant_gtids(self.fleet.primary, replica) for replica in replicas))
+        self.errant_gtids = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True)}
 
     async def look_at_driver(self) -> None:
         """Ask who drives the load, and which."""
@@ -164,7 +178,27 @@ class Sight:
             yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
             enabled_for_s=self._enabled_for_s(),
             asked_rtts_ms=self.asked_rtts_ms(),
+            replicas_able=sum(not self._cannot_acknowledge(name) for name in self.fleet.replica_names),
+            links_open=sum(not self._is_cut(name) for name in self.fleet.replica_names),
             own_offs=self.own_offs(),
+        )
+
+    def _cannot_acknowledge(self, replica: str) -> bool:
+        """Whether a replica says itself that it is not connected, or not registered; one that does not
+        answer says nothing."""
+        sample = self.samples.get(replica)
+        if sample is None or not sample.view.reachable:
+            return False
+        connected = sample.view.io_thread in (None, "on")
+        return not connected or sample.status.replica_registered is False
+
+    def _is_cut(self, replica: str) -> bool:
+        """Whether the link in force lets no acknowledgement through; False while unknown."""
+        link = self.links.get(replica)
+        return (
+            link is not None
+            and link.values is not None
+            and LinkSettings.of({name: link.values.get(name) for name in ("partition", "loss")}).is_silent
         )
 
     def _enabled_for_s(self) -> float | None:
@@ -193,7 +227,11 @@ class Sight:
 
     def node_views(self) -> tuple[NodeView, ...]:
         """The nodes that were looked at, primary first."""
-        return tuple(self.samples[name].view for name in self.fleet.members if name in self.samples)
+        return tuple(
+            replace(self.samples[name].view, errant_gtids=self.errant_gtids.get(name))
+            for name in self.fleet.members
+            if name in self.samples
+        )
 
     async def look_twice_if_waiting(self) -> None:
         """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""
@@ -263,7 +301,7 @@ class Sight:
             values={name: self._turnable(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
             replicas=self.fleet.replica_names,
             capabilities=up,
-            semi_sync_clients=primary.status.clients if primary else None,
+            semi_sync_clients=self.protection().replicas_acking if primary else None,
             registered={
                 name: sample.status.replica_registered
                 for name, sample in self.samples.items()

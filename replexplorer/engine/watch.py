@@ -24,6 +24,7 @@ _REPLICA_EVERY_S: Final = 1.0
 _LINKS_EVERY_S: Final = 1.0
 _SHARED_EVERY_S: Final = 1.0
 _DOCKER_EVERY_S: Final = 3.0
+_GTIDS_EVERY_S: Final = 5.0
 
 _REBOOT_SLACK_S: Final = 1.0
 """An agent's clock and ours may run apart while a machine is paused."""
@@ -79,6 +80,10 @@ class Listener(Protocol):
         """Somebody who is no app of ours set variables of a server, each before and now."""
         ...
 
+    def errant_seen(self, node: str, gtids: str) -> None:
+        """A replica has transactions that the primary lacks, or has none any more where it is empty."""
+        ...
+
     async def lease_seen(self, lease: Lease | None) -> None:
         """Who drives the load, each time that it was asked."""
         ...
@@ -101,6 +106,8 @@ class Watcher:
         """The primary as the listener knows it."""
         self._runs: dict[str, _Run] = {}
         """Each agent's run as last seen."""
+        self._errant: set[str] = set()
+        """Replicas with transactions that the primary lacks."""
 
     def start(self) -> None:
         """Begin to look; what is requested by now is nobody's news."""
@@ -112,6 +119,7 @@ class Watcher:
             self._every(_LINKS_EVERY_S, self._controls.look_at_disks),
             self._every(_SHARED_EVERY_S, self._look_at_shared),
             self._every(_DOCKER_EVERY_S, self._look_at_containers),
+            self._every(_GTIDS_EVERY_S, self._look_at_gtids),
         ]
         if self._beats:
             loops.append(self._every(_HEARTBEAT_EVERY_S, self._beat))
@@ -185,6 +193,14 @@ class Watcher:
                 answered = sample
             await self._clock.sleep(every_s)
 
+    async def _look_at_gtids(self) -> None:
+        """What replicas have and the primary lacks."""
+        await self._controls.look_at_gtids()
+        for node, gtids in self._controls.errant_gtids.items():
+            if gtids is not None and bool(gtids) != (node in self._errant):
+                self._errant ^= {node}
+                self._listener.errant_seen(node, gtids)
+
     def _ask_whose(self, node: str) -> None:
         """Find out whose change that was, beside the looking: another app's may be under way for long."""
         asking = self._asking.get(node)
@@ -240,6 +256,7 @@ class Watcher:
         await asyncio.gather(*self._node_tasks.values(), return_exceptions=True)
         self._node_tasks.clear()
         self._runs.clear()
+        self._errant.clear()
         await self._listener.stack_remade()
 
     async def _agent_restarted(self, member: Member) -> bool:

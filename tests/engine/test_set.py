@@ -574,6 +574,48 @@ async def test_a_verb_that_turns_at_once_looks_once() -> None:
         await session.disconnect()
 
 
+# -- who acknowledges
+
+
+@virtual
+async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -> None:
+    world = World(replicas=2)
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on", "semi_sync_replicas=2")
+        world.primary.stale_connections = 1
+        await session.controls.refresh()
+        protection = session.controls.protection()
+        assert (protection.replicas_acking, protection.replicas_counted) == (2, 3)
+        world.servers["replica2"].io, world.servers["replica2"].registered = "Connecting", True
+        world.servers["replica2"].silent = True
+        await session.controls.refresh()
+        protection = session.controls.protection()
+        assert (protection.replicas_acking, protection.replicas_counted) == (1, 2)
+        assert protection.state is ProtectionState.ARMED
+
+
+@pytest.mark.parametrize(
+    ("links", "no_ack_can_come"),
+    [
+        (("partition=ack",), True),
+        (("partition@replica=ack",), False),
+        (("partition@replica=dump", "loss@replica2=100"), True),
+        (("loss=50",), False),
+    ],
+)
+@virtual
+async def test_when_no_acknowledgement_can_come_it_is_said_beside_the_state(
+    links: tuple[str, ...], no_ack_can_come: bool
+) -> None:
+    world = World(replicas=2)
+    async with world.attached() as session:
+        await turn(session, "semi_sync=on")
+        assert not session.controls.protection().no_ack_can_come
+        await turn(session, *links)
+        await session.controls.refresh()
+        assert session.controls.protection().no_ack_can_come is no_ack_can_come
+
+
 # -- what was asked for before
 
 

@@ -425,6 +425,38 @@ async def test_a_load_follows_a_primary_that_answers_elsewhere() -> None:
         assert world.running_loads() == 1
 
 
+# -- what replicas have
+
+
+@virtual
+async def test_a_replica_with_transactions_that_the_primary_lacks_is_told_once() -> None:
+    world = World(replicas=2)
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.servers["replica2"].errant = "uuid-9:443-8709"
+        event = await told(session, "that the primary lacks")
+        assert event.severity is Severity.BAD
+        assert event.text == "replica2 has 8,267 transactions that the primary lacks: uuid-9:443-8709"
+        tick = await until_tick(session, lambda _: True)
+        assert [node.errant_gtids for node in tick.nodes] == [None, "", "uuid-9:443-8709"]
+        world.servers["replica2"].errant = ""
+        event = await told(session, "that the primary lacks")
+        assert event.severity is Severity.GOOD
+
+
+@virtual
+async def test_a_commit_that_waits_for_its_acknowledgement_is_not_lacking() -> None:
+    """The replica may have executed what the primary's session still holds."""
+    world = World()
+    async with world.started("tui") as session:
+        await until_tick(session, load_runs)
+        world.replica.errant, world.primary.owned = "uuid-0:100000", "uuid-0:100000#48"
+        await asyncio.sleep(30)
+        tick = await until_tick(session, lambda _: True)
+        assert not any("lacks" in event.text for event in tick.events)
+        assert tick.nodes[1].errant_gtids == ""
+
+
 # -- while no app looks
 
 

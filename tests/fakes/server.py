@@ -19,6 +19,7 @@ from replexplorer.engine.disk_change import KICK_STATEMENT
 from replexplorer.engine.heartbeat import BEAT_STATEMENT, CREATE_STATEMENT
 from replexplorer.engine.insight import APPLIED_STATEMENT, HEARTBEAT_AGE_STATEMENT, SENT_STATEMENT
 from replexplorer.engine.link_change import STREAM_STATEMENT
+from replexplorer.engine.observer import OWNED_AND_EXECUTED_STATEMENT
 from tests.fakes.servers import METADATA_9, MYSQL_9
 
 STATEMENT_S = 0.0004
@@ -88,6 +89,12 @@ class FakeServer:
         """On the source: acknowledgements arrive; otherwise they are lost on the way."""
         self.has_kick_table = True
         self.has_heartbeat_table = True
+        self.stale_connections = 0
+        """On the source: of replicas that are connected anew, or gone, and were not missed yet."""
+        self.errant = ""
+        """On a replica: GTIDs that its source lacks."""
+        self.owned = ""
+        """GTIDs that are on their way."""
         self.commit_counters: list[dict[str, Any]] = []
         """Rows of performance_schema that say what commits wait for."""
         self.sent_bytes = 0
@@ -128,6 +135,13 @@ class FakeServer:
         if self.is_replica:
             self.registered = True
             asyncio.get_running_loop().call_soon(lambda: self._around.source().replica_came())
+
+    @property
+    def executed(self) -> str:
+        """Its GTID set: the source's, on a replica with what it has beside."""
+        source = self._around.source()
+        of_source = f"{source.variables['server_uuid']}:1-{source.commits + 1}"
+        return f"{of_source},\n{self.errant}" if self.errant else of_source
 
     def flush_status(self) -> None:
         """FLUSH NO_WRITE_TO_BINLOG STATUS, by somebody."""
@@ -223,6 +237,8 @@ class FakeServer:
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
         if statement == commit_statement("sandbox"):
             return self.commit_counters
+        if statement == OWNED_AND_EXECUTED_STATEMENT:
+            return [{"owned": self.owned, "executed": self.executed}]
         if statement == SENT_STATEMENT:
             executed = self._as_selected("gtid_executed")
             return [{"executed": executed, "dump_thread": 41, "sent": str(self.sent_bytes)}]
@@ -247,7 +263,7 @@ class FakeServer:
 
     def _as_selected(self, name: str) -> object:
         if name == "gtid_executed":
-            return f"{self.variables['server_uuid']}:1-{self.commits + 1}"
+            return self.executed
         value = self.variables[name]
         if value in ("ON", "OFF") and not name.startswith("innodb_doublewrite"):
             return int(value == "ON")
@@ -257,7 +273,9 @@ class FakeServer:
         now_s = asyncio.get_running_loop().time()
         own = {
             "status": "ON" if self.operational else "OFF",
-            "clients": len(self._around.acknowledging_s()) if not self.is_replica else 0,
+            "clients": len(self._around.acknowledging_s()) + self.stale_connections
+            if not self.is_replica
+            else 0,
             "wait_sessions": len(self.waits),
             **self.counters,
         }

@@ -164,6 +164,32 @@ def test_the_load_that_runs_is_told_and_never_guessed(
     assert (status.load.clients is None) == (load is None)
 
 
+def test_status_tells_what_the_word_alone_would_hide() -> None:
+    protection = Protection(
+        ProtectionState.PROTECTED,
+        requested=True,
+        replicas_acking=2,
+        replicas_counted=3,
+        replicas_required=1,
+        no_ack_can_come=True,
+    )
+    replica = NodeView("replica", "replica", reachable=True, errant_gtids="u:443-8709")
+    text = render_status(
+        status_document(
+            stack="default",
+            state="up",
+            nodes=[replica],
+            protection=protection,
+            links=[],
+            disks=[],
+            knobs={},
+        )
+    )
+    assert "replica has 8,267 transactions that the primary lacks: u:443-8709" in text
+    assert "PROTECTED: the last commit is on a replica; NO ACKNOWLEDGEMENT CAN COME" in text
+    assert "replicas 2 (the source counts 3: not all of them are connected) of 1 required" in text
+
+
 def test_get_tells_all_that_the_catalogue_knows() -> None:
     for name, view in KNOBS.items():
         document = knob_document(view)

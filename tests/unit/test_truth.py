@@ -19,7 +19,6 @@ from replexplorer.core.truth import (
     CountedBetween,
     ServerTruth,
     commits_agree,
-    gtid_count,
     littles_law,
     replica_truth,
     server_truth,
@@ -235,17 +234,3 @@ def test_bytes_shipped_are_of_one_connection() -> None:
     assert replica_truth("replica", replace(later, sent_bytes=100), APPLIED).shipped_bytes_per_s is None
     assert replica_truth("replica", replace(later, sent_bytes=None), APPLIED).shipped_bytes_per_s is None
     assert replica_truth("replica", APPLIED, APPLIED).shipped_bytes_per_s is None
-
-
-@pytest.mark.parametrize(
-    ("gtids", "count"),
-    [
-        ("", 0),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:7", 1),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:7", 4),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3,\n126b97b4-e5bd-11f1-b2e2-0242ac140002:5", 4),
-        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:tag1:1-2", 5),
-    ],
-)
-def test_a_gtid_set_is_counted(gtids: str, count: int) -> None:
-    assert gtid_count(gtids) == count

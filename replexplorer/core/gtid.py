@@ -1,0 +1,82 @@
+"""GTID sets as text: `uuid:1-3:7, uuid2:tag:5`, subtracted without asking a server.
+
+Law: a set is written with its sources in the order of the text and its intervals apart and ascending,
+so that equal sets are equal texts; what is subtracted from itself is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+Intervals = Sequence[tuple[int, int]]
+"""First and last number of each run, both within."""
+
+_SPAN: Final = re.compile(r"(\d+)(?:-(\d+))?(?:#\d+)?")
+"""A run of numbers, or one that a session owns: `23#12` is held by thread 12."""
+
+
+def parse_gtids(text: str) -> dict[str, Intervals]:
+    """Source, with its tag where it has one, to its numbers; what is no GTID is left out."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for part in text.replace("\n", "").split(","):
+        source, *words = (word.strip() for word in part.split(":"))
+        key = source.lower()
+        for word in words:
+            span = _SPAN.fullmatch(word)
+            if span is None:
+                key = f"{source.lower()}:{word.lower()}"
+                continue
+            first = int(span[1])
+            found.setdefault(key, []).append((first, int(span[2] or first)))
+    return {key: _joined(spans) for key, spans in found.items()}
+
+
+def write_gtids(gtids: Mapping[str, Intervals]) -> str:
+    """The set as a server writes it, in one line; empty for an empty set."""
+    return ", ".join(
+        ":".join([key, *(str(first) if first == last else f"{first}-{last}" for first, last in spans)])
+        for key, spans in gtids.items()
+        if spans
+    )
+
+
+def subtract_gtids(left: str, *others: str) -> str:
+    """What is in `left` and in none of the others."""
+    gtids = parse_gtids(left)
+    for other in others:
+        taken = parse_gtids(other)
+        gtids = {key: _without(spans, taken.get(key, ())) for key, spans in gtids.items()}
+    return write_gtids(gtids)
+
+
+def gtid_count(text: str) -> int:
+    """Transactions in a GTID set: `uuid:1-3:7, uuid2:tag:5` are 5."""
+    return sum(last - first + 1 for spans in parse_gtids(text).values() for first, last in spans)
+
+
+def _joined(spans: Sequence[tuple[int, int]]) -> Intervals:
+    """Ascending, with neighbours and overlaps made one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(span for span in spans if span[0] <= span[1]):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _without(spans: Intervals, taken: Intervals) -> Intervals:
+    """The numbers of these runs that are in none of those; both are ascending and apart."""
+    left: list[tuple[int, int]] = []
+    for first, last in spans:
+        for begins, ends in taken:
+            if ends < first or begins > last:
+                continue
+            if begins > first:
+                left.append((first, begins - 1))
+            first = ends + 1
+        if first <= last:
+            left.append((first, last))
+    return left

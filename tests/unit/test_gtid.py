@@ -1,0 +1,88 @@
+"""GTID sets as text: a table of what servers write, and the laws of sets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.gtid import gtid_count, parse_gtids, subtract_gtids, write_gtids
+
+A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+B = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
+
+numbers = st.sets(st.integers(1, 60))
+sets = st.dictionaries(st.sampled_from([A, B, f"{A}:backup"]), numbers)
+
+
+def text_of(members: dict[str, set[int]]) -> str:
+    """Every number for itself, in no order: as untidy as a set can be written."""
+    return ",\n".join(
+        f"{key}:{number}" for key, found in members.items() for number in sorted(found, key=hash)
+    )
+
+
+def members_of(text: str) -> set[tuple[str, int]]:
+    return {
+        (key, number)
+        for key, spans in parse_gtids(text).items()
+        for first, last in spans
+        for number in range(first, last + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "difference"),
+    [
+        (f"{A}:1-8709", f"{A}:1-442", f"{A}:443-8709"),
+        (f"{A}:1-442", f"{A}:1-8709", ""),
+        (f"{A}:1-10:20-30", f"{A}:5-22:25", f"{A}:1-4:23-24:26-30"),
+        (f"{A}:1-3,\n{B}:1-5", f"{A}:1-3", f"{B}:1-5"),
+        (f"{A}:1-3:backup:1-4", f"{A}:1-3:backup:2", f"{A}:backup:1:3-4"),
+        (A.upper() + ":7", f"{A}:7", ""),
+        ("", f"{A}:1", ""),
+        (f"{A}:5-7", "", f"{A}:5-7"),
+    ],
+)
+def test_what_one_has_and_the_other_lacks(left: str, right: str, difference: str) -> None:
+    assert subtract_gtids(left, right) == difference
+
+
+def test_what_a_session_owns_is_on_its_way() -> None:
+    """As @@GLOBAL.gtid_owned writes it: each number with the thread that holds it."""
+    assert subtract_gtids(f"{A}:1-12", f"{A}:1-10", f"{A}:11#48:12#51") == ""
+
+
+def test_what_is_no_gtid_is_left_out() -> None:
+    assert (gtid_count("nonsense"), gtid_count(""), gtid_count(f"{A}:9-3")) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("gtids", "count"),
+    [
+        ("", 0),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:7", 1),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:7", 4),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3,\n126b97b4-e5bd-11f1-b2e2-0242ac140002:5", 4),
+        ("026b97b4-e5bd-11f1-b2e2-0242ac140002:1-3:tag1:1-2", 5),
+    ],
+)
+def test_a_gtid_set_is_counted(gtids: str, count: int) -> None:
+    assert gtid_count(gtids) == count
+
+
+@given(sets, sets)
+def test_subtraction_is_that_of_sets(left: dict[str, set[int]], right: dict[str, set[int]]) -> None:
+    there, here = text_of(left), text_of(right)
+    difference = subtract_gtids(there, here)
+    assert members_of(difference) == members_of(there) - members_of(here)
+    assert gtid_count(difference) == len(members_of(there) - members_of(here))
+    assert subtract_gtids(difference, here) == difference
+    assert subtract_gtids(there, there) == ""
+
+
+@given(sets)
+def test_equal_sets_are_equal_texts(members: dict[str, set[int]]) -> None:
+    text = write_gtids(parse_gtids(text_of(members)))
+    assert write_gtids(parse_gtids(text)) == text
+    assert members_of(text) == {(key, number) for key, found in members.items() for number in found}
