@@ -131,8 +131,8 @@ class Stack(Protocol):
         """The stack's accounts; StackUnavailable when the file is lost or another user's."""
         ...
 
-    async def footprint_bytes(self) -> int | None:
-        """Bytes in the stack's volumes; None when the daemon does not tell."""
+    async def server_age_s(self, node: str) -> float | None:
+        """How long ago that node's server was started, or made if it never was; None where it has ended."""
         ...
 
     async def open_bridge(self, node: str) -> Bridge:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from replexplorer.config.stack_file import LABEL
@@ -131,6 +132,8 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
     by_node: dict[str, dict[str, Container]] = {}
     for container in found:
         by_node.setdefault(container.node, {})[container.role] = container
+    if by_node:
+        by_node.setdefault("primary", {})  # a stack always has one, and one that is gone is down
     nodes = []
     for name in sorted(by_node, key=replica_number):
         sidecar, server = by_node[name].get("sidecar"), by_node[name].get("mysqld")
@@ -146,6 +149,16 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
             )
         )
     return nodes
+
+
+def server_age_s(client: Any, stack: str, node: str) -> float | None:
+    """Seconds since the node's server was started, or made if it never was; None where it has ended."""
+    for container in containers(client, stack):
+        if (container.node, container.role) == (node, "mysqld") and container.state in ("running", "created"):
+            told = client.inspect_container(container.id)
+            since = told["State"]["StartedAt"] if container.running else told["Created"]
+            return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()
+    return None
 
 
 def _container(item: Mapping[str, Any]) -> Container:

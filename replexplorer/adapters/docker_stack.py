@@ -28,7 +28,6 @@ from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptio
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
 
-_DATA: Final = "/var/lib/replexplorer/data"
 _ACCOUNTS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools/secrets/accounts"
 
 T = TypeVar("T")
@@ -125,9 +124,9 @@ class DockerStack:
         """
         return await self._call(self._credentials)
 
-    async def footprint_bytes(self) -> int | None:
-        """Bytes in the stack's volumes; None when the daemon does not tell."""
-        return await self._call(self._footprint)
+    async def server_age_s(self, node: str) -> float | None:
+        """How long ago that node's server was started, or made if it never was; None where it has ended."""
+        return await self._call(lambda client: inventory.server_age_s(client, self.name, node))
 
     async def open_bridge(self, node: str) -> Bridge:
         """A long-lived exec into that node's sidecar; raises StackUnavailable when it is down."""
@@ -169,29 +168,6 @@ class DockerStack:
             f"stack {self.name} found, cannot log in: its passwords are lost or another user's",
             f"replexplorer down --stack {self.name}",
         )
-
-    def _footprint(self, client: Any) -> int | None:
-        total = 0
-        found = [c for c in inventory.containers(client, self.name) if c.role == "mysqld"]
-        if not found:
-            return None
-        if not all(container.running for container in found):
-            return self._footprint_by_daemon(client)
-        for container in found:
-            made = client.exec_create(container.id, ["du", "-sk", _DATA], stderr=False)
-            said = client.exec_start(made["Id"]).split()
-            if not said or not said[0].isdigit():
-                return self._footprint_by_daemon(client)
-            total += int(said[0]) * 1024
-        return total
-
-    def _footprint_by_daemon(self, client: Any) -> int | None:
-        sizes = [
-            volume["UsageData"]["Size"]
-            for volume in client.df()["Volumes"] or ()
-            if (volume.get("Labels") or {}).get(inventory.STACK) == self.name and volume.get("UsageData")
-        ]
-        return sum(size for size in sizes if size >= 0) if sizes else None
 
     async def _call(self, work: Callable[[Any], T]) -> T:
         def run() -> T:

@@ -91,6 +91,12 @@ async def _is_greeted(address: Address, timeout_s: float) -> bool:
     return True
 
 
+def _import_driver() -> None:
+    """Import what a login needs before its time runs: on a busy machine that alone takes a second."""
+    import asyncmy.cursors
+    import asyncmy.errors  # noqa: F401
+
+
 class ControlConnection:
     """One control connection to one server (`ports.Sql`); it logs in at the first call."""
 
@@ -125,6 +131,7 @@ class ControlConnection:
         A connection that was closed while idle (the server restarted) is opened again and the
         statement sent once; one lost after sending is ServerUnreachable, its outcome unknown.
         """
+        _import_driver()
         try:
             async with asyncio.timeout(deadline_s), self._lock:
                 return await self._run(statement, args)

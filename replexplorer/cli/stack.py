@@ -30,7 +30,7 @@ async def _up(call: Call) -> int:
     options = UpOptions(replicas=call.args.replicas, image=call.args.image)
     async with composed(call, "up", up=options) as session:
         created = await session.up(lambda step: call.console.progress(step.text, step.done))
-        status = await _status_of(session)
+        status = await _status_of(session, patient=True)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
         without_effect = unmet(session.controls, session.controls.requested.values)
     for line in without_effect:
@@ -66,17 +66,19 @@ def status(call: Call) -> int:
 
 
 async def _status(call: Call) -> int:
-    async with attached(call, "status") as session:
+    async with composed(call, "status") as session:
         document = await _status_of(session)
     _print_status(call, document)
     down_nodes = [node.name for node in document.nodes if not node.reachable]
-    if down_nodes:
+    if document.state == "starting":
+        call.console.narrate("the servers are starting: `replexplorer up` waits for them")
+    elif down_nodes:
         call.console.narrate(f"down: {', '.join(down_nodes)}: `replexplorer up` brings them back")
     return StackUnavailable.exit_code if down_nodes else 0
 
 
-async def _status_of(session: Session) -> Status:
-    seen = await session.status()
+async def _status_of(session: Session, *, patient: bool = False) -> Status:
+    seen = await session.status(patient=patient)
     return status_document(
         stack=seen.stack,
         state=seen.state,

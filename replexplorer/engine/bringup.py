@@ -13,7 +13,8 @@ from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observer import probe, sample_node
 from replexplorer.ports import Report, UpOptions
 
-_READY_WITHIN_S: Final = 90.0
+STARTS_WITHIN_S: Final = 90.0
+"""How long a server may take until it accepts logins."""
 _LOOK_EVERY_S: Final = 0.05
 _CONNECTS_WITHIN_S: Final = 0.2
 
@@ -57,7 +58,7 @@ async def _learn(member: Member) -> None:
 
 async def wait_until_ready(fleet: Fleet, report: Report) -> None:
     """Wait for a login on every node and for running replication, then watch the links."""
-    ends_s = fleet.outside.clock.monotonic() + _READY_WITHIN_S
+    ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
     report("waiting for the servers", None)
     # The agents measure the bare path for half a second: that fits in while the servers start.
     await all_of(
@@ -131,10 +132,10 @@ async def _why_not(member: Member, view: NodeView) -> str:
 
 async def watch_links(fleet: Fleet) -> None:
     """Let both ends of every link probe the other; an agent that is away shows as the link's fault."""
-    await asyncio.gather(*(_watch_link(fleet.primary, replica) for replica in fleet.replicas))
+    await asyncio.gather(*(watch_link(fleet.primary, replica) for replica in fleet.replicas))
 
 
-async def _watch_link(primary: Member, replica: Member) -> None:
+async def watch_link(primary: Member, replica: Member) -> None:
     """Let both ends of one link probe the other."""
     if primary.address.address is None or replica.address.address is None:
         return

@@ -84,13 +84,13 @@ async def sample_node(
         return await _sample_reachable(member, member.capabilities, at_s, before, with_gtids)
     except ReplexplorerError:
         reachable = await answers(member.poll)
-        return NodeSample(at_s, _view(member, reachable=reachable))
+        return NodeSample(at_s, bare_view(member, reachable=reachable))
 
 
-async def answers(sql: Sql) -> bool:
+async def answers(sql: Sql, *, within_s: float = _POLL_DEADLINE_S) -> bool:
     """Whether a login succeeds and a trivial statement answers."""
     try:
-        await sql.query("SELECT 1", deadline_s=_POLL_DEADLINE_S)
+        await sql.query("SELECT 1", deadline_s=within_s)
     except ServerUnreachable:
         return False
     except ServerRefused:
@@ -108,7 +108,7 @@ async def _sample_reachable(
     )
     variables = await sql.query(capabilities.values_statement(), deadline_s=_POLL_DEADLINE_S)
     values = capabilities.read_values(variables)
-    view = _view(member, reachable=True)
+    view = bare_view(member, reachable=True)
     if with_gtids:
         view = replace(view, gtid_executed=await _gtid_executed(sql))
     if member.address.role != "primary":
@@ -131,7 +131,7 @@ async def _sample_reachable(
     )
 
 
-def _view(member: Member, *, reachable: bool) -> NodeView:
+def bare_view(member: Member, *, reachable: bool) -> NodeView:
     """What is known of the node without asking its server."""
     address, capabilities = member.address, member.capabilities
     located = getattr(member.poll, "address", None)

@@ -578,9 +578,10 @@ class Session:
             except TimeoutError:
                 continue
 
-    async def status(self) -> Status:
-        """Everything at one moment, looked at now; raises StackUnavailable when there is no stack."""
-        return await take_status(self.controls)
+    async def status(self, *, patient: bool = False) -> Status:
+        """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not
+        waited for, unless one is `patient`. Raises StackUnavailable when there is no stack."""
+        return await take_status(self.controls, patient=patient)
 
 
 def _title_of(desired: Desired) -> str:

@@ -21,7 +21,7 @@ from replexplorer.core.link import LinkSettings
 from replexplorer.core.plan import Observed
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
 from replexplorer.engine.apply import LoadControl
-from replexplorer.engine.fleet import Fleet
+from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.insight import sample_applied, sample_commits
 from replexplorer.engine.lookback import Lookback
 from replexplorer.engine.observer import (
@@ -131,29 +131,32 @@ class Sight:
 
     async def look_at_links(self) -> None:
         """Ask the agents for every link."""
-        replicas = self.fleet.replicas
-        views = await asyncio.gather(
-            *(
-                sample_link(
-                    self.fleet.primary,
-                    replica,
-                    self.asked_of_link(replica.name),
-                    healing=replica.name in self.healing(),
-                )
-                for replica in replicas
-            )
-        )
+        views = await asyncio.gather(*(self._link_of(replica) for replica in self.fleet.replicas))
         self.links = {view.replica: view for view in views}
+
+    async def look_at_link(self, replica: Member) -> bool:
+        """Ask both agents for one link; answers whether they told."""
+        self.links[replica.name] = view = await self._link_of(replica)
+        return view.values is not None
+
+    async def _link_of(self, replica: Member) -> LinkView:
+        return await sample_link(
+            self.fleet.primary,
+            replica,
+            self.asked_of_link(replica.name),
+            healing=replica.name in self.healing(),
+        )
 
     async def look_at_disks(self, *, probe: bool = False) -> None:
         """Ask the agents for every disk; with `probe` those that were never probed are."""
-        views = await asyncio.gather(
-            *(
-                sample_disk(member, float(self.requested_value(KnobName("fsync_delay", name))), probe=probe)
-                for name, member in self.fleet.members.items()
-            )
-        )
+        members = self.fleet.members.values()
+        views = await asyncio.gather(*(self.disk_of(member, probe=probe) for member in members))
         self.disks = {view.node: view for view in views}
+
+    async def disk_of(self, member: Member, *, probe: bool = False) -> DiskView:
+        """Ask the agent for one disk; with `probe` one that was never probed is."""
+        asked_ms = float(self.requested_value(KnobName("fsync_delay", member.name)))
+        return await sample_disk(member, asked_ms, probe=probe)
 
     def healing(self) -> frozenset[str]:
         """Replicas whose partition is over and whose stream has not moved yet."""

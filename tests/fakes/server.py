@@ -107,6 +107,10 @@ class FakeServer:
         """Name and size in bytes, oldest first."""
         self.reads = "binlog.000001"
         """On a replica: the source's binlog that it reads."""
+        self.slow_s = 0.0
+        """How late it greets who logs in; for ever where it hangs."""
+        self.starting = False
+        """Its container runs, and no login succeeds yet."""
         self.running = False
         self.tasks: set[asyncio.Task[None]] = set()
         self.sessions: set[Session] = set()
@@ -169,7 +173,7 @@ class FakeServer:
 
     def log_in(self) -> Session:
         """A new connection; raises ServerUnreachable."""
-        if not self.running:
+        if not self.running or self.starting:
             raise ServerUnreachable(f"{self.node}: no MySQL server answers")
         self.logins += 1
         session = Session()

@@ -100,6 +100,8 @@ class FakeSidecar:
         self.running = True
         self.booted_s = asyncio.get_running_loop().time()
         self.boots += 1
+        self.slow_s = 0.0
+        """How late its bridge answers first."""
         self.free_bytes = 50 << 30
         """Of a disk of 100 GB."""
         self.footprint_bytes: int | None = 100 << 20
@@ -274,7 +276,7 @@ class FakeAgent:
             await asyncio.sleep(BRIDGE_S)
             raise StackUnavailable(f"no agent on {self.node}", "`replexplorer up` repairs the stack")
         if self not in self.sidecar.bridges:
-            await asyncio.sleep(BRIDGE_S)
+            await asyncio.sleep(BRIDGE_S + self.sidecar.slow_s)
             self.sidecar.bridges.add(self)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()

@@ -46,7 +46,7 @@ class FakeSql:
 
     async def _run(self, statement: str) -> Sequence[Row]:
         if self.session is None or self.session.lost:
-            await asyncio.sleep(LOGIN_S)
+            await asyncio.sleep(LOGIN_S + self.server.slow_s)
             self.session = self.server.log_in()
             self.address = Place(self._host, 3306)
         session = self.session

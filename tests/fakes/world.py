@@ -363,10 +363,11 @@ class FakeStack:
         await asyncio.sleep(DOCKER_S)
         return self._world.credentials
 
-    async def footprint_bytes(self) -> int | None:
+    async def server_age_s(self, node: str) -> float | None:
         """See `ports.Stack`."""
         await asyncio.sleep(DOCKER_S)
-        return 123
+        server = self._world.servers[node]
+        return asyncio.get_running_loop().time() - server.started_s if server.running else None
 
     async def open_bridge(self, node: str) -> Bridge:
         """The fakes' agents need none."""

@@ -1,0 +1,112 @@
+"""`status` answers soon and whole whatever is down: what is silent beside the rest is not waited for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.engine.status import Status
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+
+HANGS_S = 3600.0
+
+
+async def glance(world: World) -> tuple[Status, float]:
+    """What `status` says in a shell of its own, and how long it took."""
+    session = world.session("status")
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    try:
+        return await session.status(), loop.time() - began_s
+    finally:
+        await session.disconnect()
+
+
+def reachable(status: Status) -> list[bool]:
+    return [node.reachable for node in status.nodes]
+
+
+@virtual
+async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
+    world = World(replicas=2)
+    world.crash("replica")
+    status, took_s = await glance(world)
+    assert took_s < 0.2
+    assert (status.state, reachable(status)) == ("partial", [True, False, True])
+    assert status.nodes[2].gtid_executed is not None
+    assert all(link.values is not None for link in status.links)
+    assert status.footprint_bytes == 3 * (100 << 20)
+
+
+@virtual
+async def test_a_server_that_hangs_is_down_within_a_second() -> None:
+    world = World(replicas=2)
+    world.servers["replica2"].slow_s = HANGS_S
+    status, took_s = await glance(world)
+    assert took_s < 1.0
+    assert (status.state, reachable(status)) == ("partial", [True, True, False])
+    assert [link.replica for link in status.links] == ["replica", "replica2"]
+
+
+@virtual
+async def test_agents_that_hang_leave_links_and_disks_unknown_and_hide_nothing_else() -> None:
+    world = World(replicas=2)
+    world.sidecars["replica"].slow_s = HANGS_S
+    status, took_s = await glance(world)
+    assert took_s < 1.0
+    assert (status.state, reachable(status)) == ("up", [True, True, True])
+    hung, other = status.links
+    assert (hung.values, hung.fault) == (None, "its agents did not answer in time")
+    assert other.values is not None
+    assert [disk.delay_ms for disk in status.disks] == [0.0, None, 0.0]
+    assert status.footprint_bytes is None
+
+    world.sidecars["primary"].slow_s = HANGS_S
+    world.sidecars["primary"].bridges.clear()
+    status, took_s = await glance(world)
+    assert took_s < 1.0
+    assert reachable(status) == [True, True, True]
+    assert (status.driver, status.load) == (None, None)
+
+
+@virtual
+async def test_a_machine_on_which_everything_is_slow_has_no_dead_nodes() -> None:
+    """Beside answers that take 1.5 s one of 4 s is late, not silent."""
+    world = World()
+    for sidecar in world.sidecars.values():
+        sidecar.slow_s = 1.5
+    world.primary.slow_s, world.replica.slow_s = 1.6, 1.9
+    status, _ = await glance(world)
+    assert (status.state, reachable(status)) == ("up", [True, True])
+
+
+@virtual
+async def test_servers_that_have_just_begun_are_starting_and_later_they_are_down() -> None:
+    world = World()
+    for server in world.servers.values():
+        server.starting = True
+    assert (await glance(world))[0].state == "starting"
+    await asyncio.sleep(120)
+    assert (await glance(world))[0].state == "down"
+    world.primary.starting = False
+    assert (await glance(world))[0].state == "partial"
+    world.crash("primary")
+    world.crash("replica")
+    world.replica.boot()
+    world.replica.starting = True
+    assert (await glance(world))[0].state == "starting"
+
+
+@virtual
+@pytest.mark.parametrize("node", ["primary", "replica"])
+async def test_who_is_patient_waits_for_a_late_server(node: str) -> None:
+    """`up` has just made the stack: it does not call anything down."""
+    world = World()
+    world.servers[node].slow_s = 1.5
+    async with world.attached("up") as session:
+        for member in session.fleet.members.values():
+            await member.poll.close()
+        status = await session.status(patient=True)
+    assert reachable(status) == [True, True]
