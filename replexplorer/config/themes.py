@@ -25,6 +25,8 @@ BUILT_IN: Final = ("dark", "light", "safe")
 
 _MIXED_SHARES: Final = (0.3, 0.45, 0.6, 0.8, 1.0)
 """Of the colour of TPS in the shades of a theme that names none."""
+_BAND_SHARE: Final = 0.2
+"""Of a band's word in the ground of a theme that names none."""
 _HEX: Final = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 
 
@@ -121,6 +123,20 @@ class StatusColors(_Strict):
     onstate: Color
 
 
+class BandColors(_Strict):
+    """`[bands]`: grounds of the charts' windows, by what they are of, and the words on those that no
+    protection state has a colour for. A theme leaves out what it likes: a ground is then mixed from its
+    word's colour."""
+
+    down: Color | None = None
+    restart: Color | None = None
+    partitionbg: Color | None = None
+    blockedbg: Color | None = None
+    degradedbg: Color | None = None
+    downbg: Color | None = None
+    restartbg: Color | None = None
+
+
 class FigureColors(_Strict):
     """`[figures]`: differences, warnings and keys."""
 
@@ -143,11 +159,17 @@ class Theme(_Strict):
     status: StatusColors
     figures: FigureColors
     heat: HeatColors | None = None
+    bands: BandColors = Field(default_factory=BandColors)
 
     def tokens(self) -> dict[str, str]:
         """Token (as `p50`, `async`) to `#rrggbb`, all tables together."""
-        tables = (self.screen, self.series, self.anatomy, self.status, self.figures, self.heat or self._mixed)
-        borrowed = {"queue": self.series.mark, "wire": self.series.max, "other": self.screen.muted}
+        tables = (
+            self.screen, self.series, self.anatomy, self.status, self.figures,
+            self.heat or self._mixed, self.bands,
+        )  # fmt: skip
+        borrowed = {
+            "queue": self.series.mark, "wire": self.series.max, "other": self.screen.muted, **self._bands
+        }  # fmt: skip
         return {
             key: color or borrowed[key]
             for table in tables
@@ -155,15 +177,30 @@ class Theme(_Strict):
         }
 
     @property
+    def _bands(self) -> dict[str, str]:
+        """The bands' colours for a theme that names none."""
+        down, restart = self.bands.down or self.figures.bad, self.bands.restart or self.series.mark
+        words = {
+            "partition": self.status.partitioned, "blocked": self.status.blocked,
+            "degraded": self.status.degraded, "down": down, "restart": restart,
+        }  # fmt: skip
+        grounds = {f"{name}bg": _between(self.screen.bg, word, _BAND_SHARE) for name, word in words.items()}
+        return {"down": down, "restart": restart, **grounds}
+
+    @property
     def _mixed(self) -> HeatColors:
         """Shades between the ground and the colour of TPS."""
-        ground, full = parse_color(self.screen.bg), parse_color(self.series.tps)
         shades = {
-            name: "#"
-            + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(ground, full, strict=True))
+            name: _between(self.screen.bg, self.series.tps, share)
             for name, share in zip(HeatColors.model_fields, _MIXED_SHARES, strict=True)
         }
         return HeatColors.model_validate(shades)
+
+
+def _between(one: str, other: str, share: float) -> str:
+    """The colour that lies so far from one on the way to another."""
+    pairs = zip(parse_color(one), parse_color(other), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
 def _token_names() -> tuple[str, ...]:
@@ -175,6 +212,7 @@ def _token_names() -> tuple[str, ...]:
         StatusColors,
         FigureColors,
         HeatColors,
+        BandColors,
     )
     return tuple(field.alias or name for table in tables for name, field in table.model_fields.items())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from replexplorer.core.outage import outage_words
 from replexplorer.core.printable import printable
 from replexplorer.core.tick import Epoch, EpochSide, Estimate
 
@@ -12,7 +13,8 @@ _HEADS: Final = ("#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "
 _NOTE: Final = (
     "Brackets: 95 % confidence intervals from batch means, the transition after each change left out. "
     "Word and difference (TPS in the closed loop, response p95 in the open loop) come from one test, "
-    "which holds at every moment of an epoch at once; d: in standard deviations of single seconds."
+    "which holds at every moment of an epoch at once; d: in standard deviations of single seconds. Where "
+    "a side holds an outage its figures are of several states, and nothing is compared."
 )
 
 
@@ -65,6 +67,16 @@ def shows_effect(epoch: Epoch) -> bool:
     return epoch.effect is not None and bool(interval_of(epoch))
 
 
+def verdict_words(epoch: Epoch) -> str:
+    """The word, or what stood in the way of one."""
+    if epoch.verdict != "outage":
+        own = outage_words(epoch.after.outage) if epoch.after is not None else ()
+        return f"{epoch.verdict}: {own[0]}" if own else epoch.verdict
+    sides = (epoch.after or EpochSide(), epoch.before or EpochSide())
+    own, before = (outage_words(side.outage) for side in sides)
+    return own[0] if own else f"not compared: before it {before[0]}" if before else "not compared"
+
+
 def tested(epoch: Epoch) -> str:
     """The one figure that word and colour come from."""
     return "TPS" if epoch.mode == "closed" else "response p95"
@@ -77,7 +89,7 @@ def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
     """
     lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
     for epoch in epochs:
-        words = [difference_interval(epoch), epoch.verdict]
+        words = [difference_interval(epoch), verdict_words(epoch)]
         if shows_effect(epoch):
             words[0] += f", d {epoch.effect:+.1f}"
         name = [str(epoch.number), _clock(epoch.at_s - origin_s), _title(epoch)]

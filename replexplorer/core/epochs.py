@@ -5,13 +5,14 @@ change; what lies between is left out. Word and colour come from one test, on TP
 loop and on response p95 in the open one; other figures have intervals and no verdict. A change
 that does nothing is called faster or slower at any moment of its epoch with 5 % or less, as far as
 noise is faster than the epochs are long (`sequential`, `batch_means`); epochs are not corrected
-for each other, so of twenty idle changes one may be.
+for each other, so of twenty idle changes one may be. Where either side holds an outage - a stall, a
+fall back to async, a restart - nothing is compared.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Final
 
@@ -26,13 +27,18 @@ from replexplorer.core.measured import (
     remembering,
     spreads_of,
 )
+from replexplorer.core.outage import Outage, with_restart
 from replexplorer.core.pacing import CLOSED, OPEN
 from replexplorer.core.ranks import Ranks
 from replexplorer.core.sequential import Difference, difference
+from replexplorer.core.states import Stretch, Turn
 from replexplorer.core.stretches import Moments, Stretches
-from replexplorer.core.tick import Epoch, EpochSide
+from replexplorer.core.tick import Epoch, EpochSide, Estimate, ProtectionState
 
 _KEPT: Final = 100
+_OUTAGE: Final = "outage"
+_UNDER_WAY_S: Final = 1.0
+"""So long before a change a commit may have begun that waits because of it."""
 _STILL_OPEN: Final = 3
 """Newest epochs that may still get intervals, by themselves or for the comparison."""
 
@@ -63,6 +69,8 @@ class _Segment:
     stretches: Stretches = field(default_factory=Stretches)
     version: int = 0
     """Counts whatever changes a row."""
+    outage: Outage = field(default_factory=Outage)
+    """What of an outage lies in it."""
     _spreads: Spreads = field(default_factory=Spreads)
     _spread_at: int = 0
     """Full seconds when the spreads were taken."""
@@ -85,6 +93,23 @@ class _Segment:
         self.commits += interval.commits
         self.latency.add(latency)
         self.stretches.add(interval.duration_s, interval.commits, latency)
+        self.touch()
+
+    def within(self, from_s: float, to_s: float) -> float:
+        """How much of this time lies in it, in seconds; negative: none of it."""
+        return min(to_s, to_s if self.until_s is None else self.until_s) - max(from_s, self.at_s)
+
+    def suffer(self, state: ProtectionState, seconds: float, unprotected: int) -> None:
+        """A stretch of an outage lies in it."""
+        out = self.outage
+        match state:
+            case ProtectionState.BLOCKED:
+                out = replace(out, blocked_s=out.blocked_s + seconds)
+            case ProtectionState.DOWN:
+                out = replace(out, down_s=out.down_s + seconds)
+            case _:
+                out = replace(out, unprotected_s=out.unprotected_s + seconds)
+        self.outage = replace(out, unprotected=out.unprotected + unprotected, again_s=None)
         self.touch()
 
     def touch(self) -> None:
@@ -115,6 +140,8 @@ class _Segment:
             for percent, found in zip(PERCENTS, percentiles, strict=True)
         ]
         side = EpochSide(estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s)
+        if self.outage:
+            side = _without_intervals(side, self.outage)
         if self.mode == OPEN:
             return _Figures(side, OPEN, ranks.between_ms(0.95), percentiles[1], self.stretches.p95_ms)
         return _Figures(side, CLOSED, tps, mean, self.stretches.tps)
@@ -154,6 +181,7 @@ class Epochs:
         """By number: the versions of both sides that a row was made from, and the row."""
         self._final: set[int] = set()
         """Rows that stay as they are."""
+        self._in_outage = False
 
     def add(self, interval: Interval) -> None:
         """Take an interval of the load; one during which the load did not run is left out."""
@@ -168,20 +196,68 @@ class Epochs:
 
     def begin(self, number: int, at_s: float, title: str) -> None:
         """A change begins: the epoch before ends here, and the new one waits until it is effective."""
-        self._segments[-1].until_s = at_s
-        self._segments[-1].touch()
+        self.end(at_s)
         if len(self._segments) == _KEPT:
             self._rows.pop(self._segments[0].number, None)
             self._final.discard(self._segments[0].number)
         self._segments.append(_Segment(number, at_s, title, effective_s=None))
 
-    def effective(self, number: int, at_s: float, title: str | None = None) -> None:
-        """The change was effective at this moment; `title` replaces its title when given."""
+    def effective(
+        self, number: int, at_s: float, title: str | None = None, *, from_s: float | None = None
+    ) -> None:
+        """The change was effective at this moment; `title` replaces its title when given, and with
+        `from_s` the figures begin there instead of one latency later."""
         for segment in self._segments:
             if segment.number == number:
-                segment.effective_s = at_s
+                segment.effective_s, segment.from_s = at_s, from_s
                 segment.title = title or segment.title
                 segment.touch()
+
+    def end(self, at_s: float) -> None:
+        """The newest epoch ends here, unless it has ended; what comes before the next change is nobody's."""
+        newest = self._segments[-1]
+        if newest.until_s is None:
+            newest.until_s = at_s
+            newest.touch()
+
+    def suffer(self, stretch: Stretch) -> None:
+        """An outage went on for a stretch: it counts for the epochs that it lies in.
+
+        A commit that was under way when a change began may have been the first to wait: its stall is the
+        change's alone.
+        """
+        self._in_outage = True
+        length_s, left = stretch.to_s - stretch.from_s, stretch.unprotected
+        for segment in reversed(self._segments):
+            seconds = segment.within(stretch.from_s, stretch.to_s)
+            if segment.number in self._final or seconds < 0:
+                continue
+            begins_here = segment.at_s <= stretch.from_s + (_UNDER_WAY_S if stretch.is_first else 0.0)
+            if begins_here:
+                seconds = max(seconds, seconds + segment.at_s - stretch.from_s)
+            commits = left if begins_here or not length_s else round(left * seconds / length_s)
+            left -= commits
+            segment.suffer(stretch.state, seconds, commits)
+            if begins_here:
+                return
+
+    def turned(self, turn: Turn) -> None:
+        """Another protection state is in force."""
+        self._in_outage = turn.is_outage
+        newest = self._segments[-1]
+        newest.touch()
+        if turn.outage_s is not None and turn.after is ProtectionState.PROTECTED and newest.outage:
+            again_s = turn.at_s - max(turn.outage_s, newest.at_s)
+            newest.outage = replace(newest.outage, again_s=max(0.0, again_s))
+
+    def restarted(self, at_s: float, node: str) -> None:
+        """A server began anew."""
+        for segment in reversed(self._segments):
+            if segment.at_s <= at_s:
+                if segment.until_s is None or at_s <= segment.until_s:
+                    segment.outage = with_restart(segment.outage, node)
+                    segment.touch()
+                return
 
     def rows(self) -> tuple[Epoch, ...]:
         """All epochs that are kept, newest last."""
@@ -210,19 +286,21 @@ class Epochs:
         found, verdict = _compared(old, new, is_over=segment.until_s is not None)
         if before is None and segment.number == 0:
             verdict = "baseline"
-        comparable = old is not None and old.mode == new.mode
+        comparable = old is not None and old.mode == new.mode and verdict != _OUTAGE
         base = old.tested if old and comparable else None
         low = high = None
         if found and base:
             low, high = _percent(found.low, base), _percent(found.high, base)
         side = new.side
+        if self._in_outage and segment.until_s is None and side.outage:
+            side = replace(side, outage=replace(side.outage, lasts=True))
         return Epoch(
             number=segment.number,
             at_s=(segment.at_s if segment.effective_s is None else segment.effective_s) - self._began_s,
             title=segment.title,
             before_tps=old.side.tps.value if old else None,
             after_tps=side.tps.value,
-            delta_percent=_percent(None if new.tested is None else new.tested - (base or 0.0), base),
+            delta_percent=_percent(None if new.tested is None or base is None else new.tested - base, base),
             ci_percent=None if low is None or high is None else (high - low) / 2,
             verdict=verdict,
             p50_ms=side.p50_ms.value,
@@ -240,6 +318,8 @@ class Epochs:
 
 def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Difference | None, str]:
     """The difference of the tested figure and the word for it."""
+    if (old is not None and old.side.outage) or new.side.outage:
+        return None, _OUTAGE
     if old is None:
         return None, "too short"
     if old.side.n and new.side.n and old.mode != new.mode:
@@ -253,6 +333,12 @@ def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Di
     if found.sign == 0:
         return found, "no difference shown"
     return found, "faster" if (found.sign > 0) == (new.mode == CLOSED) else "slower"
+
+
+def _without_intervals(side: EpochSide, outage: Outage) -> EpochSide:
+    """The figures of several states together: no interval says how far they would repeat."""
+    tps, p50, p95, p99 = (Estimate(each.value) for each in (side.tps, side.p50_ms, side.p95_ms, side.p99_ms))
+    return EpochSide(tps, p50, p95, p99, side.n, side.length_s, outage)
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:

@@ -8,7 +8,7 @@ calculates; the lines of JSON hold every text as it was recorded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,10 +22,11 @@ _HISTOGRAMS: Final = ("service", "response")
 _LOAD: Final = tuple(each.name for each in fields(LoadView) if each.name not in _HISTOGRAMS)
 
 CSV_COLUMNS: Final = (
-    "at_s", "time_utc", "stack_state", "protection", "rtt_asked_ms", "rtt_measured_ms", "fsync_measured_ms",
-    "ceiling_tps", "predicted_tps", "lag_ms", *_LOAD, "mark", "event",
+    "at_s", "time_utc", "stack_state", "protection", "unprotected", "rtt_asked_ms", "rtt_measured_ms",
+    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOAD, "mark", "event",
 )  # fmt: skip
-"""What a row of the CSV holds; the load's are the fields of `core.tick.LoadView`."""
+"""What a row of the CSV holds; `unprotected` counts from the session's beginning, the load's are the fields
+of `core.tick.LoadView`."""
 _FORMULA: Final = ("=", "+", "-", "@")
 """A spreadsheet calculates a text that begins so."""
 
@@ -61,6 +62,7 @@ def _figures(tick: Tick) -> dict[str, Any]:
         "time_utc": utc(tick.wall_s),
         "stack_state": tick.state,
         "protection": tick.protection.state.value,
+        "unprotected": tick.protection.unprotected,
         "rtt_asked_ms": link.rtt_asked_ms if link else None,
         "rtt_measured_ms": link.rtt_measured_ms if link else None,
         "fsync_measured_ms": disk.measured_ms if disk else None,
@@ -102,7 +104,13 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
             "mode": epoch.mode, "before_tps": epoch.before_tps, "after_tps": epoch.after_tps,
             "delta_percent": epoch.delta_percent, "low_percent": epoch.low_percent,
             "high_percent": epoch.high_percent, "verdict": epoch.verdict, "n": epoch.n,
+            "outage": _outage(epoch),
         }  # fmt: skip
+
+
+def _outage(epoch: Epoch) -> dict[str, Any] | None:
+    """What stood in the way of commits since the change; None: nothing did."""
+    return asdict(epoch.after.outage) if epoch.after is not None and epoch.after.outage else None
 
 
 def _event(event: Event) -> dict[str, Any]:
@@ -159,6 +167,7 @@ def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
         f"p95 {figure(service.percentile_ms(95))}, p99 {figure(service.percentile_ms(99))}, "
         f"max {figure(service.max_ms)} ms.",
         "",
+        *_unprotected(last),
         "## Settings at the end",
         "",
         "| knob | requested | in effect |",
@@ -176,6 +185,14 @@ def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
         "",
     ]
     return printable("\n".join(lines), LAYOUT)
+
+
+def _unprotected(tick: Tick) -> Iterator[str]:
+    """How many commits of the session went unprotected, where somebody counted."""
+    count = tick.protection.unprotected
+    if count is not None:
+        yield f"Commits that went unprotected while semi-sync was asked for: {count:,}."
+        yield ""
 
 
 def _settings(tick: Tick) -> Iterator[str]:

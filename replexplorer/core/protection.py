@@ -38,6 +38,8 @@ class Evidence:
     asked_rtts_ms: tuple[float, ...] = ()
     oldest_wait_s: float | None = None
     """Age of the oldest commit that waits for its acknowledgement; None when none waits."""
+    waiting: int | None = None
+    """Commits under way in the server; None when unknown."""
     acks_since_last: int | None = None
     """Acknowledgements since the sample before (`acks_between`)."""
     logged_timeouts: int | None = None
@@ -70,8 +72,10 @@ def judge(evidence: Evidence) -> Protection:
     """The protection state with the figures that it rests on."""
     if not evidence.reachable:
         return Protection(ProtectionState.DOWN, requested=evidence.requested)
+    state = _state(evidence)
+    is_blocked = state is ProtectionState.BLOCKED
     return Protection(
-        state=_state(evidence),
+        state=state,
         requested=evidence.requested,
         operational=evidence.status.operational,
         replicas_acking=acknowledging(evidence.status.clients, evidence.replicas_able),
@@ -81,6 +85,8 @@ def judge(evidence: Evidence) -> Protection:
         timeout_ms=evidence.timeout_ms,
         no_ack_can_come=evidence.links_open is not None and evidence.links_open < _required(evidence),
         fallbacks=_fallbacks(evidence),
+        oldest_wait_s=evidence.oldest_wait_s if is_blocked else None,
+        waiting=evidence.waiting if is_blocked else None,
     )
 
 

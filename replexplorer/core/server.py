@@ -57,15 +57,19 @@ TIMEOUTS_STATEMENT: Final = (
 )
 """Falls to async by timeout since server start; the table also holds what older runs logged."""
 
+_ACK_STAGES: Final = "'Waiting for semi-sync ACK from replica', 'Waiting for semi-sync ACK from slave'"
+
 OLDEST_WAIT_STATEMENT: Final = (
-    "SELECT MAX(s.timer_wait) / 1e12 AS oldest_wait_s FROM performance_schema.threads t"
+    f"SELECT MAX(CASE WHEN t.processlist_state IN ({_ACK_STAGES}) THEN s.timer_wait END) / 1e12"
+    " AS oldest_wait_s, COUNT(*) AS waiting FROM performance_schema.threads t"
     " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
     " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
-    " AND t.processlist_state IN ('Waiting for semi-sync ACK from replica',"
-    " 'Waiting for semi-sync ACK from slave')"
+    f" AND t.processlist_state IN ({_ACK_STAGES}, 'waiting for handler commit')"
 )
-"""Age of the oldest statement that waits for an acknowledgement, NULL when none waits; the name
-of the thread leaves the idle acknowledgement receiver out, which shows the same state."""
+"""Age of the oldest statement that waits for an acknowledgement, NULL when none waits, and how many
+commits are under way: under after_sync the leader of one queue alone waits for it, and all others stand
+behind that in their handler's commit. The name of the thread leaves the idle acknowledgement receiver
+out, which shows the same state."""
 
 
 @dataclass(frozen=True, slots=True)

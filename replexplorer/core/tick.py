@@ -15,6 +15,7 @@ from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import PRIMARY, KnobName, Value
 from replexplorer.core.link import NO_PARTITION, LinkSettings
 from replexplorer.core.model import Prediction
+from replexplorer.core.outage import Outage
 from replexplorer.core.pacing import CLOSED
 from replexplorer.core.truth import ServerTruth
 
@@ -51,6 +52,17 @@ class Protection:
     no_ack_can_come: bool = False
     """The links in force leave too few replicas whose acknowledgement could arrive: whatever the state
     is, the next commit waits."""
+    oldest_wait_s: float | None = None
+    """While blocked: age of the oldest commit that waits for its acknowledgement."""
+    waiting: int | None = None
+    """While blocked: commits under way in the server, all behind that one; None when unknown."""
+    since_s: float | None = None
+    """When this state began, on the session's clock; None when unknown."""
+    settled: bool = True
+    """False while a change is under way that may be all there is to the state: no outage yet."""
+    unprotected: int | None = None
+    """Commits of the session that clients were told of without an acknowledgement, while semi-sync was
+    asked for; None when nobody counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,8 @@ class NodeView:
     """on, off, connecting, error; None for a primary."""
     sql_thread: str | None = None
     lag_s: float | None = None
+    restarted_s: float | None = None
+    """When it was last seen to have begun anew, on the session's clock; None: not in this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +288,8 @@ class EpochSide:
     """Commits."""
     length_s: float = 0.0
     """What was measured, the transition left out."""
+    outage: Outage = field(default_factory=Outage)
+    """What stood in the way of commits meanwhile: then the figures are of no one state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +309,8 @@ class Epoch:
     """Half the width of the difference's interval; None: still measuring, or without an end."""
     verdict: str = "measuring"
     """baseline, measuring, faster, slower, no difference shown, not comparable (the load's mode was
-    another one before), too short (it or the epoch before ended before there was enough to compare)."""
+    another one before), outage (on either side: nothing is compared), too short (it or the epoch before
+    ended before there was enough to compare)."""
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None

@@ -47,6 +47,8 @@ class NodeSample:
     values: Mapping[str, Value] = field(default_factory=dict)
     """Knob key to effective value; empty while unknown."""
     oldest_wait_s: float | None = None
+    waiting: int | None = None
+    """Commits under way; None where the server does not say."""
     logged_timeouts: int | None = None
     commits: CommitSample | None = None
     """On the primary, when it was looked at closely."""
@@ -118,15 +120,14 @@ async def _sample_reachable(
     timeouts = before.logged_timeouts if before else None
     if before is None or before.status.no_times != status.no_times:
         timeouts = _number(await _optional(sql, TIMEOUTS_STATEMENT, "timeouts"))
-    oldest = None
-    if values.get("semi_sync") == "on":
-        oldest = await _optional(sql, OLDEST_WAIT_STATEMENT, "oldest_wait_s")
+    oldest, waiting = await _waits(sql) if values.get("semi_sync") == "on" else (None, None)
     return NodeSample(
         at_s,
         view,
         status,
         values,
-        oldest_wait_s=None if oldest is None else float(str(oldest)),
+        oldest_wait_s=oldest,
+        waiting=None if capabilities.flavor == "mariadb" else waiting,
         logged_timeouts=timeouts,
     )
 
@@ -169,6 +170,16 @@ async def _gtid_executed(sql: Sql) -> str | None:
     """The executed GTID set in one line; None where the server has none."""
     value = await _optional(sql, "SELECT @@GLOBAL.gtid_executed AS gtids", "gtids")
     return None if value is None else str(value).replace("\n", "")
+
+
+async def _waits(sql: Sql) -> tuple[float | None, int | None]:
+    """Age in seconds of the oldest commit that waits for an acknowledgement, and commits under way."""
+    try:
+        (row,) = await sql.query(OLDEST_WAIT_STATEMENT, deadline_s=_POLL_DEADLINE_S)
+    except ServerRefused:
+        return None, None
+    oldest = row["oldest_wait_s"]
+    return None if oldest is None else float(str(oldest)), _number(row["waiting"])
 
 
 async def _optional(sql: Sql, statement: str, column: str) -> object | None:
@@ -305,6 +316,7 @@ def judge_protection(
             enabled_for_s=enabled_for_s,
             asked_rtts_ms=tuple(asked_rtts_ms),
             oldest_wait_s=sample.oldest_wait_s,
+            waiting=sample.waiting,
             acks_since_last=acks_between(before.status, sample.status) if before else None,
             logged_timeouts=sample.logged_timeouts,
             replicas_able=replicas_able,

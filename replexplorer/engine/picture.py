@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 
 from replexplorer.core.interval import Interval
+from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.pacing import OPEN
-from replexplorer.core.tick import LoadView, NodeView, Tick
+from replexplorer.core.tick import LoadView, NodeView, Protection, Tick
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.driving import Driving
@@ -46,9 +47,9 @@ class Picture:
             self._last = reduce(Interval.followed_by, intervals)
         lookback, since_s = self.controls.lookback, self.chronicle.unchanged_since_s
         lookback.add_intervals(intervals)
-        protection = self.controls.protection()
+        protection = self._protection()
         links = tuple(self.controls.links.values())
-        nodes = self.controls.node_views()
+        nodes = tuple(map(self.chronicle.with_restart, self.controls.node_views()))
         load = self._load_view()
         ceiling = self.outlook.ceiling(protection, load)
         anatomy = lookback.anatomy(since_s) if self.load.is_running else None
@@ -71,6 +72,14 @@ class Picture:
             events=self.chronicle.take_events(),
             viewer=self.driving.viewer_of is not None,
         )
+
+    def _protection(self) -> Protection:
+        """The protection state, followed from look to look."""
+        protection, sample = self.controls.protection(), self.controls.samples.get(PRIMARY)
+        if sample is None:
+            return protection
+        enabled = sample.values.get("semi_sync") == "on"
+        return self.chronicle.follow(protection, sample.counters, enabled=enabled)
 
     def _load_view(self) -> LoadView:
         """The load from its last intervals; a viewer's as its driver tells it, with the server's counters."""

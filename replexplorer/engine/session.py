@@ -473,6 +473,7 @@ class Session:
 
     async def server_restarted(self, node: str) -> None:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
+        self.chronicle.server_restarted(node)
         if node == PRIMARY:
             self.controls.forget_offs()
         await self.controls.look_at_links()

@@ -80,6 +80,19 @@ class ChartMark:
     number: int
 
 
+class Band(StrEnum):
+    """What a window is of; each has colours and a glyph of its own, and a word beside."""
+
+    PARTITION = "partition"
+    """A cause: where a state's window lies over it, it keeps the upper rows."""
+    BLOCKED = "blocked"
+    DEGRADED = "degraded"
+    DOWN = "down"
+    RESTART = "restart"
+    DROPPED = "dropped"
+    """Arrivals that an open loop gave up."""
+
+
 @dataclass(frozen=True, slots=True)
 class FaultWindow:
     """A span of time under a fault, tinted, with its word inside or beside."""
@@ -88,6 +101,9 @@ class FaultWindow:
     end_s: float | None
     """None while it lasts."""
     word: str
+    kind: Band
+    short: str = ""
+    """What stands inside where the word is too long for it; empty: nothing does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +251,7 @@ def latency_model(
             one(p50, "p50"),
         ),
         marks=tuple(marks),
-        windows=tuple(span if span.end_s is None else replace(span, word="") for span in windows),
+        windows=tuple(span if span.end_s is None else replace(span, word="", short="") for span in windows),
         log=True,
     )
 

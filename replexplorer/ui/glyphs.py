@@ -43,8 +43,12 @@ class Glyphs:
     bead: str = "·"
     """A dotted level."""
     mark: str = "┊"
-    shade: str = "░"
-    """A fault window's tint where there is no colour."""
+    shades: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "partition": "░", "blocked": "▒", "degraded": "╱", "down": "╳", "restart": "┃", "dropped": "·"
+        }
+    )  # fmt: skip
+    """A window's tint where there is no colour, by what it is of."""
     before: str = "◂"
     """Points from a word back to its window on the left."""
     after: str = "▸"
@@ -79,7 +83,9 @@ BRAILLE: Final = Glyphs("braille", 2, 4)
 BLOCK: Final = Glyphs("block", 2, 2, edges="▌")
 """Charts of quadrants, for fonts without braille."""
 ASCII: Final = Glyphs(
-    "ascii", 1, 1, "|", "+", "+", "-", ".", "-", "=", ":", ":", "<", ">", "~",
+    "ascii", 1, 1, "|", "+", "+", "-", ".", "-", "=", ":",
+    {"partition": ":", "blocked": "%", "degraded": "/", "down": "x", "restart": "|", "dropped": ","},
+    "<", ">", "~",
     {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "",
 )  # fmt: skip
 """For terminals that are not UTF-8."""

@@ -11,9 +11,18 @@ from typing import Any, Final
 from replexplorer.core.pacing import CLOSED
 from replexplorer.core.recent import Recent
 from replexplorer.core.series import History, page_of
-from replexplorer.core.tick import Event, LoadView, ProtectionState, Tick, partition_words
+from replexplorer.core.tick import (
+    Event,
+    LoadView,
+    NodeView,
+    Protection,
+    ProtectionState,
+    Tick,
+    partition_words,
+)
 from replexplorer.ui.chart_model import (
     DEFAULT_PAGE_S,
+    Band,
     ChartMark,
     ChartModel,
     FaultWindow,
@@ -27,15 +36,12 @@ from replexplorer.ui.notes import Notes, latency_notes, qps_of, tps_notes, windo
 _MARK_WITHIN_S: Final = 2.0
 """A change's mark comes this close to the tick that first shows the change."""
 _FAULTS: Final = {
-    ProtectionState.BLOCKED: "blocked",
-    ProtectionState.DEGRADED: "degraded",
-    ProtectionState.DOWN: "down",
+    ProtectionState.BLOCKED: ("blocked", Band.BLOCKED),
+    ProtectionState.DEGRADED: ("degraded", Band.DEGRADED),
+    ProtectionState.DOWN: ("down", Band.DOWN),
 }
-_BROUGHT_BY_PARTITION: Final = frozenset(
-    {_FAULTS[ProtectionState.BLOCKED], _FAULTS[ProtectionState.DEGRADED]}
-)
-_AFTER_HEALING_S: Final = 2.0
-"""A state that a partition brought goes this soon after events flow."""
+_UNASKED: Final = ("async", Band.DEGRADED)
+"""Semi-sync is off though it is asked for."""
 _DROPS_APART_S: Final = 2.0
 """Without any for so long, what is dropped next has a window of its own."""
 _LOG_CAPACITY: Final = 5000
@@ -55,6 +61,8 @@ class Picture:
     """Spans of a protection state that is a fault."""
     partitions: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Spans of a partition, each from its mark until events flow again."""
+    restarts: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Moments at which a server began anew."""
     drops: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Spans in which an open loop dropped arrivals: the rate while it lasts, then how many."""
     origin_s: float = 0.0
@@ -82,7 +90,8 @@ class Picture:
         self.marks.extend(
             ChartMark(event.at_s, event.mark) for event in tick.events if event.mark is not None
         )
-        _follow(self.windows, _fault_word(tick), tick.at_s)
+        self._watch_state(tick)
+        self._watch_restarts(tick.nodes)
         self._watch_partition(tick)
         if tick.load is not None:
             self._watch_drops(tick.load, tick.at_s)
@@ -148,8 +157,9 @@ class Picture:
         faults = [_as_of(now_s, one) for one in of.windows if _in_page(one, page[0], now_s)]
         windows = [
             *(_with_length(one) for one in cuts),
-            *(replace(one, word="") if _is_of(one, cuts) else one for one in faults),
             *(_as_of(now_s, one) for one in of.drops if _in_page(one, page[0], now_s)),
+            *(_with_length(one) for one in faults),
+            *(one for one in of.restarts if _in_page(one, page[0], now_s)),
         ]
         above = tps_notes(tick, wide=wide) if tick else Notes((), "muted")
         below = latency_notes(load, recent)
@@ -183,18 +193,36 @@ class Picture:
             if is_open:
                 self.drops[-1] = replace(self.drops[-1], word=word)
             else:
-                self.drops.append(FaultWindow(at_s - load.duration_s, None, word))
+                self.drops.append(FaultWindow(at_s - load.duration_s, None, word, Band.DROPPED, "dropped"))
         elif is_open and at_s - self._dropped_s >= _DROPS_APART_S:
             word = f"dropped {count(self._dropped)}"
             self.drops[-1] = replace(self.drops[-1], end_s=self._dropped_s, word=word)
+
+    def _watch_state(self, tick: Tick) -> None:
+        """A window from when a state began that is an outage until another did; a state that may be all
+        a change's doing begins and ends none."""
+        protection = tick.protection
+        if not protection.settled:
+            return
+        since_s = tick.at_s if protection.since_s is None else protection.since_s
+        word, kind = _fault_of(protection) if tick.state != "starting" else (None, Band.DOWN)
+        _follow(self.windows, word, kind, since_s)
+
+    def _watch_restarts(self, nodes: Sequence[NodeView]) -> None:
+        known = {(one.word, one.start_s) for one in self.restarts}
+        for node in nodes:
+            word = f"{node.name} restarted"
+            if node.restarted_s is not None and (word, node.restarted_s) not in known:
+                at_s = node.restarted_s
+                self.restarts.append(FaultWindow(at_s, at_s, word, Band.RESTART))
 
     def _watch_partition(self, tick: Tick) -> None:
         """A partition's window begins at its mark and lasts until events flow again."""
         words = partition_words(tick.links)
         if words:
-            _follow(self.partitions, f"partition {', '.join(words)}", tick.at_s)
+            _follow(self.partitions, f"partition {', '.join(words)}", Band.PARTITION, tick.at_s)
         elif not any(link.partition is None or link.healing for link in tick.links):
-            _follow(self.partitions, None, tick.at_s)
+            _follow(self.partitions, None, Band.PARTITION, tick.at_s)
         if self.partitions and self.partitions[-1].end_s is None:
             self._begin_at_mark(self.partitions[-1])
 
@@ -220,20 +248,22 @@ def _apart(value: Any) -> Any:
     return value.copy() if isinstance(value, deque | list | dict) else value
 
 
-def _fault_word(tick: Tick) -> str | None:
-    """The word of a protection state that is a fault."""
-    return _FAULTS.get(tick.protection.state) if tick.state != "starting" else None
+def _fault_of(protection: Protection) -> tuple[str | None, Band]:
+    """Word and band of a protection state that is an outage; no word for one that is none."""
+    if protection.state is ProtectionState.OFF and protection.requested and protection.since_s is not None:
+        return _UNASKED
+    return _FAULTS.get(protection.state, (None, Band.DOWN))
 
 
-def _follow(windows: deque[FaultWindow], word: str | None, at_s: float) -> None:
+def _follow(windows: deque[FaultWindow], word: str | None, kind: Band, at_s: float) -> None:
     """A fault is a window: it opens with its word and closes with it."""
     last = windows[-1] if windows else None
     if last is not None and last.end_s is None:
         if last.word == word:
             return
-        windows[-1] = replace(last, end_s=at_s)
+        windows[-1] = replace(last, end_s=max(at_s, last.start_s))
     if word is not None:
-        windows.append(FaultWindow(at_s, None, word))
+        windows.append(FaultWindow(at_s, None, word, kind))
 
 
 def _in_page(window: FaultWindow, start_s: float, now_s: float) -> bool:
@@ -251,16 +281,5 @@ def _with_length(window: FaultWindow) -> FaultWindow:
     """The window with how long it was, once it is over."""
     if window.end_s is None:
         return window
-    return replace(window, word=f"{window.word} {window.end_s - window.start_s:.1f} s")
-
-
-def _is_of(fault: FaultWindow, cuts: Sequence[FaultWindow]) -> bool:
-    """Whether a fault came with a partition and went with it: then the partition's word says why."""
-    return fault.word in _BROUGHT_BY_PARTITION and any(
-        cut.start_s <= fault.start_s
-        and (
-            cut.end_s is None
-            or (fault.start_s <= cut.end_s and (fault.end_s or math.inf) <= cut.end_s + _AFTER_HEALING_S)
-        )
-        for cut in cuts
-    )
+    word = f"{window.word} {window.end_s - window.start_s:.1f} s"
+    return replace(window, word=word, short=window.word)

@@ -26,7 +26,8 @@ NO_COLOR_THEME: Final = "no-color"
 _BOLD: Final = frozenset({"title", "tps", "p50", "mark", "fault", "key", "warn", "good", "bad", "accent"})
 _DIM: Final = frozenset({"muted", "faint", "rule", "grid", "axis", "max"})
 _GROUNDS: Final = frozenset({"protected", "degraded", "async", "armed", "blocked", "partitioned", "select"})
-_TINTS: Final = frozenset({"bg", "panel", "keybg", "tpsfill", "faultbg"})
+WINDOW_GROUNDS: Final = ("faultbg", "partitionbg", "blockedbg", "degradedbg", "downbg", "restartbg")
+_TINTS: Final = frozenset({"bg", "panel", "keybg", "tpsfill", *WINDOW_GROUNDS})
 
 
 def textual_theme(theme: Theme) -> TextualTheme:
@@ -88,7 +89,7 @@ class Inks:
         self._system = system
         self.mono = mono
         """Roles are bold, dim and reverse instead of colours."""
-        self.shades = mono or self._flat("faultbg")
+        self.shades = mono or any(map(self._flat, WINDOW_GROUNDS))
         """A fault's tint cannot be told from the ground: draw it with a glyph."""
         self.tones = not mono and system in (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT)
         """The shades of a density and the parts of a commit can be told apart by colour."""

@@ -520,3 +520,65 @@ async def test_a_restart_while_nobody_looked_is_only_told_when_so_configured(rea
         assert not world.primary.enabled
     async with world.started():
         assert world.primary.enabled
+
+
+@virtual
+async def test_a_fall_back_to_async_is_told_and_its_epoch_claims_no_gain() -> None:
+    """The cable out past the timeout, and in again: the whole story in events, epochs and the total."""
+    world = World()
+    async with world.started() as session:
+        await turn(session, "semi_sync=on", "rtt=20", "clients=8")
+        await until_tick(session, lambda tick: tick.protection.state == "protected")
+        await asyncio.sleep(5)
+        await turn(session, "partition=both")
+        event = await told(session, "BLOCKED: commits wait")
+        assert (event.severity, event.mark) == (Severity.BAD, None)
+        tick = await until_tick(session, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
+        assert tick.protection.waiting
+        assert tick.protection.since_s is not None
+        await asyncio.sleep(10 - (tick.protection.oldest_wait_s or 0))
+        world.primary.time_out()
+        event = await told(session, "DEGRADED after")
+        assert event.text.startswith("DEGRADED after 10.")
+        await asyncio.sleep(5)
+        assert session.chronicle.epochs()[-1].verdict == "outage"
+        await turn(session, "partition=none")
+        world.primary.operational = True
+        event = await told(session, "PROTECTED again after")
+        assert event.severity is Severity.GOOD
+        tick = await until_tick(session, lambda tick: tick.protection.state == "protected")
+        *_, out, back = tick.epochs
+        assert (out.verdict, out.delta_percent, back.verdict) == ("outage", None, "outage")
+        assert out.after is not None
+        assert back.after is not None
+        assert out.after.outage.blocked_s == pytest.approx(10.0, abs=0.2)
+        assert back.after.outage.again_s is not None
+        unprotected = out.after.outage.unprotected + back.after.outage.unprotected
+        assert tick.protection.unprotected == unprotected
+        assert unprotected == pytest.approx(world.primary.counters["no_tx"], abs=10)
+
+
+@virtual
+async def test_a_restart_is_in_its_epoch_and_with_its_node() -> None:
+    world = World()
+    async with world.started() as session:
+        await asyncio.sleep(5)
+        world.restart("replica")
+        await told(session, "replica restarted")
+        tick = await until_tick(session, lambda tick: tick.nodes[1].restarted_s is not None)
+        assert tick.nodes[0].restarted_s is None
+        assert tick.epochs[-1].after is not None
+        assert tick.epochs[-1].after.outage.restarts == ("replica",)
+
+
+@virtual
+async def test_switching_semi_sync_on_and_off_is_no_outage() -> None:
+    world = World()
+    async with world.started() as session:
+        await turn(session, "rtt=85", "clients=8")
+        for value in ("on", "off", "on"):
+            await turn(session, f"semi_sync={value}")
+            await asyncio.sleep(6)
+        tick = await until_tick(session, lambda tick: tick.protection.state == "protected")
+        assert [row.after.outage for row in tick.epochs if row.after is not None and row.after.outage] == []
+        assert tick.protection.unprotected == 0

@@ -235,7 +235,7 @@ class FakeServer:
             if self.load_waits_from_s is not None:
                 began_s.append(self.load_waits_from_s)
             oldest = now_s - min(began_s) if began_s else None
-            return [{"oldest_wait_s": oldest}]
+            return [{"oldest_wait_s": oldest, "waiting": len(began_s)}]
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
@@ -407,6 +407,11 @@ class FakeServer:
             return
         self._switch_off()
         await asyncio.sleep(SWITCH_OFF_S)
+
+    def time_out(self) -> None:
+        """The load's oldest commit has waited long enough."""
+        self.timeouts += 1
+        self._switch_off()
 
     def _switch_off(self) -> None:
         self.operational = False

@@ -16,6 +16,7 @@ from textual.geometry import Region
 
 from replexplorer.core.points import Point
 from replexplorer.ui.chart_model import (
+    Band,
     ChartMark,
     ChartModel,
     ChartSeries,
@@ -28,6 +29,7 @@ from replexplorer.ui.chart_model import (
 )
 from replexplorer.ui.figures import moment
 from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
+from replexplorer.ui.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.widgets import chart as chart_module
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.chart import Chart, raster
@@ -39,7 +41,7 @@ from replexplorer.ui.widgets.chart_axes import (
     time_ticks,
 )
 from replexplorer.ui.widgets.chart_cells import Grid
-from replexplorer.ui.widgets.chart_paint import paint_chart, plot_area
+from replexplorer.ui.widgets.chart_paint import BAND_INKS, paint_chart, plot_area
 from replexplorer.ui.widgets.chart_raster import Raster, Trace, raster_dots, straightened, thinned, trace_dots
 
 PAGE = (600.0, 720.0)
@@ -107,27 +109,61 @@ def test_marks_stand_in_the_same_column_of_both_charts() -> None:
 
 
 def test_a_fault_is_tinted_with_its_word_inside_or_beside() -> None:
-    wide = FaultWindow(610.0, 650.0, "partition 40 s")
-    narrow = FaultWindow(672.0, 676.0, "down 4 s")
-    late = FaultWindow(697.0, 699.5, "partition 2.5 s")
+    wide = FaultWindow(610.0, 650.0, "partition 40 s", Band.PARTITION)
+    narrow = FaultWindow(672.0, 676.0, "down 4 s", Band.DOWN)
+    late = FaultWindow(697.0, 699.5, "partition 2.5 s", Band.PARTITION)
     model = both(windows=[wide, narrow, late])[0]
     grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE, raster)
     text = "\n".join(grid.row(y) for y in range(HEIGHT))
     assert " partition 40 s " in text
     assert "◂down 4 s" in text
     assert "partition 2.5 s▸" in text
-    assert grid.inks[5][7 + 10].ground == "faultbg"
-    assert grid.inks[5][7 + 2].ground != "faultbg"
+    assert grid.inks[5][7 + 10].ground == "partitionbg"
+    assert grid.inks[5][7 + 2].ground not in GROUNDS
     shaded = paint_chart(model, WIDTH, HEIGHT, BRAILLE, raster, shades=True)
     assert shaded.chars[5][7 + 10] == "░"
-    assert all(ink.ground != "faultbg" for row in shaded.inks for ink in row)
+    assert all(ink.ground not in GROUNDS for row in shaded.inks for ink in row)
     assert ":::" in picture(model, ASCII)[5]
 
 
+@pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda one: one.name)
+def test_windows_of_two_kinds_are_told_apart_and_write_over_nothing(glyphs: Glyphs) -> None:
+    """The cable out for 40 s: what it brought lies under it, and all three say their word."""
+    windows = [
+        FaultWindow(610.0, 650.0, "partition both 40.0 s", Band.PARTITION, "partition both"),
+        FaultWindow(611.0, 621.0, "blocked 10.0 s", Band.BLOCKED, "blocked"),
+        FaultWindow(621.0, 655.0, "degraded 34.0 s", Band.DEGRADED, "degraded"),
+    ]
+    model = both(windows=windows)[0]
+    grid = paint_chart(model, WIDTH, HEIGHT, glyphs, raster)
+    text = "\n".join(grid.row(y) for y in range(HEIGHT))
+    for word in ("partition both", "blocked", "degraded"):
+        assert word in text
+    if glyphs is BRAILLE:
+        at = {second: 7 + int((second - 600) / 120 * 57) for second in (615, 635, 653)}
+        assert [grid.inks[2][at[second]].ground for second in at] == [
+            "partitionbg",
+            "partitionbg",
+            "degradedbg",
+        ]
+        assert [grid.inks[7][at[second]].ground for second in at] == ["blockedbg", "degradedbg", "degradedbg"]
+    drawn = paint_chart(model, WIDTH, HEIGHT, glyphs, raster, shades=True)
+    signs = {char for row in drawn.chars for char in row}
+    assert {glyphs.shades[kind] for kind in (Band.PARTITION, Band.BLOCKED, Band.DEGRADED)} <= signs
+
+
+def test_every_kind_of_window_has_colours_and_a_glyph_of_its_own() -> None:
+    assert set(BAND_INKS) == set(Band)
+    assert len(set(BAND_INKS.values())) == len(Band)
+    for glyphs in (BRAILLE, BLOCK, ASCII):
+        assert len({glyphs.shades[kind] for kind in Band}) == len(Band)
+    assert all(sign.isascii() for sign in ASCII.shades.values())
+
+
 def test_an_open_fault_reaches_to_the_newest_sample() -> None:
-    model = both(windows=[FaultWindow(690.0, None, "partition")])[1]
+    model = both(windows=[FaultWindow(690.0, None, "partition", Band.PARTITION)])[1]
     grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE, raster)
-    tinted = [x - 7 for x in range(WIDTH) if grid.inks[2][x].ground == "faultbg"]
+    tinted = [x - 7 for x in range(WIDTH) if grid.inks[2][x].ground == "partitionbg"]
     assert tinted == list(range(int(90 / 120 * 57), int(99.5 / 120 * 57) + 1))
 
 
@@ -169,7 +205,9 @@ def test_waiting_for_the_first_sample() -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (200, 60)])
 def test_every_size_gives_a_picture_of_that_size(size: tuple[int, int]) -> None:
-    for model in both(marks=[ChartMark(650.0, 1)], windows=[FaultWindow(640.0, 650.0, "partition")]):
+    for model in both(
+        marks=[ChartMark(650.0, 1)], windows=[FaultWindow(640.0, 650.0, "partition", Band.PARTITION)]
+    ):
         for glyphs in (BRAILLE, BLOCK, ASCII):
             rows = picture(model, glyphs, *size)
             assert [len(row) for row in rows] == [size[0]] * size[1]
@@ -178,7 +216,9 @@ def test_every_size_gives_a_picture_of_that_size(size: tuple[int, int]) -> None:
 def test_ascii_is_ascii() -> None:
     marks = [ChartMark(612.0, 1)]
     for model in both(
-        marks=marks, windows=[FaultWindow(640.0, 650.0, "partition")], tps_notes=["48 ÷ 2 → x"]
+        marks=marks,
+        windows=[FaultWindow(640.0, 650.0, "partition", Band.PARTITION)],
+        tps_notes=["48 ÷ 2 → x"],
     ):
         assert all(row.isascii() for row in picture(model, ASCII))
 
@@ -370,7 +410,7 @@ def test_our_own_raster_steps_in_for_a_canvas_of_another_size(monkeypatch: pytes
 
 _FUZZ = """
 import math, random, sys
-from replexplorer.ui.chart_model import ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke
+from replexplorer.ui.chart_model import Band, ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke
 from replexplorer.ui.figures import moment
 from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE
 from replexplorer.ui.widgets import chart
@@ -406,7 +446,7 @@ for frame in range(3000):
     model = ChartModel(
         "T", 0.0, 100.0, series=series, log=rng.random() < 0.5,
         marks=(ChartMark(rng.uniform(-9, 120), 3),),
-        windows=(FaultWindow(rng.uniform(-9, 120), None, "down"),),
+        windows=(FaultWindow(rng.uniform(-9, 120), None, "down", Band.DOWN),),
     )
     grid = paint_chart(model, width, height, glyphs, chart.raster)
     assert len(grid.row(height - 1)) == width

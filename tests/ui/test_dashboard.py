@@ -429,7 +429,7 @@ async def test_marks_windows_and_events_come_from_the_ticks_and_none_is_lost() -
     async with bench(*ticks) as app:
         model = chart(app, "#tps-chart")
         assert [mark.number for mark in model.marks] == list(range(1, 10))
-        assert [(one.word, one.start_s, one.end_s) for one in model.windows] == [("blocked", 8.0, 9.0)]
+        assert [(one.word, one.start_s, one.end_s) for one in model.windows] == [("blocked 1.0 s", 8.0, 9.0)]
         assert model.note == "ceiling 8 ÷ (85.4 + 3.0 ms) = 90.5/s"
         assert [event.text for event in app.dashboard.picture.log] == [
             f"change {number}" for number in range(1, 10)

@@ -12,6 +12,7 @@ from replexplorer.core.density import DensityHistory
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.ui.chart_model import (
+    Band,
     ChartMark,
     ChartModel,
     FaultWindow,
@@ -109,13 +110,13 @@ def test_percentiles_keep_their_labels_and_lines_are_not_drawn() -> None:
 
 
 def test_marks_faults_and_axis_are_those_of_the_line_chart() -> None:
-    marks, windows = [ChartMark(650.0, 1)], [FaultWindow(640.0, 656.0, "partition")]
+    marks, windows = [ChartMark(650.0, 1)], [FaultWindow(640.0, 656.0, "partition", Band.PARTITION)]
     grid = painted(model(marks=marks, windows=windows))
     x = 7 + int(50 / 120 * 57)
     assert "┊" in {grid.chars[y][x] for y in range(2, HEIGHT)}
     number = next(y for y in range(HEIGHT) if grid.chars[y][x] == "①")
     assert not shaded(grid, x, number), "a mark's number hides no commit"
-    assert grid.inks[4][7 + int(45 / 120 * 57)].ground == "faultbg"
+    assert grid.inks[4][7 + int(45 / 120 * 57)].ground == "partitionbg"
     assert " 10:30 " in grid.row(HEIGHT - 1)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.epoch_table import markdown
+from replexplorer.core.outage import Outage
 from replexplorer.core.tick import Epoch, EpochSide, Estimate
 from replexplorer.ui.glyphs import BRAILLE
 from replexplorer.ui.screens.ledger import LedgerScreen
@@ -126,6 +127,59 @@ def test_an_hour_is_not_left_out_of_the_time_of_a_change() -> None:
     late = replace(SLOWER, at_s=3_750.0)
     assert " 1:02:30 " in text(row(late, 119, BRAILLE, 0.0))
     assert "   00:40 " in text(row(SLOWER, 119, BRAILLE, 0.0))
+
+
+OUT = replace(
+    SLOWER, title="partition@replica none → both", delta_percent=None, ci_percent=None, low_percent=None,
+    high_percent=None, effect=None, verdict="outage",
+    after=replace(AFTER, outage=Outage(blocked_s=10.0, unprotected_s=9.9, unprotected=18_678, again_s=20.3)),
+)  # fmt: skip
+BACK = replace(OUT, number=2, before=OUT.after, after=AFTER, title="rtt 20 → 85 ms")
+
+
+@pytest.mark.parametrize(
+    ("width", "words"),
+    [
+        (159, "blocked 10.0 s, then 18,678 commits unprotected, protected again after 20.3 s"),
+        (119, "blocked 10.0 s, then 18,678 commits unprotected, protected again after 20.3 s"),
+        (75, "blocked 10.0 s, then 18,678 commits unprotected"),
+        (62, "blocked 10.0 s, 18,678 unprotected"),
+    ],
+)
+def test_a_row_with_an_outage_says_it_and_claims_no_gain(width: int, words: str) -> None:
+    line = row(OUT, width, BRAILLE, 0.0)
+    assert text(line).endswith(words)
+    assert width_of(line) <= width
+    assert {ink for part, ink in line if words in part} == {"warn"}
+    assert not any(ink.startswith(("good", "bad")) for _, ink in line)
+    assert "%" not in text(line)
+
+
+def test_the_row_after_an_outage_shows_its_figures_and_claims_no_gain() -> None:
+    for width, told in ((119, "outage before"), (75, "outage")):
+        line = row(BACK, width, BRAILLE, 0.0)
+        assert told in text(line)
+        assert "88.4" in text(line)
+        assert not any(ink.startswith(("good", "bad")) for _, ink in line)
+    assert "not compared: before it blocked 10.0 s" in text(details(BACK, 119)[0])
+    assert "blocked 10.0 s, then 18,678 commits" in text(details(OUT, 119)[0])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_a_row_with_an_outage_and_the_session_s_total_are_seen_at_every_size(
+    size: tuple[int, int],
+) -> None:
+    tick = make_tick(1.0, epochs=(BASELINE, OUT))
+    tick = replace(tick, protection=replace(tick.protection, unprotected=18_678))
+    async with bench(tick, size=size) as app:
+        table = "#epoch-strip" if size[0] == 80 else "#epochs"
+        assert "18,678" in app.text(table)
+        assert "blocked 10.0 s" in app.text(table)
+        await app.press("g")
+        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        screen = app.app.screen
+        assert isinstance(screen, LedgerScreen)
+        await app.until(lambda: "18,678 commits unprotected" in screen.listing.rows[0])
 
 
 async def test_the_copy_key_is_the_users_own() -> None:

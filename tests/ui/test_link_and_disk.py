@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from replexplorer.core.knobs import KnobName, Value
 from replexplorer.core.tick import DiskView, LinkView, ProtectionState, Tick
-from replexplorer.ui.chart_model import FaultWindow
+from replexplorer.ui.chart_model import Band, FaultWindow
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
@@ -297,6 +297,12 @@ def windows(*ticks: Tick, now: bool = True) -> list[FaultWindow]:
     return list(picture.charts(wide=False)[0].windows)
 
 
+def cut(start_s: float, end_s: float | None, word: str) -> FaultWindow:
+    """A partition's window, with the word that fits where its length does not."""
+    short = "" if end_s is None else word.rpartition(" ")[0].rpartition(" ")[0]
+    return FaultWindow(start_s, end_s, word, Band.PARTITION, short)
+
+
 def test_a_partition_is_a_window_from_its_mark_until_events_flow() -> None:
     marked = change_event(4.9, 1, "partition@replica none → ack")
     ticks = [
@@ -305,56 +311,80 @@ def test_a_partition_is_a_window_from_its_mark_until_events_flow() -> None:
         make_tick(5.5, values=CUT),
         make_tick(14.0, healing=True),
     ]
-    assert windows(*ticks[:3]) == [FaultWindow(4.9, None, "partition ack")]
-    assert windows(*ticks) == [FaultWindow(4.9, None, "partition ack")]
-    assert windows(*ticks, make_tick(14.9)) == [FaultWindow(4.9, 14.9, "partition ack 10.0 s")]
+    assert windows(*ticks[:3]) == [cut(4.9, None, "partition ack")]
+    assert windows(*ticks) == [cut(4.9, None, "partition ack")]
+    assert windows(*ticks, make_tick(14.9)) == [cut(4.9, 14.9, "partition ack 10.0 s")]
 
 
 def test_a_mark_that_comes_after_the_cut_was_seen_begins_the_window_too() -> None:
     late = change_event(5.3, 1, "partition@replica none → ack")
     heals = change_event(6.2, 2, "partition@replica ack → none")
     ticks = [make_tick(5.0, values=CUT), make_tick(5.5, values=CUT, events=(late,))]
-    assert windows(*ticks) == [FaultWindow(5.3, None, "partition ack")]
+    assert windows(*ticks) == [cut(5.3, None, "partition ack")]
     ticks += [make_tick(6.0, values=CUT), make_tick(6.5, events=(heals,), healing=True), make_tick(7.0)]
-    assert windows(*ticks) == [FaultWindow(5.3, 7.0, "partition ack 1.7 s")]
+    assert windows(*ticks) == [cut(5.3, 7.0, "partition ack 1.7 s")]
 
 
 def test_a_partition_that_turns_is_two_windows() -> None:
     assert windows(
         make_tick(5.0, values=CUT), make_tick(9.0, values={PARTITION: "both"}), make_tick(12.0)
-    ) == [FaultWindow(5.0, 9.0, "partition ack 4.0 s"), FaultWindow(9.0, 12.0, "partition both 3.0 s")]
+    ) == [cut(5.0, 9.0, "partition ack 4.0 s"), cut(9.0, 12.0, "partition both 3.0 s")]
 
 
 def test_an_agent_that_does_not_answer_ends_no_partition() -> None:
     unknown = with_link(make_tick(6.0), values=None, fault="an agent does not answer")
-    assert windows(make_tick(5.0, values=CUT), unknown) == [FaultWindow(5.0, None, "partition ack")]
+    assert windows(make_tick(5.0, values=CUT), unknown) == [cut(5.0, None, "partition ack")]
     assert windows(unknown) == []
 
 
-def test_the_partition_tells_why_commits_stand_still() -> None:
-    """What came with the partition and went with it is tinted under the partition's word."""
+def test_a_partition_and_what_it_brings_are_windows_of_their_own() -> None:
     ticks = [
         make_tick(5.0, values=CUT),
         make_tick(6.0, values=CUT, state=BLOCKED),
         make_tick(16.0, values=CUT, state=DEGRADED),
     ]
-    assert [one.word for one in windows(*ticks)] == ["partition ack", "", ""]
+    assert [(one.word, one.kind) for one in windows(*ticks)] == [
+        ("partition ack", Band.PARTITION),
+        ("blocked 10.0 s", Band.BLOCKED),
+        ("degraded", Band.DEGRADED),
+    ]
     ticks += [make_tick(20.0, state=DEGRADED), make_tick(20.5)]
     assert [(one.word, one.end_s) for one in windows(*ticks)] == [
         ("partition ack 15.0 s", 20.0),
-        ("", 16.0),
-        ("", 20.5),
+        ("blocked 10.0 s", 16.0),
+        ("degraded 4.5 s", 20.5),
     ]
 
 
-def test_a_fault_that_outlives_the_partition_or_is_another_keeps_its_word() -> None:
-    stays = [make_tick(5.0, values=CUT), make_tick(6.0, values=CUT, state=DEGRADED)]
-    stays += [make_tick(8.0 + at, state=DEGRADED) for at in range(5)]
-    assert [one.word for one in windows(*stays)] == ["partition ack 3.0 s", "degraded"]
-    dies = [make_tick(5.0, values=CUT), make_tick(6.0, values=CUT, state=DOWN)]
-    assert [one.word for one in windows(*dies)] == ["partition ack", "down"]
-    before = [make_tick(4.0, state=BLOCKED), make_tick(5.0, values=CUT, state=BLOCKED)]
-    assert [one.word for one in windows(*before)] == ["partition ack", "blocked"]
+def of(tick: Tick, **protection: object) -> Tick:
+    return replace(tick, protection=replace(tick.protection, **protection))  # type: ignore[arg-type]
+
+
+def test_a_state_s_window_begins_when_the_first_commit_waited() -> None:
+    ticks = [
+        make_tick(5.0),
+        of(make_tick(6.5, state=BLOCKED), since_s=5.2),
+        of(make_tick(7.0, state=BLOCKED), since_s=5.2),
+        of(make_tick(15.5, state=DEGRADED), since_s=15.2),
+        of(make_tick(16.0), since_s=15.9),
+    ]
+    assert [(one.word, one.start_s, one.end_s) for one in windows(*ticks)] == [
+        ("blocked 10.0 s", 5.2, 15.2),
+        ("degraded 0.7 s", 15.2, 15.9),
+    ]
+
+
+def test_a_state_that_a_change_passes_through_is_no_window() -> None:
+    """A lab that switches semi-sync on is not degraded meanwhile."""
+    ticks = [make_tick(5.0), of(make_tick(5.5, state=DEGRADED), settled=False), make_tick(6.0)]
+    assert windows(*ticks) == []
+
+
+def test_a_server_that_restarts_is_a_window_with_its_name() -> None:
+    tick = make_tick(8.0)
+    back = replace(tick, nodes=(tick.nodes[0], replace(tick.nodes[1], restarted_s=7.4)))
+    again = replace(back, at_s=9.0)
+    assert windows(make_tick(5.0), back, again) == [FaultWindow(7.4, 7.4, "replica restarted", Band.RESTART)]
 
 
 def test_a_held_picture_keeps_its_open_window() -> None:
@@ -362,9 +392,9 @@ def test_a_held_picture_keeps_its_open_window() -> None:
     picture.fold(make_tick(5.0, values=CUT))
     picture.freeze()
     picture.fold(make_tick(9.0))
-    assert picture.charts(wide=False)[0].windows == (FaultWindow(5.0, None, "partition ack"),)
+    assert picture.charts(wide=False)[0].windows == (cut(5.0, None, "partition ack"),)
     picture.freeze()
-    assert picture.charts(wide=False)[0].windows == (FaultWindow(5.0, 9.0, "partition ack 4.0 s"),)
+    assert picture.charts(wide=False)[0].windows == (cut(5.0, 9.0, "partition ack 4.0 s"),)
 
 
 async def test_both_charts_shade_an_open_partition_with_its_word() -> None:

@@ -9,8 +9,16 @@ from textual.color import Color
 from textual.widgets import Static
 
 from replexplorer.config.themes import TOKENS, load_themes
-from replexplorer.ui.chart_model import FaultWindow, tps_model
-from replexplorer.ui.theme import NO_COLOR_THEME, Inks, inks_of, mono_style, no_color_theme, textual_theme
+from replexplorer.ui.chart_model import Band, FaultWindow, tps_model
+from replexplorer.ui.theme import (
+    NO_COLOR_THEME,
+    WINDOW_GROUNDS,
+    Inks,
+    inks_of,
+    mono_style,
+    no_color_theme,
+    textual_theme,
+)
 from replexplorer.ui.widgets.chart import Chart
 
 THEMES = {entry.theme.name: entry.theme for entry in load_themes()[0]}
@@ -18,7 +26,7 @@ MODEL = tps_model(
     [(at, 500.0) for at in range(60)],
     [(0.0, 520.0)],
     page=(0.0, 120.0),
-    windows=[FaultWindow(70.0, 90.0, "down")],
+    windows=[FaultWindow(70.0, 90.0, "down", Band.DOWN)],
 )
 
 
@@ -57,7 +65,7 @@ async def test_every_colour_on_the_screen_is_one_of_the_theme(name: str) -> None
         assert app.query_one("#one").styles.background == Color.parse(token["panel"])
         used = {color for pair in inks_shown(app) for color in pair}
         assert used <= set(token.values())
-        assert {token["tps"], token["tpsfill"], token["faultbg"], token["ceiling"], token["fault"]} <= used
+        assert {token["tps"], token["tpsfill"], token["downbg"], token["ceiling"], token["down"]} <= used
 
 
 async def test_another_theme_is_drawn_at_once() -> None:
@@ -79,7 +87,7 @@ async def test_no_color_has_no_colour_and_still_tells_everything(monkeypatch: py
         assert inks_of(app).mono
         assert inks_shown(app) == {(None, None)}
         rows = "\n".join(app.query_one(Chart).rows)
-        assert "░░" in rows
+        assert "╳╳" in rows
         assert "╌" in rows
         for strip in app.screen._compositor.render_strips():
             for segment in strip:
@@ -100,12 +108,11 @@ def test_roles_without_colours_are_attributes() -> None:
 def test_sixteen_colours_are_enough(name: str) -> None:
     colors = THEMES[name].tokens()
     inks = Inks(colors, system=ColorSystem.STANDARD)
-    style = inks.style("fault", "faultbg")
-    ground = inks.style("text")
-    assert style.bgcolor is not None
-    assert ground.bgcolor is not None
-    numbers = {one.bgcolor.downgrade(ColorSystem.STANDARD).number for one in (style, ground) if one.bgcolor}
-    assert inks.shades == (len(numbers) == 1), "a tint that cannot be seen is drawn with a glyph"
+    grounds = {name: inks.style("fault", name).bgcolor for name in ("bg", *WINDOW_GROUNDS)}
+    numbers = {name: color.downgrade(ColorSystem.STANDARD).number for name, color in grounds.items() if color}
+    assert len(numbers) == len(grounds)
+    unseen = [name for name in WINDOW_GROUNDS if numbers[name] == numbers["bg"]]
+    assert inks.shades == bool(unseen), "a tint that cannot be seen is drawn with a glyph"
     assert not Inks(colors).shades
 
 

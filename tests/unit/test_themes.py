@@ -69,6 +69,14 @@ def test_what_is_read_stands_out_from_its_ground(name: str) -> None:
     for state in ("protected", "degraded", "async", "armed", "blocked", "partitioned"):
         assert contrast(token["onstate"], token[state]) >= 4.0, state
     assert contrast(token["fault"], token["faultbg"]) >= 4.0
+    bands = {
+        "partition": "partitioned",
+        **{kind: kind for kind in ("blocked", "degraded", "down", "restart")},
+    }
+    for kind, word in bands.items():
+        assert contrast(token[word], token[f"{kind}bg"]) >= 4.3, kind
+        assert contrast(token[f"{kind}bg"], token["bg"]) >= 1.12, kind
+    assert len({token[f"{kind}bg"] for kind in bands}) == len(bands)
     assert contrast(token["tps"], token["tpsfill"]) >= 3.0
 
 
@@ -102,6 +110,23 @@ def test_a_theme_from_before_the_shades_and_the_later_parts_still_loads(tmp_path
     assert (token["queue"], token["other"]) == (theme.series.mark, theme.screen.muted)
     assert token["heat5"] == theme.series.tps
     assert token["heat1"] not in (token["bg"], token["heat2"])
+
+
+def test_a_theme_without_bands_mixes_their_grounds_and_one_may_name_some(tmp_path: Path) -> None:
+    text = dark_text().replace('name = "dark"', 'name = "mine"').partition("[bands]")[0]
+    (tmp_path / "a.toml").write_text(text)
+    (tmp_path / "b.toml").write_text(
+        text.replace('"mine"', '"some"') + '\n[bands]\ndown = "#123456"\nblockedbg = "#654321"\n'
+    )
+    loaded, failed = load_themes(tmp_path)
+    assert failed == ()
+    mine, some = (entry.theme for entry in loaded[3:])
+    for theme in (mine, some):
+        token = theme.tokens()
+        assert tuple(token) == TOKENS
+        assert contrast(token["degraded"], token["degradedbg"]) >= 4.0
+    assert (mine.tokens()["down"], mine.tokens()["restart"]) == (mine.figures.bad, mine.series.mark)
+    assert (some.tokens()["down"], some.tokens()["blockedbg"]) == ("#123456", "#654321")
 
 
 def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:

@@ -12,7 +12,7 @@ from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.epochs import details, heads, row
+from replexplorer.ui.widgets.epochs import details, heads, row, unprotected_total
 from replexplorer.ui.widgets.lines import Line
 
 
@@ -40,6 +40,8 @@ class LedgerScreen(ListingScreen):
             (key_label(keys_of("ledger.copy", self.settings.keymap)[0]), "key b"),
             (" copy as Markdown", "muted"),
         ]
+        if total := unprotected_total(tick.protection.unprotected if tick else None):
+            about = [*about[:1], *total, (" · ", "muted"), *about[1:]]
         self.listing.show(about, [heads(width)], body)
 
     def action_ledger_copy(self) -> None:

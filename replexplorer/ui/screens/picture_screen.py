@@ -160,6 +160,7 @@ class PictureScreen(Screen[None]):
         table = self.query_one(Epochs)
         table.origin_s = self.picture.shown.origin_s
         table.epochs = tick.epochs
+        table.unprotected = tick.protection.unprotected
         self.query_one(EpochStrip).epochs = tick.epochs
 
     def _draw_charts(self) -> None:

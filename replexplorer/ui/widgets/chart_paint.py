@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from replexplorer.ui.chart_model import (
+    Band,
     ChartModel,
     ChartSeries,
     FaultWindow,
@@ -41,6 +42,19 @@ WIDE_GUTTER_CELLS: Final = 14
 _WIDE_FROM: Final = 90
 _BELOW_LEAST: Final = 3.0
 """On a logarithmic axis zero stands this factor below the least value, so that it is told apart."""
+BAND_INKS: Final = {
+    Band.PARTITION: ("partitioned", "partitionbg"),
+    Band.BLOCKED: ("blocked", "blockedbg"),
+    Band.DEGRADED: ("degraded", "degradedbg"),
+    Band.DOWN: ("down", "downbg"),
+    Band.RESTART: ("restart", "restartbg"),
+    Band.DROPPED: ("fault", "faultbg"),
+}
+"""Theme tokens of a window's word and ground."""
+_CAUSES: Final = frozenset({Band.PARTITION, Band.DROPPED})
+"""Windows that others may lie over."""
+_CAUSE_ROWS: Final = 2
+"""Upper rows that a cause keeps under a state's window: one for the marks' numbers, one for its word."""
 _LEAST_WIDTH: Final = 30
 _LEAST_HEIGHT: Final = 4
 
@@ -160,16 +174,21 @@ def _axes(grid: Grid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs
 
 
 def _windows(grid: Grid, plot: Plot, model: ChartModel, glyphs: Glyphs, *, shades: bool) -> None:
-    """Tint the columns under a fault."""
-    for window in model.windows:
+    """Tint the columns under a fault; a state's window leaves its cause the upper rows."""
+    caused: set[int] = set()
+    for window in sorted(model.windows, key=lambda one: one.kind not in _CAUSES):
         start, end = _columns(window, model, plot.width)
-        for x in range(plot.x + start, plot.x + end):
-            for y in range(plot.y, plot.y + plot.height):
-                grid.put(x, y, glyphs.shade if shades else " ", "fault")
+        word, ground = BAND_INKS[window.kind]
+        for x in range(start, end):
+            top = min(_CAUSE_ROWS, plot.height // 2) if x in caused and window.kind not in _CAUSES else 0
+            for y in range(plot.y + top, plot.y + plot.height):
                 if shades:
-                    grid.put(x, y, glyphs.shade, "faint")
+                    grid.put(plot.x + x, y, glyphs.shades[window.kind], "faint")
                 else:
-                    grid.tint(x, y, "faultbg")
+                    grid.put(plot.x + x, y, " ", word)
+                    grid.tint(plot.x + x, y, ground)
+        if window.kind in _CAUSES:
+            caused.update(range(start, end))
 
 
 def _columns(window: FaultWindow, model: ChartModel, width: int) -> tuple[int, int]:
@@ -244,29 +263,40 @@ def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Gl
 def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
     """The word of each window, inside when it fits, else beside it, in the first row that is free.
 
-    A window that lasts grows into the room after it: its word stands there from the start.
+    A window that lasts grows into the room after it: its word stands there from the start. A state's word
+    stands below its cause's.
     """
     taken: set[tuple[int, int]] = set()
-    for window in model.windows:
+    caused: set[int] = set()
+    for window in sorted(model.windows, key=lambda one: one.kind not in _CAUSES):
         start, end = _columns(window, model, plot.width)
-        word = glyphs.text(window.word)
-        if not word or start == end or plot.height < 2:
+        if window.kind in _CAUSES:
+            caused.update(range(start, end))
+        if not window.word or start == end or plot.height < 2:
             continue
-        beside = f"{glyphs.before}{word}"
-        if len(word) + 2 <= (plot.width if window.end_s is None else end) - start:
-            x, text = start + 1, word
-        elif end + len(beside) <= plot.width:
-            x, text = end, beside
-        else:
-            text = f"{word}{glyphs.after}"
-            x = max(0, start - len(text))
+        x, text = _placed(window, start, end, plot.width, glyphs)
         columns = range(x - 1, x + len(text) + 1)  # with a blank between two words of a row
-        rows = range(1, plot.height)
+        is_below = window.kind not in _CAUSES and not caused.isdisjoint(range(start, end))
+        rows = range(min(_CAUSE_ROWS if is_below else 1, plot.height - 1), plot.height)
         apart = [y for y in rows if taken.isdisjoint((y, at) for at in columns)]
         free = [y for y in apart if not _inked(raster, y, x, x + len(text))]
-        row = next(iter([*free, *apart, 1]))
+        row = next(iter([*free, *apart, rows[0]]))
         taken |= {(row, at) for at in columns}
-        grid.text(plot.x + x, plot.y + row, text, "fault", strong=True)
+        grid.text(plot.x + x, plot.y + row, text, BAND_INKS[window.kind][0], strong=True)
+
+
+def _placed(window: FaultWindow, start: int, end: int, width: int, glyphs: Glyphs) -> tuple[int, str]:
+    """First column and text of a window's word."""
+    word = glyphs.text(window.word)
+    room = (width if window.end_s is None else end) - start
+    for inside in (word, glyphs.text(window.short)):
+        if inside and len(inside) + 2 <= room:
+            return start + 1, inside
+    beside = f"{glyphs.before}{word}"
+    if end + len(beside) <= width:
+        return end, beside
+    text = f"{word}{glyphs.after}"
+    return max(0, start - len(text)), text
 
 
 def _inked(raster: Raster, y: int, start: int, end: int) -> bool:

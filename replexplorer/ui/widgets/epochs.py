@@ -6,13 +6,23 @@ from collections.abc import Sequence
 
 from textual.reactive import reactive
 
-from replexplorer.core.epoch_table import interval_of, shows_effect, signed, tested, with_interval
+from replexplorer.core.epoch_table import (
+    interval_of,
+    shows_effect,
+    signed,
+    tested,
+    verdict_words,
+    with_interval,
+)
+from replexplorer.core.outage import Outage, outage_words
 from replexplorer.core.pacing import OPEN
 from replexplorer.core.tick import Epoch, EpochSide
 from replexplorer.ui import figures
 from replexplorer.ui.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, width_of
 
+_LEAST_TITLE = 12
+"""Cells that a change's title keeps beside the words of an outage."""
 WIDE_FROM = 100
 """Columns from which the table shows the time of each change and the interval itself."""
 
@@ -26,9 +36,15 @@ class Epochs(Lines):
     """Newest last, as in the tick."""
     origin_s: reactive[float] = reactive(0.0)
     """When elapsed time began."""
+    unprotected: reactive[int | None] = reactive(None)
+    """Commits of the session that went unprotected."""
 
     def watch_epochs(self) -> None:
         """Draw the table."""
+        self.repaint()
+
+    def watch_unprotected(self) -> None:
+        """Draw the total."""
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -36,7 +52,7 @@ class Epochs(Lines):
         about = "each change against the one before"
         about += ", settling left out" if width >= WIDE_FROM else ""
         title: Line = [("Epochs ", "title b"), (about, "muted")]
-        rows: list[Line] = [rule(title, [], width), heads(width - 1)]
+        rows: list[Line] = [rule(title, unprotected_total(self.unprotected), width), heads(width - 1)]
         newest = tuple(reversed(self.epochs))
         rows += [row(epoch, width - 1, self.glyphs, self.origin_s) for epoch in newest[: max(0, height - 2)]]
         return rows
@@ -63,6 +79,9 @@ class EpochStrip(Lines):
                 *cut([(epoch.title, "text")], 25),
             ]
             row = _to(left, 30)
+            if words := outage_words(_outage_of(epoch)):
+                rows.append([*row, *_right(_fitting(words, width - 31), width - 31)])
+                continue
             row += _right(_before_after(epoch), 13)
             row += _right(difference(epoch, unit=" %"), 12)
             row += [*_right(_interval(epoch, wide=False), 7), (" ", "text")]
@@ -80,6 +99,11 @@ def number_cells(number: int, glyphs: Glyphs) -> str:
     if len(text) > 3:
         text = glyphs.ellipsis + text[-2:]
     return f"{text:<4}" if len(text) > 2 else f" {text:<3}"
+
+
+def unprotected_total(count: int | None) -> Line:
+    """`18,678 commits unprotected`, of the session; empty for none."""
+    return [(f"{count:,} commit{'' if count == 1 else 's'} unprotected", "warn")] if count else []
 
 
 def heads(width: int) -> Line:
@@ -103,6 +127,11 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
     left: list[Run] = [(number_cells(epoch.number, glyphs), "mark")]
     if wide:
         left.append((f"{figures.moment(epoch.at_s - origin_s):>7} ", "faint"))
+    if words := outage_words(_outage_of(epoch)):
+        room = width - width_of(left) - _LEAST_TITLE
+        told = _fitting(words, room)
+        title = cut([(epoch.title, "text")], width - width_of(left) - width_of(told) - 2)
+        return [*left, *title, *_right(told, width - width_of(left) - width_of(title))]
     change = _before_after(epoch)
     room = middle - width_of(left) - width_of(change) - 1
     left = [*left, *cut([(epoch.title, "text")], max(0, room))]
@@ -121,7 +150,7 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
 
 def details(epoch: Epoch, width: int) -> list[Line]:
     """The word and what it comes from, then both sides with the intervals of all figures."""
-    words: list[Run] = [("      ", "text"), (epoch.verdict, f"{_token(epoch)} b")]
+    words: list[Run] = [("      ", "text"), (verdict_words(epoch), f"{_token(epoch)} b")]
     if interval_of(epoch):
         words.append((f" · from {tested(epoch)}, 95 % at every look", "muted"))
     if shows_effect(epoch):
@@ -141,6 +170,17 @@ def difference(epoch: Epoch, unit: str = "") -> list[Run]:
     if epoch.verdict in ("faster", "slower"):
         return [(f"{'▴' if epoch.delta_percent > 0 else '▾'} {text}", f"{_token(epoch)} b")]
     return [(f"≈ {text}" if epoch.verdict == "no difference shown" else text, "muted")]
+
+
+def _outage_of(epoch: Epoch) -> Outage:
+    """What stood in the way while it lasted."""
+    return epoch.after.outage if epoch.after is not None else Outage()
+
+
+def _fitting(words: Sequence[str], room: int) -> Line:
+    """The longest that fits, or the last one cut."""
+    word = next((each for each in words if len(each) <= room), words[-1])
+    return cut([(word, "warn")], room)
 
 
 def _token(epoch: Epoch) -> str:
@@ -184,6 +224,8 @@ def _before_after(epoch: Epoch) -> list[Run]:
 def _interval(epoch: Epoch, *, wide: bool) -> list[Run]:
     if epoch.verdict == "too short" and epoch.number:
         return [("too short", "muted")] if wide else [("short", "muted")]
+    if epoch.verdict == "outage":
+        return [("outage before", "muted")] if wide else [("outage", "muted")]
     if epoch.delta_percent is None:
         return []
     if wide:

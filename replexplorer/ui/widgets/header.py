@@ -9,7 +9,15 @@ from textual.reactive import reactive
 
 from replexplorer.core.durability import lax_knobs
 from replexplorer.core.recent import Recent
-from replexplorer.core.tick import DiskView, LinkView, LoadView, ProtectionState, Tick, partition_words
+from replexplorer.core.tick import (
+    DiskView,
+    LinkView,
+    LoadView,
+    Protection,
+    ProtectionState,
+    Tick,
+    partition_words,
+)
 from replexplorer.ui import figures
 from replexplorer.ui.effects import contradiction_of, fsync_too_short, rtt_is_apart
 from replexplorer.ui.notes import qps_of, window_words
@@ -21,8 +29,8 @@ Segment = tuple[Line, ...]
 
 SHRINK: Final = (
     "fsync", "help", "title", "load", "ack", "latency", "title", "separator", "fsync", "load", "latency",
-    "load", "ack", "latency", "errors", "tps", "chips", "rtt", "link", "latency", "errors", "elapsed",
-    "title", "rtt", "ack",
+    "load", "ack", "latency", "errors", "tps", "chips", "wait", "rtt", "link", "latency", "errors", "wait",
+    "elapsed", "title", "rtt", "ack",
 )  # fmt: skip
 """Which segment takes its next shorter variant, in this order, until the row fits."""
 
@@ -72,7 +80,10 @@ class Header(Lines):
         segments = self._segments(self.tick)
         situation = (
             width,
-            *(bool(segments[name][0]) for name in ("link", "chips", "errors", "load", "rtt", "fsync")),
+            *(
+                bool(segments[name][0])
+                for name in ("wait", "link", "chips", "errors", "load", "rtt", "fsync")
+            ),
             *(len(segments[name]) for name in ("fsync", "tps")),
             len(segments["load"][0]),
             *(width_of(segments[name][0]) for name in ("latency", "chips")),
@@ -100,6 +111,7 @@ class Header(Lines):
                 [],
             ),
             "state": (self._state(tick),),
+            "wait": _wait(tick.protection),
             "link": _link(tick),
             "chips": self._chips(tick),
             "ack": _acks(tick),
@@ -154,7 +166,22 @@ def _joined(segments: dict[str, Segment], chosen: dict[str, int], width: int) ->
 
     left = [
         (" ", "text"),
-        *join(("title", "state", "link", "chips", "ack", "rtt", "fsync", "tps", "latency", "errors", "load")),
+        *join(
+            (
+                "title",
+                "state",
+                "wait",
+                "link",
+                "chips",
+                "ack",
+                "rtt",
+                "fsync",
+                "tps",
+                "latency",
+                "errors",
+                "load",
+            )
+        ),
     ]
     right = [*join(("elapsed", "help")), (" ", "text")]
     gap = width - width_of(left) - width_of(right)
@@ -227,16 +254,47 @@ def _replica_faults(tick: Tick) -> list[tuple[str, str]]:
     return found
 
 
-def _acks(tick: Tick) -> Segment:
-    """`1/1 ack`: replicas that acknowledge, of those that are required."""
-    protection = tick.protection
-    if protection.replicas_required is None:
+def _wait(protection: Protection) -> Segment:
+    """`6 of 10 s, 32 commits wait`: how long the oldest commit has waited, of the time after which the
+    source gives up; empty unless blocked."""
+    if protection.state is not ProtectionState.BLOCKED or protection.oldest_wait_s is None:
         return ([],)
-    acking = figures.UNKNOWN if protection.replicas_acking is None else str(protection.replicas_acking)
-    enough = (protection.replicas_acking or 0) >= protection.replicas_required
+    timeout = "" if protection.timeout_ms is None else f" of {protection.timeout_ms / 1000:g}"
+    clock: Run = (f"{int(protection.oldest_wait_s)}{timeout} s", "blocked b")
+    if not protection.waiting:
+        return ([clock],)
+    count, plural = protection.waiting, "" if protection.waiting == 1 else "s"
+    verb = "waits" if count == 1 else "wait"
+    return (
+        [clock, (f", {count} commit{plural} {verb}", "blocked b")],
+        [clock, (f", {count} {verb}", "blocked b")],
+        [clock],
+    )
+
+
+def _acks(tick: Tick) -> Segment:
+    """`1/1 ack`: replicas that acknowledge, of those that are required; `1/1 registered` while none does,
+    and what the source counts beyond the replicas that there are."""
+    protection = tick.protection
+    required = protection.replicas_required
+    if required is None:
+        return ([],)
+    counted = protection.replicas_acking
+    replicas = sum(node.role == "replica" for node in tick.nodes)
+    stale = max(0, counted - replicas) if counted is not None and tick.nodes else 0
+    acking = figures.UNKNOWN if counted is None else str(counted - stale)
+    is_silent = protection.state in (ProtectionState.BLOCKED, ProtectionState.DEGRADED)
+    enough = (counted or 0) - stale >= required and not is_silent
     ink = "muted" if protection.state is ProtectionState.OFF else "good b" if enough else "warn b"
-    short: Line = [(f"{acking}/{protection.replicas_required} ack", ink)]
-    return ([("semi-sync ", "muted"), *short], short, [(f"{acking}/{protection.replicas_required}", ink)], [])
+    word, brief = ("registered", "reg") if is_silent else ("ack", "ack")
+    more: Line = [(f" +{stale} stale", "warn b")] if stale else []
+    pair = f"{acking}/{required}"
+    return (
+        [("semi-sync ", "muted"), (f"{pair} {word}", ink), *more],
+        [(f"{pair} {brief}", ink), *more],
+        [(pair, ink)],
+        [],
+    )
 
 
 def _rtt(link: LinkView | None) -> Segment:

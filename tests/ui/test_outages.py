@@ -1,0 +1,89 @@
+"""An outage on the dashboard: the countdown, who acknowledges, and windows on both charts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.tick import NodeView, ProtectionState, Tick
+from replexplorer.ui.widgets.header import Header
+from tests.fakes.facade import make_tick
+from tests.ui.driving import Bench, bench
+
+SIZES = [(80, 24), (120, 36), (160, 45)]
+
+
+def with_protection(tick: Tick, **changes: object) -> Tick:
+    return replace(tick, protection=replace(tick.protection, **changes))  # type: ignore[arg-type]
+
+
+def inks(app: Bench, text: str) -> set[str]:
+    """The words that this text of the header is drawn with."""
+    header = app.dashboard.query_one(Header)
+    return {words for part, words in header._painted[0] if text in part}
+
+
+def blocked(**changes: object) -> Tick:
+    held = {"oldest_wait_s": 6.4, "waiting": 32, "replicas_acking": 1, **changes}
+    return with_protection(make_tick(1.0, state=ProtectionState.BLOCKED), **held)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_blocked_counts_towards_the_timeout_at_every_size(size: tuple[int, int]) -> None:
+    async with bench(blocked(), size=size) as app:
+        header = app.text("#header")
+        assert "BLOCKED" in header
+        assert "6 of 10 s" in header
+        assert ("32 commits wait" in header) or size[0] < 120
+
+
+async def test_how_many_wait_is_left_out_where_nobody_knows() -> None:
+    async with bench(blocked(waiting=None), size=(160, 45)) as app:
+        assert "6 of 10 s" in app.text("#header")
+        assert "wait" not in app.text("#header")
+    async with bench(blocked(waiting=1), size=(160, 45)) as app:
+        assert "1 commit waits" in app.text("#header")
+
+
+async def test_nothing_counts_down_when_nothing_is_blocked() -> None:
+    async with bench(make_tick(1.0), size=(160, 45)) as app:
+        assert " of 10 s" not in app.text("#header")
+
+
+@pytest.mark.parametrize(
+    ("state", "word", "ink"),
+    [
+        (ProtectionState.PROTECTED, "1/1 ack", "good b"),
+        (ProtectionState.BLOCKED, "1/1 registered", "warn b"),
+        (ProtectionState.DEGRADED, "1/1 registered", "warn b"),
+    ],
+)
+async def test_acknowledging_is_green_only_while_somebody_does(
+    state: ProtectionState, word: str, ink: str
+) -> None:
+    tick = with_protection(make_tick(1.0, state=state), replicas_acking=1)
+    async with bench(tick, size=(200, 45)) as app:
+        assert word in app.text("#header")
+        assert inks(app, word) == {ink}
+
+
+async def test_a_stale_registration_is_no_second_replica() -> None:
+    """For some seconds after a heal the source counts the old dump thread beside the new one."""
+    tick = with_protection(make_tick(1.0), replicas_acking=2)
+    async with bench(tick, size=(200, 45)) as app:
+        assert "1/1 ack +1 stale" in app.text("#header")
+        assert inks(app, "stale") == {"warn b"}
+    two = with_protection(make_tick(1.0, replicas=2), replicas_acking=2)
+    async with bench(two, size=(200, 45)) as app:
+        assert "2/1 ack" in app.text("#header")
+        assert "stale" not in app.text("#header")
+
+
+async def test_a_restarted_replica_is_named_on_the_chart() -> None:
+    tick = make_tick(8.0)
+    nodes: tuple[NodeView, ...] = (tick.nodes[0], replace(tick.nodes[1], restarted_s=7.4))
+    async with bench(make_tick(1.0), make_tick(4.0), replace(tick, nodes=nodes)) as app:
+        assert [one.word for one in app.dashboard.picture.charts(wide=False)[0].windows] == [
+            "replica restarted"
+        ]

@@ -1,0 +1,134 @@
+"""The words of an outage, and the epochs that hold one."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.core.epoch_table import markdown
+from replexplorer.core.epochs import Epochs
+from replexplorer.core.outage import Outage, outage_words
+from replexplorer.core.states import Stretch, Turn
+from replexplorer.core.tick import ProtectionState
+from tests.unit.test_epochs import noisy, play
+
+BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED
+
+
+@pytest.mark.parametrize(
+    ("outage", "words"),
+    [
+        (Outage(), ()),
+        (
+            Outage(blocked_s=10.0, unprotected_s=9.9, unprotected=18_678, again_s=20.3),
+            (
+                "blocked 10.0 s, then 18,678 commits unprotected, protected again after 20.3 s",
+                "blocked 10.0 s, then 18,678 commits unprotected",
+                "blocked 10.0 s, 18,678 unprotected",
+            ),
+        ),
+        (Outage(blocked_s=6.2, lasts=True), ("blocked 6.2 s so far", "blocked 6.2 s")),
+        (
+            Outage(unprotected_s=0.4, unprotected=1, again_s=0.4),
+            (
+                "1 commit unprotected, protected again after 0.4 s",
+                "1 commit unprotected",
+                "1 unprotected",
+            ),
+        ),
+        (Outage(down_s=3.0, restarts=("primary",)), ("primary restarted, down 3.0 s",)),
+        (Outage(unprotected_s=2.0), ("fell back to async for 2.0 s",)),
+        (Outage(again_s=0.4), ("protected again after 0.4 s",)),
+    ],
+)
+def test_words(outage: Outage, words: tuple[str, ...]) -> None:
+    assert outage_words(outage) == words
+
+
+def cable_out_and_in() -> Epochs:
+    """20 s sound, 10 s stalled and 10 s asynchronous, then in again; both sides measured."""
+    epochs = Epochs(0.0)
+    play(epochs, 0.0, noisy(40, 30, 1))
+    epochs.begin(1, 20.0, "partition none → both")
+    epochs.effective(1, 20.1)
+    play(epochs, 20.0, [0] * 20)
+    epochs.suffer(Stretch(BLOCKED, 19.9, 22.0, is_first=True))
+    epochs.suffer(Stretch(BLOCKED, 22.0, 29.9))
+    epochs.turned(Turn(29.9, BLOCKED, DEGRADED, 10.0, is_outage=True))
+    epochs.suffer(Stretch(DEGRADED, 29.9, 39.9, 18_678, is_first=True))
+    play(epochs, 30.0, noisy(20, 900, 2))
+    epochs.begin(2, 40.0, "partition both → none")
+    epochs.effective(2, 40.2)
+    epochs.suffer(Stretch(DEGRADED, 39.9, 40.4, 500))
+    epochs.turned(Turn(40.4, DEGRADED, PROTECTED, 10.5, outage_s=19.9, unprotected=19_178))
+    play(epochs, 40.5, noisy(60, 30, 3))
+    return epochs
+
+
+def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> None:
+    """Ten seconds at zero and then unprotected commits stood there as +3144 % in green."""
+    baseline, out, back = cable_out_and_in().rows()
+    assert baseline.verdict == "baseline"
+    assert baseline.after is not None
+    assert not baseline.after.outage, "what was under way when the cable went is the cable's"
+    for row in (out, back):
+        assert (row.verdict, row.delta_percent, row.ci_percent, row.low_percent) == (
+            "outage",
+            None,
+            None,
+            None,
+        )
+        assert row.effect is None
+    assert out.after is not None
+    assert outage_words(out.after.outage)[0] == "blocked 10.0 s, then 18,778 commits unprotected"
+    assert out.after.tps.low is None, "of two states together no interval says how far they would repeat"
+    assert back.after is not None
+    assert back.after.outage.again_s == pytest.approx(0.4)
+    assert back.after.outage.unprotected == 400, "a look's commits are shared out by the time in each epoch"
+
+
+def test_the_epoch_after_a_clean_one_is_compared_again() -> None:
+    epochs = cable_out_and_in()
+    epochs.begin(3, 71.0, "rtt 20 → 85 ms")
+    epochs.effective(3, 71.0)
+    play(epochs, 71.0, noisy(60, 10, 4))
+    epochs.begin(4, 102.0, "rtt 85 → 20 ms")
+    epochs.effective(4, 102.0)
+    play(epochs, 102.0, noisy(60, 30, 5))
+    *_, after_outage, sound = epochs.rows()
+    assert (after_outage.verdict, after_outage.delta_percent) == ("outage", None)
+    assert sound.verdict == "faster"
+
+
+def test_a_restart_within_an_epoch_claims_nothing() -> None:
+    epochs = Epochs(0.0)
+    play(epochs, 0.0, noisy(60, 30, 1))
+    epochs.begin(1, 30.0, "x")
+    epochs.effective(1, 30.0)
+    epochs.restarted(35.0, "replica")
+    epochs.restarted(36.0, "replica")
+    play(epochs, 30.0, noisy(60, 90, 1))
+    row = epochs.rows()[1]
+    assert row.verdict == "outage"
+    assert row.after is not None
+    assert outage_words(row.after.outage) == ("replica restarted",)
+
+
+def test_an_outage_that_lasts_says_so_until_its_epoch_ends() -> None:
+    epochs = Epochs(0.0)
+    epochs.suffer(Stretch(BLOCKED, 3.0, 9.2, is_first=True))
+    (row,) = epochs.rows()
+    assert row.after is not None
+    assert outage_words(row.after.outage)[0] == "blocked 6.2 s so far"
+    epochs.begin(1, 9.3, "partition both → none")
+    row = epochs.rows()[0]
+    assert row.after is not None
+    assert outage_words(row.after.outage)[0] == "blocked 6.2 s"
+
+
+def test_the_markdown_says_what_happened_in_place_of_a_gain() -> None:
+    text = markdown(cable_out_and_in().rows())
+    out, back = (line for line in text.splitlines() if line.startswith("|  |  |  | after"))
+    assert out.endswith("|  | blocked 10.0 s, then 18,778 commits unprotected |")
+    assert back.endswith("|  | 400 commits unprotected, protected again after 0.4 s |")
+    assert "+" not in out
+    assert "faster" not in text

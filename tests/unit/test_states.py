@@ -1,0 +1,178 @@
+"""The protection state followed from look to look: turns, outages, and commits that went unprotected."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.counters import Sample
+from replexplorer.core.server import ServerStatus
+from replexplorer.core.states import Look, Seen, States, Stretch, unprotected_between
+from replexplorer.core.tick import Protection, ProtectionState, Severity
+from replexplorer.core.turn_words import turn_words
+
+PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
+DOWN, OFF, ARMED = ProtectionState.DOWN, ProtectionState.OFF, ProtectionState.ARMED
+
+
+def look(
+    at_s: float,
+    state: ProtectionState,
+    commits: int = 0,
+    yes_tx: int = 0,
+    no_tx: int = 0,
+    *,
+    oldest_s: float | None = None,
+    waiting: int | None = None,
+    requested: bool = True,
+    uptime_s: float | None = None,
+) -> Look:
+    protection = Protection(state, requested, timeout_ms=10_000, oldest_wait_s=oldest_s, waiting=waiting)
+    status = ServerStatus(
+        uptime_s=int(1000 + at_s if uptime_s is None else uptime_s),
+        binlog_cache_use=commits,
+        yes_tx=yes_tx,
+        no_tx=no_tx,
+    )
+    counters = Sample(at_s, status if state is not DOWN else ServerStatus())
+    return Look(at_s, protection, counters, enabled=state not in (OFF, DOWN))
+
+
+def follow(looks: Iterable[Look]) -> tuple[States, list[Seen]]:
+    states = States()
+    return states, [states.see(one) for one in looks]
+
+
+CABLE_OUT = (
+    look(0.0, PROTECTED, 1000, 100),
+    look(0.5, PROTECTED, 1300, 130),
+    look(2.0, BLOCKED, 1340, 131, oldest_s=1.2, waiting=30),
+    look(10.5, BLOCKED, 1340, 131, oldest_s=9.7, waiting=30),
+    look(11.0, DEGRADED, 1500, 131, 20),
+    look(12.0, DEGRADED, 6500, 131, 520),
+    look(12.5, PROTECTED, 7000, 171, 530),
+    look(13.0, PROTECTED, 7300, 200, 530),
+)
+
+
+def test_a_cable_that_is_out_is_a_stall_then_commits_without_protection() -> None:
+    """The timeout says when it fell back, the oldest wait when it began; 30 commits went to the binlog
+    before they waited; of the last half second's 500 commits a fifth went in queues that nobody
+    acknowledged."""
+    states, seen = follow(CABLE_OUT)
+    turns = [one.turn for one in seen if one.turn]
+    assert [(turn.before, turn.after, round(turn.at_s, 6)) for turn in turns] == [
+        (PROTECTED, BLOCKED, 0.8),
+        (BLOCKED, DEGRADED, 10.8),
+        (DEGRADED, PROTECTED, 12.5),
+    ]
+    assert turns[1].lasted_s == pytest.approx(10.0)
+    assert states.unprotected == 160 + 30 + 5000 + 100
+    assert turns[2].outage_s == pytest.approx(0.8)
+    assert turns[2].unprotected == states.unprotected
+    stretches = [stretch for one in seen for stretch in one.stretches]
+    assert sum(one.to_s - one.from_s for one in stretches if one.state is BLOCKED) == pytest.approx(10.0)
+    assert sum(one.to_s - one.from_s for one in stretches if one.state is DEGRADED) == pytest.approx(1.7)
+    assert sum(one.unprotected for one in stretches) == states.unprotected
+
+
+def test_the_semi_sync_counters_count_queues_and_are_never_the_number_of_commits() -> None:
+    """Measured: 70,312 commits under after_sync while `no_tx` grew by 7,995."""
+    before, after = look(0, DEGRADED, 10_007, 827, 0), look(1, DEGRADED, 80_319, 827, 7995)
+    assert unprotected_between(before, after) == 70_312
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"),
+    [
+        (look(0, PROTECTED, 100, 10), look(1, PROTECTED, 300, 30), 0),
+        (look(0, DEGRADED, 100, 10, 50), look(1, DEGRADED, 40, 0, 4), 40),
+        (look(0, DEGRADED, 100, 10, 50), look(1, DEGRADED, 900, 0, 60, uptime_s=1), 0),
+        (look(0, OFF, 100), look(1, OFF, 150), 50),
+        (look(0, OFF, 100, requested=False), look(1, OFF, 150, requested=False), 0),
+        (look(0, OFF, 100), look(1, DEGRADED, 150, 0, 5), 0),
+        (look(0, DOWN), look(1, DEGRADED, 150, 0, 5), 0),
+    ],
+    ids=["acknowledged", "FLUSH STATUS", "restart", "off though asked", "off", "switched on", "was down"],
+)
+def test_what_counts_as_unprotected(before: Look, after: Look, count: int) -> None:
+    assert unprotected_between(before, after) == count
+
+
+def test_a_state_that_a_change_passes_through_is_no_outage() -> None:
+    states = States()
+    assert states.see(look(0.0, OFF, requested=False)) == Seen()
+    assert states.see(look(0.5, DEGRADED, 10, 0, 3), changing=True) == Seen()
+    assert not states.settled
+    found = states.see(look(1.0, PROTECTED, 20, 4, 3))
+    assert found.stretches == ()
+    assert found.turn is not None
+    assert (states.settled, states.unprotected) == (True, 0)
+
+
+def test_an_outage_that_outlasts_the_change_counts_from_its_beginning() -> None:
+    """The cable is pulled: the change is done a second after the first commit began to wait."""
+    states = States()
+    states.see(look(0.0, PROTECTED))
+    states.see(look(2.0, BLOCKED, oldest_s=1.5, waiting=8), changing=True)
+    found = states.see(look(2.5, BLOCKED, oldest_s=2.0, waiting=8))
+    assert found.stretches == (Stretch(BLOCKED, 0.5, 2.5, is_first=True),)
+    assert (states.state, states.since_s) == (BLOCKED, 0.5)
+
+
+def test_semi_sync_off_though_asked_for_is_an_outage_only_when_it_stays_so() -> None:
+    """Who switches it off writes the request down a moment later."""
+    states, seen = follow(
+        [look(0, PROTECTED), look(0.5, OFF, 10), look(1.5, OFF, 400), look(2, OFF, 500, requested=False)]
+    )
+    assert [one.stretches for one in seen] == [()] * 4
+    assert states.unprotected == 0
+    states, seen = follow([look(0, PROTECTED), *(look(0.5 + at, OFF, 100 * at) for at in range(6))])
+    assert states.unprotected == 500
+    turn = next(one.turn for one in seen if one.turn)
+    assert (turn.after, turn.at_s, turn.is_outage) == (OFF, 0.5, True)
+
+
+def test_armed_is_on_its_way_and_ends_no_outage() -> None:
+    _, seen = follow([look(0, PROTECTED), look(1, DOWN), look(3, ARMED), look(4, PROTECTED)])
+    assert [one.turn.outage_s for one in seen if one.turn] == [None, None, 1]
+
+
+@given(
+    states=st.lists(st.sampled_from(list(ProtectionState)), min_size=1, max_size=30),
+    grown=st.integers(0, 50),
+)
+def test_stretches_follow_one_another_and_hold_all_that_was_counted(
+    states: list[ProtectionState], grown: int
+) -> None:
+    followed, seen = follow(
+        look(0.5 * at, state, grown * at, at, at, oldest_s=1.2, waiting=3) for at, state in enumerate(states)
+    )
+    stretches = [stretch for one in seen for stretch in one.stretches]
+    assert all(one.from_s <= one.to_s + 1e-9 for one in stretches)
+    assert all(one.to_s <= two.from_s + 1e-9 for one, two in itertools.pairwise(stretches))
+    assert sum(one.unprotected for one in stretches) <= followed.unprotected
+
+
+def test_the_log_says_each_turn_once() -> None:
+    _, seen = follow(CABLE_OUT)
+    protection = CABLE_OUT[0].protection
+    told = [turn_words(one.turn, protection) for one in seen if one.turn]
+    assert told == [
+        (Severity.BAD, "BLOCKED: commits wait for an acknowledgement that does not come, at most 10 s"),
+        (
+            Severity.BAD,
+            "DEGRADED after 10.0 s blocked: semi-sync fell back, commits are asynchronous and unprotected",
+        ),
+        (Severity.GOOD, "PROTECTED again after 11.7 s; 5,290 commits went unprotected"),
+    ]
+    _, seen = follow([look(0, PROTECTED), look(1, DOWN), look(2, replace(CABLE_OUT[0]).protection.state)])
+    assert [turn_words(one.turn, protection) for one in seen if one.turn] == [
+        None,
+        (Severity.GOOD, "PROTECTED again after 1.0 s"),
+    ]
