@@ -68,13 +68,23 @@ async def test_acknowledging_is_green_only_while_somebody_does(
         assert inks(app, word) == {ink}
 
 
+async def test_nobody_acknowledges_through_links_that_are_cut() -> None:
+    """Protected is so until the next commit waits; the chip says it at once."""
+    tick = with_protection(make_tick(1.0), replicas_acking=1, no_ack_can_come=True)
+    async with bench(tick, size=(200, 45)) as app:
+        assert inks(app, "1/1 registered") == {"warn b"}
+
+
 async def test_a_stale_registration_is_no_second_replica() -> None:
     """For some seconds after a heal the source counts the old dump thread beside the new one."""
-    tick = with_protection(make_tick(1.0), replicas_acking=2)
+    tick = with_protection(make_tick(1.0), replicas_acking=1, replicas_counted=2)
     async with bench(tick, size=(200, 45)) as app:
         assert "1/1 ack +1 stale" in app.text("#header")
         assert inks(app, "stale") == {"warn b"}
-    two = with_protection(make_tick(1.0, replicas=2), replicas_acking=2)
+    old = with_protection(make_tick(1.0), replicas_acking=2)
+    async with bench(old, size=(200, 45)) as app:
+        assert "1/1 ack +1 stale" in app.text("#header"), "a file from before the source's own count"
+    two = with_protection(make_tick(1.0, replicas=2), replicas_acking=2, replicas_counted=2)
     async with bench(two, size=(200, 45)) as app:
         assert "2/1 ack" in app.text("#header")
         assert "stale" not in app.text("#header")

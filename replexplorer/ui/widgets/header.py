@@ -27,6 +27,8 @@ from replexplorer.ui.words import STATES
 Segment = tuple[Line, ...]
 """A part of the header in all its variants, longest first; an empty last one means it can go."""
 
+_SILENT: Final = (ProtectionState.BLOCKED, ProtectionState.DEGRADED)
+"""No acknowledgement comes."""
 SHRINK: Final = (
     "fsync", "help", "title", "load", "ack", "latency", "title", "separator", "fsync", "load", "latency",
     "load", "ack", "latency", "errors", "tps", "chips", "wait", "rtt", "link", "latency", "errors", "wait",
@@ -273,22 +275,22 @@ def _wait(protection: Protection) -> Segment:
 
 
 def _acks(tick: Tick) -> Segment:
-    """`1/1 ack`: replicas that acknowledge, of those that are required; `1/1 registered` while none does,
-    and what the source counts beyond the replicas that there are."""
+    """`1/1 ack`: replicas that acknowledge, of those that are required; `1/1 registered` while none can
+    or does, and what the source counts beyond them: connections that it has not missed yet."""
     protection = tick.protection
     required = protection.replicas_required
     if required is None:
         return ([],)
-    counted = protection.replicas_acking
-    replicas = sum(node.role == "replica" for node in tick.nodes)
-    stale = max(0, counted - replicas) if counted is not None and tick.nodes else 0
-    acking = figures.UNKNOWN if counted is None else str(counted - stale)
-    is_silent = protection.state in (ProtectionState.BLOCKED, ProtectionState.DEGRADED)
-    enough = (counted or 0) - stale >= required and not is_silent
+    acking, counted = protection.replicas_acking, protection.replicas_counted
+    if acking is not None and tick.nodes:
+        acking = min(acking, sum(node.role == "replica" for node in tick.nodes))
+    stale = max(0, (counted or protection.replicas_acking or 0) - (acking or 0))
+    is_silent = protection.no_ack_can_come or protection.state in _SILENT
+    enough = (acking or 0) >= required and not is_silent
     ink = "muted" if protection.state is ProtectionState.OFF else "good b" if enough else "warn b"
     word, brief = ("registered", "reg") if is_silent else ("ack", "ack")
     more: Line = [(f" +{stale} stale", "warn b")] if stale else []
-    pair = f"{acking}/{required}"
+    pair = f"{figures.UNKNOWN if acking is None else acking}/{required}"
     return (
         [("semi-sync ", "muted"), (f"{pair} {word}", ink), *more],
         [(f"{pair} {brief}", ink), *more],
