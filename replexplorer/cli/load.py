@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from replexplorer.cli.load_report import IntervalLines, load_report, render
+from replexplorer.cli.conditions import again, conditions_of
+from replexplorer.cli.load_report import Circumstances, IntervalLines, load_report, render
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
+from replexplorer.config.shapes import Conditions
 from replexplorer.config.small_file import read_text
-from replexplorer.core.errors import UsageError
+from replexplorer.core.course import Course
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.interval import Interval
-from replexplorer.core.knobs import BY_KEY, parse_value
+from replexplorer.core.knobs import BY_KEY, PRIMARY, parse_value
 from replexplorer.core.pacing import OPEN, POISSON
 from replexplorer.core.script import LARGEST_BYTES, read_script
-from replexplorer.engine.measure import measure
+from replexplorer.engine.load import load_knobs
+from replexplorer.engine.measure import Measurement, measure
+from replexplorer.engine.session import Session
 from replexplorer.engine.stretch import Gathering
 from replexplorer.ports import LoadSettings
 
 if TYPE_CHECKING:
+    from replexplorer.cli.console import Console
     from replexplorer.cli.entry import Call
-    from replexplorer.core.tick import Event
+    from replexplorer.core.tick import Event, Tick
 
 _SUFFIX = ".sql"
 
@@ -70,44 +78,107 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
     return replace(settings, workload=str(parse_value(BY_KEY["workload"], args.workload or wanted.workload)))
 
 
+def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
+    """The command that runs the same load, whatever the knobs are."""
+    words = ["replexplorer", "load", "--clients", str(settings.clients), "--workload", settings.workload]
+    if settings.mode == OPEN:
+        words += ["--rate", f"{settings.rate_tps:g}", "--arrivals", settings.spacing]
+    words += ["--table-size", str(settings.table_size), "--duration", f"{args.duration:g}"]
+    if args.warmup:
+        words += ["--warmup", f"{args.warmup:g}"]
+    return [*words, *(["--statements"] if args.statements else ())]
+
+
+@dataclass(slots=True)
+class _Witness:
+    """What is seen of a load while it runs, for its report."""
+
+    session: Session
+    console: Console
+    lines: IntervalLines
+    gathering: Gathering = field(default_factory=Gathering)
+    course: Course = field(default_factory=Course)
+    measured: Measurement = field(default_factory=Measurement)
+
+    def show(self, interval: Interval) -> None:
+        """An interval has come."""
+        if (line := self.lines.line(interval)) is not None:
+            self.console.narrate(line)
+            newest = self.session.controls.lookback.newest
+            self.gathering.add(interval, newest, self.session.chronicle.unchanged_since_s)
+        elif interval.state == "preparing":
+            self.console.progress("preparing the table")
+
+    def hear(self, event: Event) -> None:
+        """Something has happened."""
+        if event.text != self.session.load.fault:  # that is raised, and told as the verb's error
+            self.console.hear(event)
+
+    def see(self, tick: Tick) -> None:
+        """A look at everything."""
+        sample = self.session.controls.samples.get(PRIMARY)
+        self.course.add(tick, sample.status.no_tx if sample is not None else None)
+
+    def circumstances(
+        self, conditions: Conditions, command: Sequence[str], ended: str | None
+    ) -> Circumstances:
+        """All of it, for the report."""
+        first, last = self.measured.intervals[0], self.measured.intervals[-1]
+        began_s, clock = self.session.chronicle.began_s, self.session.outside.clock
+        return Circumstances(
+            conditions=conditions,
+            passage=self.course.between(first.start_s - began_s, last.end_s - began_s),
+            from_s=first.start_s - began_s,
+            started_wall_s=clock.wall() - (clock.monotonic() - first.start_s),
+            covered_s=tuple(at_s - first.start_s for at_s in self.gathering.covers or ()),
+            again=again(conditions, command, varied=load_knobs(self.session.load_settings())),
+            interrupted=ended,
+        )
+
+
 async def _load(call: Call, script: str | None) -> int:
     args, console = call.args, call.console
     interval_s = args.duration / ceil(args.duration)
-    lines = IntervalLines(args.warmup, interval_s)
-    gathering = Gathering()
-
-    def show(interval: Interval) -> None:
-        if (line := lines.line(interval)) is not None:
-            console.narrate(line)
-            newest, since_s = session.controls.lookback.newest, session.chronicle.unchanged_since_s
-            gathering.add(interval, newest, since_s)
-        elif interval.state == "preparing":
-            console.progress("preparing the table")
-
-    def hear(event: Event) -> None:
-        if event.text != session.load.fault:  # that is raised, and told as the verb's error
-            console.hear(event)
-
+    ended: BaseException | None = None
     async with attached(
         call, "load", beside=args.beside, table_size=args.table_size, tick_s=interval_s, recorded=True
     ) as session:
         settings = settings_of(args, session.load_settings(), script)
         console.progress("preparing the table")
         session.load.on_progress = lambda _, done: console.progress("preparing the table", done)
-        async with session.observed(hear):
+        seen = _Witness(session, console, IntervalLines(args.warmup, interval_s))
+        async with session.observed(seen.hear, seen.see):
             await session.drive(settings)
             target = await session.driving.target()
-            measured = await measure(
-                session.load,
-                session.outside.clock,
-                duration_s=args.duration,
-                warmup_s=args.warmup,
-                on_interval=show,
-            )
+            conditions = conditions_of(session)
+            try:
+                await measure(
+                    session.load,
+                    session.outside.clock,
+                    duration_s=args.duration,
+                    warmup_s=args.warmup,
+                    on_interval=seen.show,
+                    into=seen.measured,
+                )
+            except (asyncio.CancelledError, ReplexplorerError) as error:
+                if not seen.measured.intervals:
+                    raise
+                ended = error  # what was measured until then is reported first
+        why = None if ended is None else (str(ended) or "interrupted")
+        circumstances = seen.circumstances(conditions, command_of(args, settings), why)
     path: Literal["direct", "published"] = "direct" if target.path == "direct" else "published"
-    report = load_report(measured, settings, path=path, anatomy=gathering.anatomy())
+    report = load_report(
+        seen.measured,
+        settings,
+        path=path,
+        anatomy=seen.gathering.anatomy(),
+        circumstances=circumstances,
+        warmup_s=args.warmup,
+    )
     if console.json:
         console.document(report)
     else:
         console.print(render(report))
+    if ended is not None:
+        raise ended
     return 0

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
+from replexplorer.cli.conditions import rows as condition_rows
 from replexplorer.cli.console import number, table
 from replexplorer.config.shapes import (
+    Conditions,
+    Course,
+    CourseEvent,
     Generator,
     Latency,
     LoadAnatomy,
@@ -14,14 +21,34 @@ from replexplorer.config.shapes import (
     StatementLatency,
 )
 from replexplorer.core.anatomy import Anatomy
+from replexplorer.core.course import Passage
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.core.pacing import HIDES, OPEN
 from replexplorer.engine.measure import Measurement
 from replexplorer.ports import LoadSettings
 
+_LEAST_SHARE = 0.5
+"""Of the run's commits: an anatomy of fewer is not shown."""
+_MOST_EVENTS = 12
+"""Lines of what happened meanwhile."""
 _EXCESS_FROM_MS = 0.005
 """By how much the parts must be more than the mean to be seen in two digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a load ran under and went through."""
+
+    conditions: Conditions
+    passage: Passage
+    from_s: float
+    """When it began, as the events count."""
+    started_wall_s: float
+    covered_s: tuple[float, ...] = ()
+    """From when to when the server's counters were read, since it began."""
+    again: Sequence[str] = ()
+    interrupted: str | None = None
 
 
 def load_report(
@@ -30,6 +57,8 @@ def load_report(
     *,
     path: Literal["direct", "published"] | None,
     anatomy: Anatomy | None = None,
+    circumstances: Circumstances | None = None,
+    warmup_s: float = 0.0,
 ) -> LoadReport:
     """The whole run: percentiles from the merged histogram, counts summed; the mean commit taken apart
     over what of it lies between two samples of the primary."""
@@ -74,9 +103,39 @@ def load_report(
         lock_timeouts=total.lock_timeouts if total is not None else 0,
         errors_by_number=dict(total.errors_by_number) if total is not None else {},
         statements=_statements(total) if settings.by_statement and total is not None else None,
-        anatomy=_anatomy(anatomy) if anatomy is not None else None,
+        anatomy=_anatomy(anatomy, circumstances) if anatomy is not None else None,
         hides=HIDES[settings.mode],
+        started=_moment(circumstances.started_wall_s) if circumstances else None,
+        warmup_s=warmup_s,
+        table_size=settings.table_size if settings.script is None else None,
+        workload_text=settings.script,
+        interrupted=circumstances.interrupted if circumstances else None,
+        conditions=circumstances.conditions if circumstances else None,
+        course=_course(circumstances) if circumstances else None,
+        again=list(circumstances.again) if circumstances else [],
     )
+
+
+def _course(circumstances: Circumstances) -> Course:
+    passage = circumstances.passage
+    return Course(
+        protection_s={state: round(seconds, 1) for state, seconds in passage.seconds.items()},
+        fallbacks=passage.fallbacks,
+        unprotected_commits=passage.unprotected,
+        events=[
+            CourseEvent(
+                t_s=round(event.at_s - circumstances.from_s, 1),
+                at=_moment(event.wall_s),
+                severity=event.severity.value,
+                text=event.text,
+            )
+            for event in passage.events
+        ],
+    )
+
+
+def _moment(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _limit(measured: Measurement) -> str | None:
@@ -95,8 +154,12 @@ def _statements(total: Interval) -> list[StatementLatency]:
     ]
 
 
-def _anatomy(found: Anatomy) -> LoadAnatomy:
+def _anatomy(found: Anatomy, circumstances: Circumstances | None) -> LoadAnatomy:
+    covered = circumstances.covered_s if circumstances else ()
+    from_s, to_s = (round(each, 1) for each in covered) if covered else (None, None)
     return LoadAnatomy(
+        from_s=from_s,
+        to_s=to_s,
         duration_s=round(found.duration_s, 3),
         commits=found.commits,
         mean_ms=round(found.mean_ms, 3),
@@ -172,7 +235,7 @@ def render(report: LoadReport) -> str:
         loop = f"open loop at {number(report.rate_asked_tps, 1)} TPS"
     rows = [
         ("workload", f"{report.workload}, {report.clients} clients, {loop}"),
-        ("commits", f"{report.commits:,} in {report.duration_s:.1f} s"),
+        ("commits", f"{report.commits:,} in {report.duration_s:.1f} s{_until(report)}"),
         ("TPS", f"{number(report.tps, 2)} ({number(report.qps, 2)} statements per second)"),
         ("latency ms", _spread(report.latency_ms)),
     ]
@@ -182,7 +245,7 @@ def render(report: LoadReport) -> str:
         (f"  {each.name} ms", f"{_spread(each.latency_ms)}  n {each.n:,}") for each in report.statements or []
     ]
     if report.anatomy is not None:
-        rows.append(("commit ms", _taken_apart(report.anatomy)))
+        rows.append(("commit ms", _taken_apart(report.anatomy, report.commits)))
     trouble = f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}"
     if report.deadlocks or report.lock_timeouts:
         trouble += f"; begun anew: deadlocks {report.deadlocks}, lock timeouts {report.lock_timeouts}"
@@ -202,7 +265,38 @@ def render(report: LoadReport) -> str:
     if generator.limited is not None:
         rows.append(("limit", generator.limited))
     rows.append(("mode", report.hides))
+    if report.conditions is not None:
+        rows += condition_rows(report.conditions)
+    if report.course is not None:
+        rows += _course_rows(report.course)
     return table(rows)
+
+
+def _until(report: LoadReport) -> str:
+    """When it began, and why it did not run to its end."""
+    begun = (
+        "" if report.started is None else f", from {report.started.replace('T', ' ').removesuffix('Z')} UTC"
+    )
+    return begun if report.interrupted is None else f"{begun}; ended early: {report.interrupted}"
+
+
+def _course_rows(course: Course) -> list[tuple[str, str]]:
+    """Protection, and what happened, a line each."""
+    states = ", ".join(f"{state} {seconds:.1f} s" for state, seconds in course.protection_s.items())
+    falls, unprotected = course.fallbacks, course.unprotected_commits
+    told = [
+        states or "not seen",
+        *([f"fell back to asynchronous {falls} time{'s' * (falls != 1)}"] if falls else ()),
+        *([f"{unprotected:,} commits that no replica had"] if unprotected else ()),
+    ]
+    found = [f"{event.t_s:.1f} s: {event.text}" for event in course.events]
+    rest = len(found) - _MOST_EVENTS
+    if rest > 0:
+        found = [*found[:_MOST_EVENTS], f"{rest} more, in --json"]
+    return [
+        ("protection", "; ".join(told)),
+        *(("meanwhile" * (not at), text) for at, text in enumerate(found)),
+    ]
 
 
 def _spread(lat: Latency) -> str:
@@ -210,10 +304,13 @@ def _spread(lat: Latency) -> str:
     return "  ".join(f"{name} {number(value, 2)}" for name, value in lat.model_dump().items())
 
 
-def _taken_apart(found: LoadAnatomy) -> str:
-    """The parts of the mean commit in one line."""
+def _taken_apart(found: LoadAnatomy, commits: int) -> str:
+    """The parts of the mean commit in one line; not of a small part of the run, which says little of all."""
+    if found.commits < _LEAST_SHARE * commits:
+        return f"not taken apart: the server was read around {found.commits:,} of {commits:,} commits alone"
     parts = "  ".join(f"{name} {number(ms, 2)}" for name, ms in found.parts_ms.items())
-    told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} in {found.duration_s:.1f} s"
+    when = "" if found.from_s is None else f", from {found.from_s:.1f} s to {found.to_s:.1f} s"
+    told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} of {commits:,} commits{when}"
     if found.excess_ms >= _EXCESS_FROM_MS:
         told += f", exceeded by {number(found.excess_ms, 2)}"
     return f"{parts}  ({told})"

@@ -267,6 +267,56 @@ class LoadAnatomy(Shape):
     mean_ms: float
     parts_ms: dict[str, float]
     excess_ms: float
+    from_s: float | None = Field(default=None, description="the part of the run that it covers")
+    to_s: float | None = None
+
+
+class SettingShape(Shape):
+    """A knob while something was measured."""
+
+    requested: Scalar | None
+    effective: Scalar | None
+
+
+class MachineShape(Shape):
+    """The host, which the stack and the load share."""
+
+    words: str = Field(description="in short")
+    cores: int
+    memory_bytes: int
+    kernel: str
+    architecture: str
+    cpu: str | None
+
+
+class Conditions(Shape):
+    """What was measured under, so that it can be judged and run again elsewhere."""
+
+    program: str = Field(description="version of replexplorer")
+    server: str | None
+    replicas: int
+    machine: MachineShape
+    settings: dict[str, SettingShape] = Field(description="by key@node")
+
+
+class CourseEvent(Shape):
+    """Something that happened in a measurement: a knob turned, a fault, a change of state."""
+
+    t_s: float = Field(description="since the measurement began")
+    at: str
+    severity: str
+    text: str
+
+
+class Course(Shape):
+    """What a measurement went through."""
+
+    protection_s: dict[str, float] = Field(description="seconds in each protection state")
+    fallbacks: int | None = Field(description="falls back to asynchronous by a timeout")
+    unprotected_commits: int | None = Field(
+        description="acknowledged while semi-sync was on and no replica had them, by the server's count"
+    )
+    events: list[CourseEvent]
 
 
 class LoadReport(Shape):
@@ -294,6 +344,14 @@ class LoadReport(Shape):
     statements: list[StatementLatency] | None
     anatomy: LoadAnatomy | None
     hides: str
+    started: str | None = None
+    warmup_s: float = 0.0
+    table_size: int | None = Field(default=None, description="rows; null with a file of one's own")
+    workload_text: str | None = Field(default=None, description="of a file of one's own")
+    interrupted: str | None = Field(default=None, description="why it ended before its time")
+    conditions: Conditions | None = None
+    course: Course | None = None
+    again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 
 
 class LabSource(Shape):

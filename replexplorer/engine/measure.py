@@ -85,15 +85,17 @@ async def measure(
     commits: int = 0,
     warmup_s: float = 0.0,
     on_interval: IntervalCallback = lambda _: None,
+    into: Measurement | None = None,
 ) -> Measurement:
-    """Let the running load run and merge its intervals that begin after the warm-up.
+    """Let the running load run and merge its intervals that begin after the warm-up, `into` what the caller
+    keeps when it ends before its time.
 
     Ends with the interval that completes the duration and as many commits as asked; an open loop's
     backlog is drained then, so that no slow arrival is left out. Raises StackUnavailable when the load
     ends by itself.
     """
     from_s = clock.monotonic() + warmup_s
-    measured = Measurement()
+    measured = Measurement() if into is None else into
     with load.listening() as inbox:
         while measured.duration_s < duration_s - 0.05 or measured.commits < commits or not measured.intervals:
             for interval in await _next(load, inbox):

@@ -199,26 +199,33 @@ class Session:
         )
 
     @asynccontextmanager
-    async def observed(self, hear: Callable[[Event], None] = lambda _: None) -> AsyncIterator[None]:
-        """Keep looking and record meanwhile, for a verb that draws no picture but hears what happens."""
+    async def observed(
+        self, hear: Callable[[Event], None] = lambda _: None, see: Callable[[Tick], None] = lambda _: None
+    ) -> AsyncIterator[None]:
+        """Keep looking and record meanwhile, for a verb that draws no picture but hears what happens and
+        sees every tick."""
         await self._begin_recording()
         self.watcher.start()
-        looking = asyncio.create_task(self._look_on(hear), name="look on")
+        looking = asyncio.create_task(self._look_on(hear, see), name="look on")
         try:
             yield
         finally:
-            await to_the_end(self._look_no_more(looking, hear))
+            await to_the_end(self._look_no_more(looking, hear, see))
 
-    async def _look_on(self, hear: Callable[[Event], None]) -> None:
+    async def _look_on(self, hear: Callable[[Event], None], see: Callable[[Tick], None]) -> None:
         async for tick in self.ticks():
+            see(tick)
             for event in tick.events:
                 hear(event)
 
-    async def _look_no_more(self, looking: asyncio.Task[None], hear: Callable[[Event], None]) -> None:
+    async def _look_no_more(
+        self, looking: asyncio.Task[None], hear: Callable[[Event], None], see: Callable[[Tick], None]
+    ) -> None:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
         await self.watcher.stop()
         last = self._picture.tick()
+        see(last)
         self.recording.take(last)
         await self.recording.end()
         for event in (*last.events, *self.chronicle.take_events()):

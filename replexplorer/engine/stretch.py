@@ -102,6 +102,13 @@ class Gathering:
             self._first = newest
         self._last = newest
 
+    @property
+    def covers(self) -> tuple[float, float] | None:
+        """From when to when, on the monotonic clock; None before two samples."""
+        if self._first is None or self._last is None:
+            return None
+        return _read_s(self._first), _read_s(self._last)
+
     def anatomy(self) -> Anatomy | None:
         """The mean commit taken apart; None before two samples, and as `Stretch.anatomy` says."""
         if self._first is None or self._last is None:

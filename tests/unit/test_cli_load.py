@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli.load_report import IntervalLines, interval_line, load_report, render
-from replexplorer.config.shapes import LoadReport
+from replexplorer.cli.arguments import parse
+from replexplorer.cli.conditions import again
+from replexplorer.cli.load import command_of
+from replexplorer.cli.load_report import Circumstances, IntervalLines, interval_line, load_report, render
+from replexplorer.config.shapes import Conditions, LoadReport, MachineShape, Scalar, SettingShape
 from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.course import Passage
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
+from replexplorer.core.tick import Event, Severity
 from replexplorer.engine.measure import Measurement
 from replexplorer.ports import LoadSettings
 
@@ -153,11 +159,11 @@ def test_the_mean_commit_is_taken_apart_where_it_was_counted() -> None:
     settings = LoadSettings(3, "foo")
     assert "commit ms" not in render(load_report(run, settings, path="direct"))
     parts = {Part.REDO: 0.31, Part.BINLOG: 0.2, Part.OTHER: 0.0}
-    found = Anatomy(duration_s=0.9, commits=1200, mean_ms=0.5, parts=parts, excess_ms=0.01)
+    found = Anatomy(duration_s=0.9, commits=2, mean_ms=0.5, parts=parts, excess_ms=0.01)
     report = load_report(run, settings, path="direct", anatomy=found)
     assert report.anatomy is not None
     assert report.anatomy.parts_ms == {"redo": 0.31, "binlog": 0.2, "other": 0.0}
-    told = "redo 0.31  binlog 0.20  other 0.00  (mean 0.50 of 1,200 in 0.9 s, exceeded by 0.01)"
+    told = "redo 0.31  binlog 0.20  other 0.00  (mean 0.50 of 2 of 2 commits, exceeded by 0.01)"
     assert told in render(report)
 
 
@@ -187,6 +193,14 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "statements",
         "anatomy",
         "hides",
+        "started",
+        "warmup_s",
+        "table_size",
+        "workload_text",
+        "interrupted",
+        "conditions",
+        "course",
+        "again",
     ]
     assert list(document["latency_ms"]) == ["mean", "min", "p50", "p95", "p99", "max"]
     assert document["generator"] == {
@@ -223,3 +237,103 @@ def test_the_report_merges_and_never_averages(seconds: list[list[int]]) -> None:
     if everything:
         assert report.latency_ms.max == pytest.approx(max(everything) / 1000, abs=0.001)
         assert report.latency_ms.mean == pytest.approx(sum(everything) / len(everything) / 1000, abs=0.001)
+
+
+def conditions(**settings: tuple[Scalar, Scalar | None]) -> Conditions:
+    return Conditions(
+        program="0.1.0",
+        server="mysql 9.7.4-2",
+        replicas=2,
+        machine=MachineShape(
+            words="2 cores, 8 GB, Linux 6.1 x86_64",
+            cores=2,
+            memory_bytes=8 << 30,
+            kernel="Linux 6.1.0",
+            architecture="x86_64",
+            cpu="Some CPU",
+        ),
+        settings={
+            name.replace("__", "@"): SettingShape(requested=asked, effective=found)
+            for name, (asked, found) in settings.items()
+        },
+    )
+
+
+UNDER = conditions(semi_sync=("on", "on"), sync_binlog=(1, 0), rtt__replica=(85.0, 85.0), clients=(8, None))
+
+
+def circumstances(**changes: Any) -> Circumstances:
+    passage = Passage(
+        {"protected": 6.0, "blocked": 10.0},
+        1,
+        18_678,
+        (Event(103.0, 1_760_000_003.0, Severity.MARK, "partition none → both"),),
+    )
+    found = Circumstances(UNDER, passage, from_s=100.0, started_wall_s=1_760_000_000.0, covered_s=(1.0, 3.0))
+    return replace(found, **changes)
+
+
+def test_a_report_says_what_it_measured_and_what_happened_meanwhile() -> None:
+    """10 s of stall and a fall back to asynchronous used to be 'TPS 417, errors 0' and nothing else."""
+    report = load_report(
+        measured(interval(0.0, [500] * 10)),
+        LoadSettings(8, "insert"),
+        path="direct",
+        circumstances=circumstances(),
+    )
+    assert report.course is not None
+    assert report.course.model_dump() == {
+        "protection_s": {"protected": 6.0, "blocked": 10.0},
+        "fallbacks": 1,
+        "unprotected_commits": 18_678,
+        "events": [
+            {"t_s": 3.0, "at": "2025-10-09T08:53:23Z", "severity": "mark", "text": "partition none → both"}
+        ],
+    }
+    assert (report.started, report.table_size, report.interrupted) == ("2025-10-09T08:53:20Z", 10_000, None)
+    text = render(report)
+    for words in (
+        "from 2025-10-09 08:53:20 UTC",
+        "mysql 9.7.4-2, 2 replicas",
+        "2 cores, 8 GB, Linux 6.1 x86_64, Some CPU",
+        "semi_sync on, sync_binlog 1 (0 in effect), rtt@replica 85 ms",
+        "protected 6.0 s, blocked 10.0 s; fell back to asynchronous 1 time;",
+        "18,678 commits that no replica had",
+        "3.0 s: partition none → both",
+    ):
+        assert words in text
+
+
+def test_an_anatomy_of_a_small_part_stays_away_and_one_of_most_says_which() -> None:
+    few = Anatomy(0.1, 94, 2.0, {Part.WIRE: 2.0}, 0.0)
+    run = measured(interval(0.0, [500] * 16_699))
+    settings = LoadSettings(8, "insert")
+    told = render(load_report(run, settings, path="direct", anatomy=few, circumstances=circumstances()))
+    assert "not taken apart: the server was read around 94 of 16,699 commits alone" in told
+    most = replace(few, commits=12_000)
+    report = load_report(run, settings, path="direct", anatomy=most, circumstances=circumstances())
+    assert report.anatomy is not None
+    assert (report.anatomy.from_s, report.anatomy.to_s) == (1.0, 3.0)
+    assert "mean 2.00 of 12,000 of 16,699 commits, from 1.0 s to 3.0 s" in render(report)
+
+
+def test_a_load_that_was_ended_says_so() -> None:
+    report = load_report(
+        measured(interval(0.0, [500])),
+        LoadSettings(8, "insert"),
+        path="direct",
+        circumstances=circumstances(interrupted="interrupted"),
+    )
+    assert "; ended early: interrupted" in render(report)
+
+
+def test_the_same_can_be_run_again_elsewhere() -> None:
+    args = parse(["--stack", "mine", "load", "--duration", "30", "--warmup", "2", "--statements"])
+    command = command_of(args, LoadSettings(8, "insert", mode="open", rate_tps=500.0))
+    assert again(UNDER, command, varied=("clients",)) == [
+        "replexplorer up --replicas 2",
+        "replexplorer reset",
+        "replexplorer set semi_sync=on rtt@replica=85.0",
+        "replexplorer load --clients 8 --workload insert --rate 500 --arrivals poisson --table-size 10000"
+        " --duration 30 --warmup 2 --statements",
+    ]

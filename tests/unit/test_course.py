@@ -1,0 +1,68 @@
+"""What a measurement went through, folded from the ticks of its session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replexplorer.core.course import Course
+from replexplorer.core.tick import Event, ProtectionState, Severity
+from tests.fakes.facade import make_tick
+
+PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
+
+
+def course(*looks: tuple[float, ProtectionState, int | None, int | None]) -> Course:
+    """Of looks: when, the state, falls back and commits that did not wait."""
+    found = Course()
+    for at_s, state, fallbacks, unprotected in looks:
+        tick = make_tick(at_s, state=state)
+        found.add(replace(tick, protection=replace(tick.protection, fallbacks=fallbacks)), unprotected)
+    return found
+
+
+STALL = course(
+    (0.0, PROTECTED, 2, 100),
+    (4.0, BLOCKED, 2, 100),
+    (14.0, DEGRADED, 3, 100),
+    (15.0, DEGRADED, 3, 900),
+    (18.0, PROTECTED, 3, 1_000),
+    (20.0, PROTECTED, 3, 1_000),
+)
+
+
+def test_a_stall_and_a_fall_back_are_counted_in_seconds_and_commits() -> None:
+    passage = STALL.between(1.0, 20.0)
+    assert passage.seconds == {"protected": 5.0, "blocked": 10.0, "degraded": 4.0}
+    assert (passage.fallbacks, passage.unprotected) == (1, 900)
+
+
+def test_what_came_before_the_measurement_is_not_its() -> None:
+    passage = STALL.between(18.5, 20.5)
+    assert passage.seconds == {"protected": 2.0}
+    assert (passage.fallbacks, passage.unprotected) == (0, 0)
+
+
+def test_a_counter_that_fell_has_begun_anew() -> None:
+    passage = course((0.0, PROTECTED, 5, 70), (1.0, PROTECTED, 1, 7)).between(0.0, 2.0)
+    assert (passage.fallbacks, passage.unprotected) == (1, 7)
+
+
+def test_what_nobody_could_read_is_unknown_and_not_0() -> None:
+    passage = course((0.0, PROTECTED, None, None), (1.0, PROTECTED, None, None)).between(0.0, 2.0)
+    assert (passage.fallbacks, passage.unprotected) == (None, None)
+    assert Course().between(0.0, 2.0).seconds == {}
+
+
+def test_marks_and_faults_within_it_are_kept_and_plain_news_are_not() -> None:
+    found = Course()
+    events = tuple(
+        Event(at_s, 1000.0 + at_s, severity, text)
+        for at_s, severity, text in (
+            (1.0, Severity.MARK, "before"),
+            (3.0, Severity.MARK, "rtt 0 → 10 ms"),
+            (4.0, Severity.INFO, "load started"),
+            (5.0, Severity.BAD, "replica is down"),
+        )
+    )
+    found.add(make_tick(5.5, events=events), None)
+    assert [event.text for event in found.between(2.0, 6.0).events] == ["rtt 0 → 10 ms", "replica is down"]
