@@ -74,6 +74,11 @@ class Console:
         self._end_progress()
         self._to_err(printable(text, LAYOUT) + "\n")
 
+    def ask(self, text: str) -> None:
+        """A question to the person who watches; the answer is typed behind it."""
+        self._end_progress()
+        self._to_err(one_line(text.rstrip()) + " ")
+
     def warn(self, text: str) -> None:
         """A warning, which changes no exit code."""
         self.narrate(f"warning: {one_line(text, 2 * _MOST_SAID)}")

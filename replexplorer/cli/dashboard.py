@@ -46,6 +46,7 @@ def run(call: Call) -> int:
         holder="tui",
         up=up,
         reapply=loaded.values.reapply,
+        asks=True,
         on_quit=loaded.values.on_quit,
         table_size=loaded.values.workload.table_size,
         heartbeat=True,

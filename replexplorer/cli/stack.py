@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from replexplorer.cli.documents import status_document
+from replexplorer.cli.question import can_ask, says_yes
 from replexplorer.cli.render import render_status
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached, composed, load_configuration_of, stack_names, stack_of
@@ -13,6 +14,7 @@ from replexplorer.config import paths
 from replexplorer.config.model import closest
 from replexplorer.config.shapes import Dsn, Status
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.knobs import Desired, format_value
 from replexplorer.engine.effect import unmet
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
@@ -29,7 +31,11 @@ def up(call: Call) -> int:
 async def _up(call: Call) -> int:
     options = UpOptions(replicas=call.args.replicas, image=call.args.image)
     async with composed(call, "up", up=options) as session:
-        created = await session.up(lambda step: call.console.progress(step.text, step.done))
+        asks = session.options.reapply == "ask"
+        created = await session.up(
+            lambda step: call.console.progress(step.text, step.done),
+            (lambda lost: _consents(call, lost)) if asks else None,
+        )
         status = await _status_of(session, patient=True)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
         without_effect = unmet(session.controls, session.controls.requested.values)
@@ -37,6 +43,20 @@ async def _up(call: Call) -> int:
         call.console.warn(line)
     _print_status(call, status)
     return StackUnavailable.exit_code if without_effect else 0
+
+
+async def _consents(call: Call, lost: Desired) -> bool:
+    """Ask whether what restarts took is to be given back; where nobody can answer, say what is left."""
+    told = ", ".join(f"{name} {format_value(name.knob, value)}" for name, value in lost.items())
+    if can_ask(call.console) and await says_yes(
+        call.console, f"restarts took what was requested: {told}. Re-apply it?"
+    ):
+        return True
+    assignments = " ".join(
+        f"{name}={format_value(name.knob, value).replace(' ', '')}" for name, value in lost.items()
+    )
+    call.console.warn(f"left as it came (reapply = ask): `replexplorer set {assignments}` gives it back")
+    return False
 
 
 def down(call: Call) -> int:

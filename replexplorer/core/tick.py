@@ -352,6 +352,8 @@ class Tick:
     """Newest last."""
     events: tuple[Event, ...] = ()
     """Those that happened since the tick before, oldest first."""
+    lost: tuple[str, ...] = ()
+    """What restarts took and the operator may have back or leave (`sync_binlog 0`); never recorded."""
     viewer: bool = False
     """Another driver holds the load; the charts come from the server's counters."""
 

@@ -165,6 +165,10 @@ class Facade(Protocol):
         """Bring dead nodes back and re-apply what was requested."""
         ...
 
+    async def give_back(self, yes: bool) -> None:
+        """Answer `Tick.lost`: re-apply what restarts took, or leave it."""
+        ...
+
     async def close(self, *, keep: bool = False) -> str:
         """Stop the load and disconnect; answers in one line what is left behind.
 

@@ -229,6 +229,10 @@ class Replay:
         """Raise UsageError."""
         raise UsageError(_NOT_LIVE, _HINT)
 
+    async def give_back(self, yes: bool) -> None:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
     async def close(self, *, keep: bool = False) -> str:
         """Stop playing."""
         self._closed = True

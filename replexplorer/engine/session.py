@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from replexplorer import __version__
@@ -27,6 +27,7 @@ from replexplorer.core.knobs import (
     Value,
     desired_of,
     format_change,
+    format_value,
     same_value,
 )
 from replexplorer.core.model import Calibration
@@ -61,6 +62,9 @@ from replexplorer.engine.sweep import Sweeping, Unkept
 from replexplorer.engine.watch import Watcher
 from replexplorer.ports import Experiment, Lease, LoadSettings, UpOptions
 
+Consent = Callable[[Desired], Awaitable[bool]]
+"""Whether what a restart took is to be given back."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
@@ -71,6 +75,8 @@ class SessionOptions:
     up: UpOptions = field(default_factory=UpOptions)
     reapply: str = "auto"
     """auto, ask or off: whether a restarted server gets the requested values back."""
+    asks: bool = False
+    """Somebody sees the picture and can answer (`Tick.lost`, `give_back`)."""
     on_quit: str = "keep"
     """keep, or remove: what `close` does with a stack that this session brought up."""
     beside: bool = False
@@ -109,6 +115,8 @@ class Session:
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self.narrate: Callable[[str], None] = lambda _: None
         """Called with what a change does or waits for while it is under way."""
+        self._lost: dict[KnobName, Value] = {}
+        """What restarts took and nobody has answered for yet."""
         self._undo: list[Desired] = []
         self._created = False
         self._closed = asyncio.Event()
@@ -131,8 +139,9 @@ class Session:
         self.chronicle.tell(Severity.INFO, text)
         self.narrate(text)
 
-    async def up(self, progress: ProgressCallback) -> bool:
-        """Create or repair the stack, wait until it answers, re-apply what was requested.
+    async def up(self, progress: ProgressCallback, consent: Consent | None = None) -> bool:
+        """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
+        only where that says yes to what was lost.
 
         Answers whether this call created it.
         """
@@ -142,7 +151,8 @@ class Session:
         self._created = self._created or created
         await self.controls.refresh()
         lost = self.controls.lost_values(self.fleet.members)
-        if lost:
+        if lost and (consent is None or await consent(lost)):
+            self._lost.clear()
             progress(Progress("re-applying what was requested"))
             await self._change(lost, "re-applied: ", anyway=True)
         await self._mend(progress)
@@ -177,7 +187,7 @@ class Session:
             progress(Progress("attaching to the running stack"))
             await self.attach()
             if self.fleet.primary.capabilities is None:
-                await self.up(progress)
+                await self.up(progress, self._consent())
         else:
             await self.up(progress)
         await self._catch_up()
@@ -500,20 +510,58 @@ class Session:
     async def stack_remade(self) -> None:
         """Another stack has this one's name now: nothing that was turned is so any more."""
         self._undo.clear()
+        self._lost.clear()
         self.controls.forget()
         await self.controls.read_document()
         self.chronicle.tell(Severity.WARN, "the stack was removed and made anew: its knobs and rows are new")
 
     async def _restore(self, what: str, lost: Desired) -> None:
-        """Give back what was lost: all of it, or else one by one as much as can be."""
+        """Give back what was lost as configured: at once, after a question, or not at all."""
         if not lost:
             self.chronicle.tell(Severity.WARN, what)
             return
         names = ", ".join(str(name) for name in lost)
-        if self.options.reapply != "auto":
+        if self.options.reapply != "auto" and not self._asks:
             self.chronicle.tell(Severity.WARN, f"{what} and lost {names} (reapply = {self.options.reapply})")
             return
         self.chronicle.tell(Severity.WARN, f"{what} and lost {names}")
+        if self._asks:
+            self._lost.update(lost)
+        else:
+            await self._reapply(lost)
+
+    @property
+    def _asks(self) -> bool:
+        return self.options.reapply == "ask" and self.options.asks
+
+    def _consent(self) -> Consent | None:
+        """Of a start: where one is to be asked, the picture asks once it is there."""
+        if not self._asks:
+            return None
+
+        async def later(lost: Desired) -> bool:
+            self._lost.update(lost)
+            return False
+
+        return later
+
+    def lost(self) -> Desired:
+        """What restarts took, is still not so, and waits for `give_back`."""
+        if self._lost:
+            still = self.controls.lost_values(self.fleet.members)
+            self._lost = {name: value for name, value in self._lost.items() if name in still}
+        return self._lost
+
+    async def give_back(self, yes: bool) -> None:
+        """The answer to what was lost: re-apply it, or leave it and do not ask again."""
+        lost, self._lost = self.lost(), {}
+        if lost and yes:
+            await self._reapply(lost)
+        elif lost:
+            self.chronicle.tell(Severity.INFO, f"left as it came: {', '.join(map(str, lost))}")
+
+    async def _reapply(self, lost: Desired) -> None:
+        """All of it, or else one by one as much as can be."""
         for part in (lost, *({name: value} for name, value in lost.items())):
             try:
                 await self._change(part, "re-applied: ", anyway=True)
@@ -578,7 +626,7 @@ class Session:
             self.load.inbox.arrived.clear()
             tick = self._picture.tick()
             self.recording.take(tick)
-            yield tick
+            yield replace(tick, lost=tuple(_asked(name, value) for name, value in self.lost().items()))
             try:
                 # A running load sets the pace; an interval that is a little late brings no second tick.
                 async with asyncio.timeout(self.options.tick_s * (1.5 if self.load.is_running else 1.0)):
@@ -590,6 +638,11 @@ class Session:
         """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not
         waited for, unless one is `patient`. Raises StackUnavailable when there is no stack."""
         return await take_status(self.controls, patient=patient)
+
+
+def _asked(name: KnobName, value: Value) -> str:
+    """A request in words: `sync_binlog 0`."""
+    return f"{name} {format_value(name.knob, value)}"
 
 
 def _title_of(desired: Desired) -> str:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import Desired
 from replexplorer.core.tick import Event, Severity
 from replexplorer.engine.apply import RolledBack
 from replexplorer.engine.session import Session
@@ -42,9 +43,100 @@ async def test_a_restarted_primary_gets_its_settings_back_and_it_is_marked() -> 
         assert tick.epochs[-1].title.startswith("re-applied: ")
 
 
+LOST = ("semi_sync on", "sync_binlog 0")
+
+
+@virtual
+async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes() -> None:
+    world = World()
+    async with world.started(reapply="ask", asks=True) as session:
+        await turn(session, *REQUESTS)
+        await asyncio.sleep(5)
+        world.restart("primary")
+        event = await told(session, "primary restarted and lost")
+        assert "reapply" not in event.text
+        tick = await until_tick(session, lambda tick: tick.lost)
+        assert tick.lost == LOST
+        await asyncio.sleep(10)
+        assert not world.primary.enabled
+        await session.give_back(True)
+        event = await told(session, "re-applied: ")
+        assert event.severity is Severity.MARK
+        assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
+        assert (await until_tick(session, lambda _: True)).lost == ()
+
+
+@virtual
+async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart() -> None:
+    world = World()
+    async with world.started(reapply="ask", asks=True) as session:
+        await turn(session, *REQUESTS)
+        await asyncio.sleep(5)
+        world.restart("primary")
+        await until_tick(session, lambda tick: tick.lost)
+        await session.give_back(False)
+        await told(session, "left as it came: semi_sync, sync_binlog")
+        await asyncio.sleep(20)
+        assert (await until_tick(session, lambda _: True)).lost == ()
+        assert not world.primary.enabled
+        assert world.requested["semi_sync"] == "on"
+        world.restart("primary")
+        assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
+
+
+@virtual
+async def test_what_another_app_gives_back_is_not_asked_for_any_more() -> None:
+    world = World()
+    async with world.started(reapply="ask", asks=True) as session, world.attached("set") as other:
+        await turn(session, *REQUESTS)
+        await asyncio.sleep(5)
+        world.restart("primary")
+        await until_tick(session, lambda tick: tick.lost)
+        await turn(other, "sync_binlog=0")
+        tick = await until_tick(session, lambda tick: tick.lost != LOST)
+        assert tick.lost == ("semi_sync on",)
+        await turn(other, "semi_sync=on")
+        await until_tick(session, lambda tick: not tick.lost)
+        before = len(world.changes)
+        await session.give_back(True)
+        assert len(world.changes) == before
+
+
+@virtual
+async def test_what_a_restart_took_while_nobody_looked_is_asked_for_at_the_start() -> None:
+    world = World()
+    await left_alone(world, *REQUESTS)
+    world.restart("primary")
+    await asyncio.sleep(30)
+    async with world.started(reapply="ask", asks=True) as session:
+        assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
+        assert not world.primary.enabled
+
+
+@pytest.mark.parametrize("yes", [True, False])
+@virtual
+async def test_up_gives_back_what_it_is_allowed_to(yes: bool) -> None:
+    world = World()
+    await left_alone(world, *REQUESTS)
+    world.restart("primary")
+    await asyncio.sleep(30)
+    asked: list[str] = []
+
+    async def consent(lost: Desired) -> bool:
+        asked.extend(map(str, lost))
+        return yes
+
+    async with world.attached("up", reapply="ask") as session:
+        await session.up(lambda _: None, consent)
+        assert asked == ["semi_sync", "sync_binlog"]
+        assert world.primary.enabled is yes
+
+
 @pytest.mark.parametrize("reapply", ["ask", "off"])
 @virtual
-async def test_a_restarted_primary_stays_as_it_came_when_so_configured(reapply: str) -> None:
+async def test_a_restarted_primary_stays_as_it_came_when_so_configured_and_nobody_can_answer(
+    reapply: str,
+) -> None:
     world = World()
     async with world.started(reapply=reapply) as session:
         await turn(session, *REQUESTS)

@@ -352,6 +352,10 @@ class FakeFacade:
         progress(Progress("starting the replica"))
         await self._note("repair", None)
 
+    async def give_back(self, yes: bool) -> None:
+        """Notes the answer."""
+        await self._note("give_back", yes)
+
     async def close(self, *, keep: bool = False) -> str:
         """Ends the ticks."""
         await self._note("close", keep)

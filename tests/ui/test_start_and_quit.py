@@ -99,6 +99,31 @@ async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
         )
 
 
+@pytest.mark.parametrize(("key", "answer"), [("y", True), ("n", False)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_what_a_restart_took_is_asked_for_and_answered_once(
+    size: tuple[int, int], key: str, answer: bool
+) -> None:
+    lost = replace(make_tick(9.0), lost=("semi_sync on", "sync_binlog 0", "innodb_flush_log_at_trx_commit 2"))
+    async with bench(size=size) as app:
+        hints = app.text("#footer")
+        await app.play(lost)
+        asked = app.text("#footer")
+        assert asked.strip().startswith("Lost by a restart: semi_sync on")
+        assert asked.strip().endswith("y re-applies, n leaves it")
+        await app.press("s")  # all other keys are as ever
+        await app.until(lambda: bool(app.facade.called("set")))
+        await app.press("q", "g")
+        assert "Lost by a restart" in app.text("#footer")
+        await app.press(key)
+        await app.until(lambda: app.facade.called("give_back") == [answer])
+        await app.play(replace(lost, at_s=9.5))
+        assert app.text("#footer") == hints
+        await app.play(make_tick(10.0))
+        await app.play(replace(lost, at_s=11.0))
+        assert "Lost by a restart" in app.text("#footer")
+
+
 async def test_the_picture_goes_on_while_it_asks() -> None:
     async with bench() as app:
         await app.press("q")

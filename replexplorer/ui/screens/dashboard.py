@@ -13,6 +13,7 @@ from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_l
 from replexplorer.ui.bindings import bindings_of
 from replexplorer.ui.commander import CommandFailed
 from replexplorer.ui.lab_desk import LabDesk
+from replexplorer.ui.lost_question import lost_question
 from replexplorer.ui.messages import LabMoved
 from replexplorer.ui.quit_question import quit_question
 from replexplorer.ui.screens.knob_screen import KnobScreen
@@ -22,6 +23,7 @@ from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.sweep_desk import SweepDesk
+from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.lab_strip import LabStrip
 from replexplorer.ui.widgets.lines import Line
@@ -40,6 +42,10 @@ class DashboardScreen(KnobScreen):
     def __init__(self, facade: Facade, settings: Settings) -> None:
         super().__init__(facade, settings)
         self._desk = SweepDesk(facade, settings.learn)
+        self._quitting = False
+        """It asks whether to quit."""
+        self._answered: tuple[str, ...] = ()
+        """What was lost and is answered for."""
         self._labs = LabDesk(facade, settings, moved=lambda: self.post_message(LabMoved()))
 
     def on_screen_resume(self) -> None:
@@ -67,17 +73,47 @@ class DashboardScreen(KnobScreen):
         return "sweep" if self._desk.is_running else ""
 
     def _ask(self, question: tuple[Line, ...]) -> None:
-        self.query_one(Footer).question = question
-        self.set_class(bool(question), "-asking")
+        self._quitting = bool(question)
+        shown = question or lost_question(self._lost)
+        self.query_one(Footer).question = shown
+        self.set_class(bool(shown), "-asking")
+
+    @property
+    def _lost(self) -> tuple[str, ...]:
+        """What restarts took and nobody has answered for; what was answered is not asked again."""
+        tick = self.picture.tick
+        lost = tick.lost if tick is not None else ()
+        if not lost:
+            self._answered = ()
+        return () if lost == self._answered else lost
+
+    def _draw(self) -> None:
+        super()._draw()
+        if not self._quitting:
+            self._ask(())
 
     async def take_key(self, event: events.Key) -> bool:
-        """While it asks, the key that quits says yes and any other no."""
-        if not self.query_one(Footer).question or event.key == LEAVE_KEY:
+        """While it asks whether to quit, the key that quits says yes and any other no; while it asks
+        whether to give back what was lost, y and n answer and all other keys are as ever."""
+        if event.key == LEAVE_KEY:
             return await super().take_key(event)
-        self._ask(())
-        if event.key in keys_of(QUIT, self._settings.keymap):
-            await self.app.run_action("app_leave")
-        return True
+        if self._quitting:
+            self._ask(())
+            if event.key in keys_of(QUIT, self._settings.keymap):
+                await self.app.run_action("app_leave")
+            return True
+        if event.key in ("y", "n") and self._lost and not self._types:
+            self._answered = self._lost
+            self._ask(())
+            yes = event.key == "y"
+            self._commander.ask("re-apply", lambda: self._facade.give_back(yes))
+            return True
+        return await super().take_key(event)
+
+    @property
+    def _types(self) -> bool:
+        """A value or a filter is being typed."""
+        return any(entry.is_open for entry in self.query(Entry))
 
     @property
     def sweep_place(self) -> str:

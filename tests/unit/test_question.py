@@ -1,0 +1,52 @@
+"""A yes or no at the terminal: who may be asked, and what counts as yes."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from replexplorer.cli.console import Console
+from replexplorer.cli.question import can_ask, says_yes
+
+
+class Screen(io.StringIO):
+    """A stderr that somebody sees."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def typing(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """What a person types on the terminal that is stdin."""
+    theirs, ours = os.openpty()
+    with open(ours, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield theirs
+    os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    ("line", "yes"),
+    [("y", True), ("YES ", True), ("n", False), ("", False), ("yeah", False), ("\x04", False)],
+)
+def test_only_a_plain_yes_is_yes(typing: int, line: str, yes: bool) -> None:
+    screen = Screen()
+    console = Console(err=screen)
+    assert can_ask(console)
+    os.write(typing, line.encode() + b"\n")
+    assert asyncio.run(says_yes(console, "Re-apply\x1b[2J it?")) is yes
+    assert screen.getvalue().endswith("it? [y/N] ")
+    assert "\x1b[2J" not in screen.getvalue()
+
+
+def test_nobody_is_asked_who_cannot_answer(typing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not can_ask(Console(err=io.StringIO()))
+    assert not can_ask(Console(json=True, err=Screen()))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert not can_ask(Console(err=Screen()))
