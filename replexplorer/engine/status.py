@@ -13,7 +13,7 @@ from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Prote
 from replexplorer.engine.bringup import STARTS_WITHIN_S, watch_link
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.in_time import in_time
-from replexplorer.engine.observer import NodeSample, answers, bare_view
+from replexplorer.engine.observer import NodeSample, answers, bare_view, errant_gtids
 from replexplorer.engine.picture import state_word
 from replexplorer.engine.sight import Sight
 from replexplorer.ports import Lease
@@ -108,6 +108,9 @@ class _Glance:
             self._answered.add(member.name)
             await self._sight.look(member.name, with_gtids=True)
             self._looked.add(member.name)
+            primary = self._fleet.primary
+            if member is not primary and primary.address.server_running:
+                self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
         return member.name in self._answered
 
     async def _link(self, replica: Member, document: asyncio.Task[None]) -> bool:

@@ -41,6 +41,18 @@ async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
 
 
 @virtual
+async def test_transactions_that_the_primary_lacks_stand_with_their_replica() -> None:
+    world = World(replicas=2)
+    world.servers["replica2"].errant = "uuid-9:443-8709"
+    status, _ = await glance(world)
+    assert [node.errant_gtids for node in status.nodes] == [None, "", "uuid-9:443-8709"]
+    world.crash("primary")
+    status, took_s = await glance(world)
+    assert [node.errant_gtids for node in status.nodes] == [None, None, None]
+    assert took_s < 0.5
+
+
+@virtual
 async def test_a_server_that_hangs_is_down_within_a_second() -> None:
     world = World(replicas=2)
     world.servers["replica2"].slow_s = HANGS_S
