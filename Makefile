@@ -111,7 +111,7 @@ bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK
 	@exec $(BIN)/python -m tests.bench
 
 .PHONY: clean
-clean: ## remove stacks, images, the virtual environment and caches of ours
+clean: ## remove our stacks and images, the virtual environment and the caches
 	@if [ -x $(BIN)/replexplorer ]; then
 		$(BIN)/replexplorer down --all || true
 	fi
@@ -121,7 +121,7 @@ clean: ## remove stacks, images, the virtual environment and caches of ours
 		docker volume ls --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker volume rm >/dev/null
 		docker images --quiet --filter label=dev.replexplorer.role | sort -u | xargs --no-run-if-empty docker rmi --force >/dev/null
 	else
-		echo "make: Docker does not answer: containers and images of ours, if there are any, stay" >&2
+		echo "make: Docker does not answer: our containers and images, if any, stay" >&2
 	fi
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache snapshot_report.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

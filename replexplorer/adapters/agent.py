@@ -184,7 +184,7 @@ class BridgedAgent:
         if failure.code == "refused":
             return MissingPiece(
                 f"the sidecar of {self.node} cannot do that, {failure.message}",
-                "`replexplorer doctor` tells more",
+                "`replexplorer doctor` says more",
             )
         if failure.code == "request":
             return UsageError(f"the agent of {self.node} refused, {failure.message}")

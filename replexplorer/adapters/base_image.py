@@ -181,7 +181,7 @@ def failure(what: str, said: list[str], again: str) -> ReplexplorerError:
     text = "\n".join(said)
     if "no space left on device" in text.lower():
         return MissingPiece(
-            f"{what}: the disk is full", "free some space (`docker system df` tells what is used)"
+            f"{what}: the disk is full", "free some space (`docker system df` shows what is used)"
         )
     if _NO_NETWORK.search(text):
         return MissingPiece(

@@ -96,7 +96,7 @@ def explain(error: BaseException) -> ReplexplorerError:
     causes = list(_causes(error))
     if "no space left on device" in low:
         return MissingPiece(
-            "the disk of Docker is full", "free some space (`docker system df` tells what is used)"
+            "the disk of Docker is full", "free some space (`docker system df` shows what is used)"
         )
     if any(isinstance(cause, PermissionError) for cause in causes) or (
         "permission denied" in low and "sock" in low

@@ -177,9 +177,9 @@ def _disk(info: Mapping[str, Any]) -> Check:
     try:
         usage = shutil.disk_usage(root if root.is_dir() else Path.home())
     except OSError as error:
-        return _check("disk", "unknown", f"cannot tell the free space: {error.strerror}")
+        return _check("disk", "unknown", f"cannot read the free space: {error.strerror}")
     detail = f"{usage.free / 1024**3:.1f} GB free of {usage.total / 1024**3:.0f} GB"
-    remedy = "free some space: `docker system df` tells what Docker uses"
+    remedy = "free some space: `docker system df` shows what Docker uses"
     if usage.free < DISK_NEEDED_BYTES:
         return _check("disk", "missing", f"{detail}: too little for images and a stack", remedy)
     if usage.free < max(DISK_WANTED_BYTES, usage.total // 10):
@@ -208,7 +208,7 @@ def netem_remedy(info: Mapping[str, Any]) -> str:
     if "microsoft" in kernel.lower():
         return "for kernel netem: `sudo modprobe sch_netem` in the WSL VM, where its kernel has the module"
     if "Docker Desktop" in system:
-        return "Docker Desktop's kernel has no netem, and takes no modules of yours"
+        return "Docker Desktop's kernel has no netem and takes no extra modules"
     for names, remedy in _NETEM_PACKAGES:
         if any(name in system for name in names):
             return f"for kernel netem: {remedy}"

@@ -60,7 +60,7 @@ class FileJournal:
                 raise ValueError
         except ValueError:
             raise UsageError(
-                f"the sweep's journal {self.file} is broken", "remove it to begin anew"
+                f"the sweep's journal {self.file} is broken", "remove it to start over"
             ) from None
         return entries
 

@@ -233,7 +233,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_down(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="every stack of ours on this Docker host")
+    parser.add_argument("--all", action="store_true", help="every replexplorer stack on this Docker host")
 
 
 def _add_set(parser: argparse.ArgumentParser) -> None:
@@ -277,7 +277,7 @@ def _add_scene(parser: argparse.ArgumentParser) -> None:
         title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
     )
     for name, summary in (
-        ("list", "the scenes that there are: ours and your own"),
+        ("list", "the shipped scenes and your own"),
         ("save", "keep the requested knobs under a name"),
         ("apply", "set the knobs of a scene"),
     ):
@@ -301,7 +301,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--rate",
         type=positive(MOST_TPS),
         metavar="R",
-        help="open loop: so many transactions arrive per second (TPS), whatever the server does",
+        help="open loop: this many transactions arrive per second (TPS), however fast the server answers",
     )
     parser.add_argument(
         "--arrivals",
@@ -398,13 +398,13 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1),
         default=1,
         metavar="N",
-        help="passes over all combinations; from 3 on intervals tell how runs differ (default 1)",
+        help="passes over all combinations; with 3 or more, intervals show how runs differ (default 1)",
     )
     parser.add_argument("--seed", type=whole_number(0), metavar="N", help="of the random order")
     parser.add_argument(
         "--map", metavar="KEY,KEY", help="the heat map's knobs; default: the two with the most values"
     )
-    parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing")
+    parser.add_argument("--fresh", action="store_true", help="start over instead of continuing")
     parser.add_argument("--report", metavar="DIR", help="write report.md, sweep.svg and result.json there")
     parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
     _json(parser)

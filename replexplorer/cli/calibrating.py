@@ -41,19 +41,19 @@ def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson
     whose calibration cannot be written."""
     runs = [run for swept in counted if (run := _run(swept)) is not None]
     if missing := lacking(runs):
-        return Lesson(f"the model keeps its calibration: a sweep that calibrates it has {missing}")
+        return Lesson(f"the model's calibration is unchanged: fitting it takes {missing}")
     day = datetime.fromtimestamp(at_wall_s, UTC).date().isoformat()
     calibration = fit(runs, Origin(day, this_machine(), server))
     fitted = _percent(calibration.median_error, calibration.runs)
     if calibration.median_error > MOST_ERROR:
         return Lesson(
-            f"the model keeps its calibration: it does not fit these {fitted}: was the machine busy?"
+            f"the model's calibration is unchanged: it does not fit these {fitted}: was the machine busy?"
         )
     file = paths.calibration_file()
     try:
         save_calibration(calibration, runs, file)
     except UsageError as error:
-        return Lesson(f"the model keeps its calibration: {error}")
+        return Lesson(f"the model's calibration is unchanged: {error}")
     return Lesson(f"the model is fitted to {fitted}: {file}", calibration)
 
 

@@ -126,7 +126,7 @@ def markdown(document: LabResult, command: Sequence[str]) -> str:
     lines += rows(
         [("", "relation", "evidence"), ("---",) * 3]
         + [
-            ("holds" if each.holds else "**deviates**", each.name, each.evidence)
+            (each.word if each.holds else f"**{each.word}**", each.name, each.evidence)
             for each in document.relations
         ]
     )
@@ -148,8 +148,7 @@ def html(document: LabResult, command: Sequence[str], ticks: Sequence[Tick]) -> 
 
     word = document.verdict
     relations = [
-        [_verdict("holds" if each.holds else "deviates"), escape(each.name), escape(each.evidence)]
-        for each in document.relations
+        [_verdict(each.word), escape(each.name), escape(each.evidence)] for each in document.relations
     ]
     parts = [
         "<!doctype html>",
@@ -173,7 +172,8 @@ def html(document: LabResult, command: Sequence[str], ticks: Sequence[Tick]) -> 
 
 
 def _verdict(word: str) -> str:
-    return f'<span class="{"holds" if word == "holds" else "deviates"}">{escape(word)}</span>'
+    kind = {"holds": "holds", "shown": "dim"}.get(word, "deviates")
+    return f'<span class="{kind}">{escape(word)}</span>'
 
 
 def _bars(document: LabResult) -> str:

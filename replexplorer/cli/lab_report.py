@@ -22,7 +22,12 @@ def lab_document(result: LabResult) -> LabDocument:
         started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         phases=[_phase(phase) for phase in result.phases],
         relations=[
-            Relation(name=relation.name, holds=relation.holds, evidence=relation.evidence)
+            Relation(
+                name=relation.name,
+                holds=relation.holds,
+                evidence=relation.evidence,
+                checked=relation.checked,
+            )
             for relation in result.relations
         ],
         verdict=cast(Literal["holds", "deviates", "aborted"], result.verdict),
@@ -82,7 +87,7 @@ def render_lab(document: LabDocument) -> str:
         for name, value in phase.figures.items()
     ]
     relations = [
-        ("holds" if relation.holds else "DEVIATES", relation.name, relation.evidence)
+        (relation.word if relation.holds else relation.word.upper(), relation.name, relation.evidence)
         for relation in document.relations
     ]
     started = document.started.replace("T", " ").removesuffix("Z")

@@ -248,7 +248,7 @@ def render(report: LoadReport) -> str:
         rows.append(("commit ms", _taken_apart(report.anatomy, report.commits)))
     trouble = f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}"
     if report.deadlocks or report.lock_timeouts:
-        trouble += f"; begun anew: deadlocks {report.deadlocks}, lock timeouts {report.lock_timeouts}"
+        trouble += f"; retried: deadlocks {report.deadlocks}, lock timeouts {report.lock_timeouts}"
     if report.errors_by_number:
         counts = ", ".join(f"{name}: {times}" for name, times in report.errors_by_number.items())
         trouble += f"; by number {counts}"
@@ -312,7 +312,7 @@ def _taken_apart(found: LoadAnatomy, commits: int) -> str:
     when = "" if found.from_s is None else f", from {found.from_s:.1f} s to {found.to_s:.1f} s"
     told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} of {commits:,} commits{when}"
     if found.excess_ms >= _EXCESS_FROM_MS:
-        told += f", exceeded by {number(found.excess_ms, 2)}"
+        told += f"; together the parts are {number(found.excess_ms, 2)} more"
     return f"{parts}  ({told})"
 
 

@@ -26,7 +26,7 @@ _NAMED_UNCHANGED = 3
 
 _STATE_WORDS = {
     "protected": "a commit is on a replica before it is acknowledged",
-    "armed": "semi-sync is on; no commit has been acknowledged by a replica since",
+    "armed": "semi-sync is on; no replica has acknowledged a commit since it was turned on",
     "off": "commits are asynchronous",
     "blocked": "commits wait for an acknowledgement that does not come",
     "degraded": "semi-sync was asked for and commits are asynchronous now",
@@ -144,7 +144,7 @@ def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
     if dry_run:
         return f"{key}: {before} -> {asked}, not run"
     if change.effective is None and change.note:
-        return f"{key}: {asked} is stored ({change.note})"
+        return f"{key}: {asked} from the next load on ({change.note})"
     note = f" ({change.note})" if change.note else ""
     effective = _value(key, change.effective)
     measured = "" if change.measured_ms is None else f", measured {number(change.measured_ms, 2)} ms"
@@ -183,8 +183,8 @@ def _node_row(node: NodeShape) -> tuple[str, ...]:
 def _link_line(link: LinkShape) -> str:
     parts = [
         (
-            f"link        primary <-> {link.replica}: asked {number(link.rtt_asked_ms)} ms, measured "
-            f"{number(link.rtt_measured_ms)} ms (bare path {number(link.rtt_base_ms, 2)} ms)",
+            f"link        primary <-> {link.replica}: asked {_ms(link.rtt_asked_ms)}, "
+            f"{_measured(link.rtt_measured_ms, 1)} (bare path {_ms(link.rtt_base_ms, 2)})",
             True,
         ),
         (f"PARTITION {link.partition}", link.partition not in (None, "none")),
@@ -206,10 +206,19 @@ def _disk_line(disk: DiskShape) -> str:
     counts = disk.fsyncs.model_dump()
     told = ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
     line = (
-        f"disk        {disk.node}: fsync asked +{number(disk.fsync_delay_ms)} ms, measured "
-        f"{number(disk.fsync_measured_ms, 2)} ms, bare disk {number(disk.disk_probe_ms, 2)} ms, fsyncs {told}"
+        f"disk        {disk.node}: fsync delay asked {_ms(disk.fsync_delay_ms)}, "
+        f"{_measured(disk.fsync_measured_ms, 2)}, bare disk {_ms(disk.disk_probe_ms, 2)}, fsyncs {told}"
     )
     return f"{line}, {disk.fault}" if disk.fault else line
+
+
+def _ms(value: float | None, digits: int = 1) -> str:
+    return "unknown" if value is None else f"{number(value, digits)} ms"
+
+
+def _measured(value: float | None, digits: int) -> str:
+    """`measured 85.4 ms`, or that there is no measurement."""
+    return "not measured" if value is None else f"measured {_ms(value, digits)}"
 
 
 def _knob(key: str) -> Knob:

@@ -76,7 +76,7 @@ async def _down(call: Call) -> int:
             else f"stack '{name}': nothing to remove"
         )
     if not names:
-        call.console.narrate("no stack of ours is here")
+        call.console.narrate("no replexplorer stack is here")
     return 0
 
 

@@ -17,7 +17,7 @@ from replexplorer.core.heat import mapped
 from replexplorer.core.knobs import parse_assignment
 from replexplorer.core.nodes import ANY_REPLICAS
 from replexplorer.core.sweep import Sweep, read_grid
-from replexplorer.core.sweep_text import duration_text, run_line
+from replexplorer.core.sweep_text import plan_text, run_line, runs_text
 from replexplorer.engine.facade import SweepProgress
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ async def _run(call: Call) -> int:
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
         grid = read_grid(args.knobs, session.parse, scene_texts)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
-        console.narrate(
-            f"{wanted.total} runs of {args.duration:g} s,"
-            f" about {duration_text(wanted.estimated_s)}: {grid.text}"
-        )
+        console.narrate(f"{plan_text(wanted)}: {grid.text}")
         progress = _Narrator(console)
         try:
             swept = await session.sweep(wanted, progress.show, fresh=args.fresh)
@@ -89,4 +86,4 @@ class _Narrator:
         """How the sweep can be continued."""
         if self._last is not None:
             kept = len(self._last.runs)
-            self._console.narrate(f"{kept} run{'s' * (kept > 1)} kept: the same command continues")
+            self._console.narrate(f"{runs_text(kept)} kept: the same command continues")

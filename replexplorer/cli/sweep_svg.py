@@ -60,7 +60,9 @@ def heat_svg(heat: HeatMap, title: str) -> str:
         f'<rect class="frame" x="{_LEFT}" y="{_TOP}" width="{columns * _FIELD_WIDTH}"'
         f' height="{rows * _FIELD_HEIGHT}"/>'
     )
-    parts.append(f'<text class="dim" x="{_MARGIN}" y="{foot}">the fuller the more TPS, on a log scale</text>')
+    parts.append(
+        f'<text class="dim" x="{_MARGIN}" y="{foot}">a stronger colour means more TPS (log scale)</text>'
+    )
     if partial(heat):
         parts.append(
             f'<text class="dim" x="{_MARGIN}" y="{foot + 18}">* without cells that do not count</text>'

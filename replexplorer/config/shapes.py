@@ -123,8 +123,8 @@ class DiskShape(Shape):
 class StatusLoad(Shape):
     """The load that runs, as its driver tells it; the knobs say what is requested."""
 
-    driver: str | None = Field(description="who drives it: `name (pid N)`; null when nobody does")
-    clients: int | None = Field(description="0 when no load runs, null when its driver does not tell")
+    driver: str | None = Field(description="who drives it: `name (pid N)`; null when no one does")
+    clients: int | None = Field(description="0 when no load runs, null when its driver does not say")
     workload: str | None = None
     mode: str | None = Field(default=None, description="closed or open")
     rate_tps: float | None = Field(default=None, description="asked, of an open loop")
@@ -204,7 +204,7 @@ class RolledBack(ErrorDocument):
     changed: list[ChangedKnob] = []
     warnings: list[str] = []
     rolled_back: bool = Field(
-        description="true: nothing is changed; false: something could not be taken back, the hint names it"
+        description="true: nothing is changed; false: something could not be rolled back, the hint names it"
     )
 
 
@@ -392,7 +392,7 @@ class LabPhase(Shape):
     duration_s: float | None = None
     generator_cpu_percent: float | None = None
     machine_cpu_percent: float | None = Field(
-        default=None, description="of all cores of the source's machine, whoever used them"
+        default=None, description="of all cores of the source's machine, by any process"
     )
     limited: str | None = Field(
         default=None,
@@ -410,6 +410,12 @@ class Relation(Shape):
     name: str
     holds: bool
     evidence: str
+    checked: bool = Field(default=True, description="false: a figure to look at, nothing was checked")
+
+    @property
+    def word(self) -> str:
+        """`holds`, `deviates`, or `shown` where nothing was checked."""
+        return ("holds" if self.holds else "deviates") if self.checked else "shown"
 
 
 class LabResult(Shape):
@@ -427,7 +433,7 @@ class LabResult(Shape):
         default=None,
         description="why nothing is judged: it ended before its last phase, or a phase is invalid",
     )
-    unrestored: list[str] = Field(default=[], description="what could not be given back yet")
+    unrestored: list[str] = Field(default=[], description="what could not be restored yet")
 
 
 class LabEntry(Shape):

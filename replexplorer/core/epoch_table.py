@@ -9,10 +9,10 @@ from replexplorer.core.outage import outage_words
 from replexplorer.core.printable import printable
 from replexplorer.core.tick import Epoch, EpochSide, Estimate
 
-_HEADS: Final = ("#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", "difference", "word")
+_HEADS: Final = ("#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", "difference", "verdict")
 _NOTE: Final = (
     "Brackets: 95 % confidence intervals from batch means, the transition after each change left out. "
-    "Word and difference (TPS in the closed loop, response p95 in the open loop) come from one test, "
+    "Verdict and difference (TPS in the closed loop, response p95 in the open loop) come from one test, "
     "which holds at every moment of an epoch at once; d: in standard deviations of single seconds. Where "
     "a side holds an outage its figures are of several states, and nothing is compared."
 )

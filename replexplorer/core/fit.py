@@ -100,15 +100,15 @@ def lacking(runs: Sequence[Run]) -> str | None:
     settings = [run.setting for run in runs]
     waiting = [setting for setting in settings if setting.semi_sync]
     needs = (
-        (f"{LEAST_RUNS} runs with commits", len(runs) >= LEAST_RUNS),
-        ("clients of 1 and of 32 or more", {1, 32} <= {min(each.clients, 32) for each in settings}),
-        ("semi_sync on and off", 0 < len(waiting) < len(settings)),
+        (f"at least {LEAST_RUNS} runs that commit", len(runs) >= LEAST_RUNS),
+        ("runs with 1 client and with 32 or more", {1, 32} <= {min(each.clients, 32) for each in settings}),
+        ("runs with semi_sync on and off", 0 < len(waiting) < len(settings)),
         (
-            "an rtt of 0 and one above under semi-sync",
+            "semi-sync runs with rtt 0 and with a larger rtt",
             {each.held for each in waiting} == {False, True},
         ),
         (
-            "runs with the fsyncs and without",
+            "runs with fsyncs and without",
             {each.redo_fsyncs + each.binlog_fsyncs > 0 for each in settings} == {False, True},
         ),
     )

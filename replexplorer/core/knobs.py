@@ -161,9 +161,10 @@ def addressed(text: str, replicas: Sequence[str]) -> tuple[KnobName, ...]:
             f"did you mean {key}@{near[0]}?" if near else f"its nodes are {', '.join(nodes)}",
         )
     if knob.place is Place.LOAD:
-        raise UsageError(f"{knob.key} is a knob of the load, not of {node}", f"write {knob.key}=VALUE")
-    where = ", ".join(str(name) for name in everywhere) or "replicas, and this stack has none"
-    raise UsageError(f"{node} has no knob {knob.key}", f"it is on {where}")
+        raise UsageError(f"{knob.key} is a knob of the load, not of {node}", f"write {knob.key}")
+    owner = "the primary" if knob.place is Place.PRIMARY else "each replica"
+    where = " or ".join(str(name) for name in everywhere) or "nothing: this stack has none"
+    raise UsageError(f"{knob.key} is a knob of {owner}, not of {node}", f"write {where}")
 
 
 def parse_assignment(text: str, replicas: Sequence[str]) -> Assignment:

@@ -28,8 +28,8 @@ SPACINGS: Final = (POISSON, EVEN)
 """How open arrivals are spaced: exponential gaps, or all gaps the same."""
 
 HIDES: Final[Mapping[str, str]] = {
-    CLOSED: "closed loop: a stall is one slow sample a client, however long it lasts; watch TPS",
-    OPEN: "open loop: TPS is what was asked until the backlog grows; watch response and backlog",
+    CLOSED: "closed loop: even a long stall shows as only one slow commit per client; watch TPS",
+    OPEN: "open loop: TPS stays as asked until a backlog builds up; watch response and backlog",
 }
 """What each mode hides, in one line for the screen."""
 

@@ -49,7 +49,7 @@ def predict(
         answer = solve(replace(setting, clients=busy), calibration, cost)
         latency_ms = answer.latency_ms
         limit = (
-            f"the arrivals: they keep about {busy} of {setting.clients} clients busy, which could make"
+            f"the arrival rate: it keeps about {busy} of {setting.clients} clients busy, which could reach"
             f" {most_tps:,.0f} TPS"
         )
     return Prediction(
@@ -147,7 +147,7 @@ def _largest(answer: Answer) -> tuple[str, float]:
 
 
 def _told(gain: float) -> str:
-    return "nearly double TPS" if gain >= _DOUBLES else f"make {gain:.1f} times the TPS"
+    return "nearly double TPS" if gain >= _DOUBLES else f"give {gain:.1f} times the TPS"
 
 
 def _share(share: float) -> str:

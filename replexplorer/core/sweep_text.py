@@ -29,6 +29,16 @@ def run_line(sweep: Sweep, done: int, run: SweptRun, left_s: float) -> str:
     return f"{done}/{sweep.total} {name} ... {result}{left}"
 
 
+def plan_text(sweep: Sweep) -> str:
+    """What a sweep would be: `48 runs of 5 s, about 8 min`."""
+    return f"{runs_text(sweep.total)} of {sweep.duration_s:g} s, about {duration_text(sweep.estimated_s)}"
+
+
+def runs_text(count: int) -> str:
+    """`1 run`, `48 runs`."""
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
 def duration_text(seconds: float) -> str:
     """`40 s`, `3 min`, `1 h 20 min`."""
     if seconds < 90:

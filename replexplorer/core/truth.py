@@ -133,7 +133,10 @@ def littles_law(stretch: Sequence[Interval]) -> Check | None:
     mean_ms = sum(each.sum_us for each in durations_us) / commits / 1000
     busy = commits / seconds * mean_ms / 1000
     allowed = clients * (_LITTLE_SHARE + max_ms / 1000 / seconds)
-    evidence = f"{clients} clients, {commits / seconds:,.1f} TPS x {mean_ms:.2f} ms = {busy:.2f}"
+    evidence = (
+        f"{clients} client{'' if clients == 1 else 's'}; {commits / seconds:,.1f} TPS x {mean_ms:.2f} ms"
+        f" mean latency keeps {busy:.2f} of them busy"
+    )
     return Check("Little's law", abs(busy - clients) <= allowed, evidence)
 
 
@@ -166,7 +169,7 @@ def commits_agree(own: int, heartbeats: int, server: CountedBetween, *, under_wa
     counted = f"{server.least:,}" if server.least == server.most else f"{server.least:,} to {server.most:,}"
     evidence = f"{own:,} own + {heartbeats:,} heartbeats, server {counted}"
     if others:
-        evidence += f": {others:,} of others"
+        evidence += f" ({others:,} by other clients)"
     return Check("commits", ours <= server.most + under_way, evidence)
 
 

@@ -86,7 +86,7 @@ class RolledBack(ReplexplorerError):
     """A step failed and those before it were taken back; code and exit code are the cause's."""
 
     def __init__(self, cause: ReplexplorerError, not_undone: Sequence[str]) -> None:
-        state = "nothing is changed" if not not_undone else f"not taken back: {'; '.join(not_undone)}"
+        state = "nothing is changed" if not not_undone else f"not rolled back: {'; '.join(not_undone)}"
         super().__init__(cause.message, f"{cause.hint}; {state}" if cause.hint else state)
         self.exit_code = cause.exit_code
         self.code = cause.code

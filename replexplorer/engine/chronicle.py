@@ -93,7 +93,7 @@ class Chronicle:
     def change_failed(self, number: int, text: str) -> None:
         """The change was taken back: the figures from here on count as before it."""
         self.unchanged_since_s = self._clock.monotonic()
-        self._epochs.effective(number, self.unchanged_since_s, "taken back")
+        self._epochs.effective(number, self.unchanged_since_s, "rolled back")
         self.tell(Severity.BAD, text, mark=number)
 
     def set_by_hand(self, node: str, title: str, text: str) -> None:

@@ -105,7 +105,7 @@ class Driving:
         """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
         if lease is None and self.viewer_of is not None:
             viewed, self.viewer_of = self.viewer_of, None
-            self._chronicle.tell(Severity.INFO, f"{viewed} drives no more")
+            self._chronicle.tell(Severity.INFO, f"{viewed} no longer drives the load")
         elif lease is None and self._load.is_running:
             await self._take_the_lease()
         elif self.viewer_of is not None:

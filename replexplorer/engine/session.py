@@ -246,10 +246,10 @@ class Session:
         servers, sidecars = await restarts_since_the_request(self.controls)
         for node in servers:
             if lost := self.controls.lost_values((node,)):
-                await self._restore(f"{node} restarted while nobody looked", lost)
+                await self._restore(f"{node} restarted while no app was attached", lost)
         for node in sidecars:
             if lost := self.controls.lost_by_sidecar(node):
-                await self._restore(f"the sidecar of {node} restarted while nobody looked", lost)
+                await self._restore(f"the sidecar of {node} restarted while no app was attached", lost)
 
     async def close(self, *, keep: bool = False) -> str:
         """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made,
@@ -386,7 +386,7 @@ class Session:
             )
         except asyncio.CancelledError:
             for number in numbers:
-                self.chronicle.change_failed(number, f"{title} was cancelled and taken back")
+                self.chronicle.change_failed(number, f"{title} was cancelled and rolled back")
             raise
         except ReplexplorerError as error:
             for number in numbers:
@@ -513,7 +513,9 @@ class Session:
         self._lost.clear()
         self.controls.forget()
         await self.controls.read_document()
-        self.chronicle.tell(Severity.WARN, "the stack was removed and made anew: its knobs and rows are new")
+        self.chronicle.tell(
+            Severity.WARN, "the stack was removed and created again: its knobs and rows are new"
+        )
 
     async def _restore(self, what: str, lost: Desired) -> None:
         """Give back what was lost as configured: at once, after a question, or not at all."""

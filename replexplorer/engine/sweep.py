@@ -135,7 +135,7 @@ class Sweeping:
             await self._restore_after_a_kill(entries)
             if self.fresh or head.get("server_uuid") != server_uuid:
                 if not self.fresh:
-                    self._tell("the journal of this sweep is of another server: it begins anew")
+                    self._tell("the journal of this sweep is from another server: it starts over")
                 head = None
         if head is None:
             seed = self.sweep.seed
@@ -152,7 +152,7 @@ class Sweeping:
             self.seed = int(head["seed"])
             self.runs = _read_runs(entries)
             self.resumed = len(self.runs)
-            self._tell(f"continuing: {self._done} of {self.sweep.total} runs are done (--fresh begins anew)")
+            self._tell(f"continuing: {self._done} of {self.sweep.total} runs are done (--fresh starts over)")
         self.kept = {name: controls.requested_value(name) for name in (*self.sweep.grid.names, _CLIENTS)}
         await journal.append({"kept": {str(name): value for name, value in self.kept.items()}})
 
@@ -257,4 +257,4 @@ def _read_runs(entries: Sequence[Mapping[str, Any]]) -> list[SweptRun]:
     try:
         return [SweptRun.from_wire(entry["run"]) for entry in entries if "run" in entry]
     except (KeyError, TypeError, ValueError):
-        raise UsageError("the sweep's journal is of another version", "--fresh begins anew") from None
+        raise UsageError("the sweep's journal is of another version", "--fresh starts over") from None

@@ -70,7 +70,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
 
 CONDUCTOR: Final[tuple[Action, ...]] = (
     Action("lab.pause", "P", "Hold the lab before its next phase, or let it go on"),
-    Action("lab.abort", "A", "Abort the lab; its knobs are given back"),
+    Action("lab.abort", "A", "Abort the lab and restore its knobs"),
     Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
 )
 """A presenter's hand on the lab that runs."""

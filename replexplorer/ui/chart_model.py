@@ -176,7 +176,8 @@ def tps_model(
     unit = "commits/s, log" if chosen else "commits/s"
     queries = "" if qps is None else f"{figures.rate(qps)} QPS"
     of = f"now {window}" if window else ""
-    now = _with_words(figures.rate(_last(shown)), ("now",)) if shown else ()
+    last = _last(shown) if shown else None
+    now = _with_words(figures.rate(last), ("now",)) if last is not None else ()
     return ChartModel(
         title="TPS",
         subtitle=" · ".join(filter(None, (unit, queries, of))),

@@ -87,13 +87,13 @@ class LabDesk:
             return "the next phase begins"
         if hand.paused:
             hand.next()
-            return "the pause is taken back"
+            return "the pause is cancelled"
         return "this phase is measured to its end first"
 
     def pause(self) -> str:
         """Hold the lab before its next phase, or let it go on; answers what that means now."""
         if not self._conductor.toggle():
-            return "the lab goes on"
+            return "the lab continues"
         return "the lab waits before its next phase; the load runs on"
 
     def abort(self) -> str:
@@ -112,7 +112,7 @@ class LabDesk:
         try:
             result = await self.facade.lab(lab, quick=quick, watch=self._show, conductor=conductor)
         except asyncio.CancelledError:
-            self._end = (f"lab {lab.name}: stopped; what it turned is given back", "warning")
+            self._end = (f"lab {lab.name}: stopped; its knobs are restored", "warning")
         except ReplexplorerError as error:
             self._end = (f"lab {lab.name}: {error}", "error")
         except Exception as error:  # whatever it is, the screen must say it

@@ -64,12 +64,16 @@ def latency_notes(load: LoadView | None, recent: Recent) -> Notes:
 def hides(mode: str, clients: int) -> tuple[str, ...]:
     """What a mode hides, longest first."""
     if mode == CLOSED:
-        samples = f"{clients} sample{'' if clients == 1 else 's'}"
-        told = f"a stall is {samples} only"
-        return HIDES[mode], f"closed: {told}, however long", f"closed: {told}", told
+        slow = f"{clients} slow commit{'' if clients == 1 else 's'}"
+        return (
+            HIDES[mode],
+            f"closed: even a long stall shows as only {slow}",
+            f"closed: a stall shows as {slow}",
+            f"a stall is {slow}",
+        )
     return (
         HIDES[mode],
-        "open: TPS is what was asked until the backlog grows",
+        "open: TPS stays as asked until a backlog builds up",
         "open: watch response and backlog",
     )
 

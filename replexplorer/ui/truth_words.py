@@ -63,7 +63,7 @@ def _facts(truth: ServerTruth) -> list[tuple[int, list[Run]]]:
         facts.append((1, _lag(lag_text(worst_ms), worst_ms)))
     shipped = [one.shipped_bytes_per_s for one in truth.replicas if one.shipped_bytes_per_s is not None]
     if shipped:
-        facts.append((5, _pair("ships ", f"{sum(shipped) / 1000:.0f} KB/s")))
+        facts.append((5, _pair("to replicas ", f"{sum(shipped) / 1000:.0f} KB/s")))
     return facts
 
 

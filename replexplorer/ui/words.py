@@ -34,7 +34,7 @@ STATES: Final[Mapping[ProtectionState, StateWord]] = {
     ProtectionState.DEGRADED: StateWord(
         "▲", "DEGRADED", "degraded", "semi-sync is on and fell back: commits are asynchronous now"
     ),
-    ProtectionState.DOWN: StateWord("✖", "DOWN", "degraded", "nobody can log in to the primary"),
+    ProtectionState.DOWN: StateWord("✖", "DOWN", "degraded", "no login to the primary succeeds"),
 }
 """Every protection state."""
 
@@ -43,9 +43,13 @@ CHIPS: Final = (
     (
         " PARTITION ack ",
         "onstate on partitioned b",
-        "those to the primary: a waiting commit is on the replica, its acknowledgement is not here",
+        "packets to the primary are lost: a waiting commit is on the replica, its acknowledgement lost",
     ),
-    (" PARTITION dump ", "onstate on partitioned b", "those to the replica: no event arrives there"),
+    (
+        " PARTITION dump ",
+        "onstate on partitioned b",
+        "packets to the replica are lost: no event arrives there",
+    ),
     ("healed, TCP retries", "warn b", "packets pass again; events flow when TCP tries next"),
 )
 """What the header says of a link: text, style words, and one line for the help."""

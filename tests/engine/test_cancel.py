@@ -192,9 +192,9 @@ async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
         task.cancel()
         await asyncio.wait({task})
         (event,) = session.chronicle.take_events()
-        assert "rtt@replica 85.0 was cancelled and taken back" in event.text
+        assert "rtt@replica 85.0 was cancelled and rolled back" in event.text
         assert event.mark == 1
-        assert [row.title for row in session.chronicle.epochs()] == ["baseline", "taken back"]
+        assert [row.title for row in session.chronicle.epochs()] == ["baseline", "rolled back"]
 
 
 @virtual

@@ -33,7 +33,7 @@ async def test_a_change_that_failed_is_told_and_named_taken_back() -> None:
     chronicle.change_failed(chronicle.begin_change("sync_binlog 0"), "sync_binlog 0 failed: 1227")
     (event,) = chronicle.take_events()
     assert (event.severity, event.mark) == (Severity.BAD, 1)
-    assert chronicle.epochs()[-1].title == "taken back"
+    assert chronicle.epochs()[-1].title == "rolled back"
     assert chronicle.begin_change("next") == 2
 
 

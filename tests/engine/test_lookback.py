@@ -223,7 +223,10 @@ def test_both_checks_are_made_over_ten_seconds() -> None:
     assert checks(lookback(10).truth(0.0, ())) == {}
     found = checks(lookback(15).truth(0.0, ()))
     assert found["Little's law"].holds
-    assert found["Little's law"].evidence == "1 clients, 100.0 TPS x 10.00 ms = 1.00"
+    assert (
+        found["Little's law"].evidence
+        == "1 client; 100.0 TPS x 10.00 ms mean latency keeps 1.00 of them busy"
+    )
     assert found["commits"].holds
     assert found["commits"].evidence == "1,000 own + 0 heartbeats, server 950 to 1,050"
 
@@ -235,7 +238,7 @@ def test_heartbeats_within_the_span_are_ours() -> None:
 
 def test_reads_are_no_commits_and_what_a_users_file_writes_is_unknown() -> None:
     found = checks(lookback(15, workload="point_select").truth(0.0, ()))
-    assert found["commits"].evidence.endswith(": 948 of others")
+    assert found["commits"].evidence.endswith(" (948 by other clients)")
     assert "commits" not in checks(lookback(15, workload="own.sql").truth(0.0, ()))
 
 

@@ -406,7 +406,7 @@ async def test_a_viewer_can_drive_when_the_driver_has_gone() -> None:
         await until_tick(second, lambda tick: tick.viewer)
         await first.close()
         tick = await until_tick(second, lambda tick: not tick.viewer)
-        assert any("drives no more" in event.text for event in tick.events)
+        assert any("no longer drives the load" in event.text for event in tick.events)
         assert await second.toggle_load()
         await until_tick(second, load_runs)
         assert world.running_loads() == 1

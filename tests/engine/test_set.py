@@ -276,7 +276,7 @@ async def test_what_cannot_be_taken_back_is_named() -> None:
         with pytest.raises(RolledBack) as caught:
             await turn(session, "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
     assert not caught.value.complete
-    assert "not taken back: SET GLOBAL sync_binlog = 1" in str(caught.value)
+    assert "not rolled back: SET GLOBAL sync_binlog = 1" in str(caught.value)
 
 
 @virtual

@@ -169,7 +169,7 @@ async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
     async with attached(world, shelf) as session:
         await turn(session, "rtt=7")
         swept = await session.sweep(plan(session), again)
-    assert again.notes == ["continuing: 2 of 4 runs are done (--fresh begins anew)"]
+    assert again.notes == ["continuing: 2 of 4 runs are done (--fresh starts over)"]
     assert (swept.resumed, len(swept.runs)) == (2, 4)
     assert sorted(first + [name for name, _ in again.runs]) == sorted(set(first) | {n for n, _ in again.runs})
     assert world.requested["rtt@replica"] == 7.0

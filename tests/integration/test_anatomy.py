@@ -155,7 +155,7 @@ async def test_our_commits_and_heartbeats_are_the_servers_and_a_users_are_others
             await cursor.execute("CREATE TABLE IF NOT EXISTS sandbox.own (n INT PRIMARY KEY)")
             ends_s = time.monotonic() + WITHIN_S
             done = asyncio.create_task(
-                until_tick(session, lambda tick: "of others" in str(tick.truth), "a user's commits")
+                until_tick(session, lambda tick: "by other clients" in str(tick.truth), "a user's commits")
             )
             number = 0
             while not done.done() and time.monotonic() < ends_s:

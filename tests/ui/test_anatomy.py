@@ -99,7 +99,7 @@ async def test_a_narrow_legend_has_every_part_that_the_bar_does_not_name() -> No
 async def test_what_limits_loses_whole_clauses_only() -> None:
     tick = explained(make_tick(1.0))
     assert tick.predicted is not None
-    limit = "redo and binlog fsync: 48 % of a commit; twice the clients would make 1.4 times the TPS"
+    limit = "redo and binlog fsync: 48 % of a commit; twice the clients would give 1.4 times the TPS"
     tick = replace(tick, predicted=replace(tick.predicted, limit=limit))
     async with bench(tick) as app:
         assert app.rows("#anatomy")[3].strip() == limit.partition(";")[0]

@@ -88,6 +88,11 @@ def test_title_axes_ticks_and_labels_stand_where_the_eye_looks_for_them() -> Non
     assert labels == ["max 180", "p99 117", "p95 99", "p50 90"]
 
 
+def test_a_load_that_has_measured_nothing_yet_has_no_figure_of_now() -> None:
+    model = tps_model([(600.0, None), (601.0, None)], (), page=PAGE)
+    assert not any("now" in row for row in picture(model))
+
+
 def test_an_unknown_value_is_a_gap_and_zero_is_a_line() -> None:
     def plotted(value: float | None) -> str:
         points = [(600.0 + at, 100.0 if at < 30 or at > 60 else value) for at in range(100)]

@@ -64,7 +64,7 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
         await opened(app)
         for name in LABS:
             assert f" {name} " in shown(app)
-        assert "turns     semi_sync, wait_point" in shown(app)
+        assert "changes   semi_sync, wait_point" in shown(app)
         await app.press("down")
         await app.until(lambda: "▸ wan-insert" in shown(app))
         assert "43 s   2 min" in shown(app)
@@ -75,7 +75,7 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
         await app.until(lambda: "replicas up to 2" in shown(app))
         await app.press("end")
         await app.until(lambda: "▸ archive" in shown(app))
-        assert "all are given back at its end" in shown(app)
+        assert "all are restored at the end" in shown(app)
         assert all(len(row) <= 80 for row in shown(app).splitlines())
 
 
@@ -85,7 +85,7 @@ async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None
         await opened(app)
         await app.press(*["down"] * (len(LABS) + 19))
         await app.until(lambda: "▸ mine-19" in shown(app))
-        assert "all are given back at its end" in " ".join(shown(app).split())
+        assert "all are restored at the end" in " ".join(shown(app).split())
         await app.press("enter")
         await app.until(lambda: app.facade.called("lab") == [("mine-19", True)])
 
@@ -96,7 +96,7 @@ async def test_the_strip_narrates_the_phase_and_goes_at_the_end(size: tuple[int,
         await begun(app, "wan-insert")
         assert app.facade.called("lab") == [("wan-insert", True)]
         await app.until(lambda: "LAB wan-insert 1/3 no replica" in strip(app))
-        assert "what the server makes by itself" in strip(app)
+        assert "what the server does by itself" in strip(app)
         assert "n next  P pause  A abort" in strip(app)
         assert "left" in strip(app)
         row = app.dashboard.query_one("#lab-strip").region
@@ -105,7 +105,7 @@ async def test_the_strip_narrates_the_phase_and_goes_at_the_end(size: tuple[int,
         assert app.dashboard.query_one("#footer").region.bottom == size[1]
         turn(app)
         await app.until(lambda: "2/3 async" in strip(app))
-        assert "nobody waits for it" in strip(app)
+        assert "commits do not wait for it" in strip(app)
         turn(app)
         turn(app)
         await app.until(lambda: not app.dashboard.has_class("-lab"))

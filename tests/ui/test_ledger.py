@@ -46,7 +46,7 @@ async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
         assert isinstance(screen, LedgerScreen)
         await app.until(lambda: "slower" in "\n".join(screen.listing.rows))
         shown = "\n".join(screen.listing.rows)
-        assert "slower · from TPS, 95 % at every look · d -31.2" in shown
+        assert "slower · by TPS, 95 % sure at any time · d -31.2" in shown
         assert "before  TPS 619 [611, 627]  p50 25.2 [25.1, 25.3]" in shown
         assert "after   TPS 88.4 [88.1, 88.7]" in shown
         assert "p99 98.0 [97.1, …]  n 7433" in shown
@@ -84,7 +84,7 @@ def test_the_word_colours_and_not_the_direction() -> None:
 def test_the_open_loop_shows_the_p95_that_decides() -> None:
     assert "p95 29 → 93 ms" in text(row(OPEN, 119, BRAILLE, 0.0))
     assert "[+210.0, …]" in text(row(OPEN, 119, BRAILLE, 0.0))
-    assert "from response p95" in text(details(OPEN, 119)[0])
+    assert "by response p95" in text(details(OPEN, 119)[0])
 
 
 @pytest.mark.parametrize(("width", "told"), [(119, "too short"), (79, "short")])

@@ -82,7 +82,7 @@ async def test_the_title_says_that_the_load_is_the_limit_in_amber() -> None:
     ("width", "mode", "words"),
     [
         (160, "closed", HIDES["closed"]),
-        (120, "closed", "closed: a stall is 8 samples only, however long"),
+        (120, "closed", "closed: even a long stall shows as only 8 slow commits"),
         (160, "open", HIDES["open"]),
         (120, "open", "open: watch response and backlog"),
     ],

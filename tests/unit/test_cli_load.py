@@ -163,7 +163,9 @@ def test_the_mean_commit_is_taken_apart_where_it_was_counted() -> None:
     report = load_report(run, settings, path="direct", anatomy=found)
     assert report.anatomy is not None
     assert report.anatomy.parts_ms == {"redo": 0.31, "binlog": 0.2, "other": 0.0}
-    told = "redo 0.31  binlog 0.20  other 0.00  (mean 0.50 of 2 of 2 commits, exceeded by 0.01)"
+    told = (
+        "redo 0.31  binlog 0.20  other 0.00  (mean 0.50 of 2 of 2 commits; together the parts are 0.01 more)"
+    )
     assert told in render(report)
 
 

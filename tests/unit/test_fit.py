@@ -92,10 +92,10 @@ def test_the_wait_point_has_a_factor_of_its_own_once_it_was_run() -> None:
     ("kept", "lacks"),
     [
         (lambda run: run.setting.clients == 1 and run.setting.rtt_ms > 1, "16 runs"),
-        (lambda run: run.setting.clients < 32, "clients of 1 and of 32"),
+        (lambda run: run.setting.clients < 32, "1 client and with 32 or more"),
         (lambda run: not run.setting.semi_sync, "semi_sync on and off"),
-        (lambda run: run.setting.held, "an rtt of 0"),
-        (lambda run: run.setting.redo_fsyncs == 0, "with the fsyncs and without"),
+        (lambda run: run.setting.held, "with rtt 0 and with a larger rtt"),
+        (lambda run: run.setting.redo_fsyncs == 0, "with fsyncs and without"),
     ],
 )
 def test_runs_that_cannot_tell_are_refused(kept: object, lacks: str) -> None:

@@ -155,9 +155,9 @@ FSYNC = Setting(1, "update_index", fsync_delay_ms=2.0)
         (FAR, "network wait: 99 % of a commit; twice the clients would nearly double TPS"),
         (
             replace(FAR, rtt_ms=2.0, clients=4),
-            "network wait: 67 % of a commit; twice the clients would make 1.3",
+            "network wait: 67 % of a commit; twice the clients would give 1.3",
         ),
-        (FSYNC, "redo and binlog fsync: 92 % of a commit; twice the clients would make 1."),
+        (FSYNC, "redo and binlog fsync: 92 % of a commit; twice the clients would give 1."),
         (replace(FSYNC, redo_fsyncs=0.0), "binlog fsync: 85 % of a commit; "),
         (
             replace(FSYNC, clients=32),
@@ -181,7 +181,7 @@ def test_arrivals_that_the_clients_can_take_are_all_answered() -> None:
     assert fast is not None
     assert slow.tps == 100.0
     assert slow.latency_ms == pytest.approx(92.5, abs=0.1)
-    assert slow.limit.startswith("the arrivals: they keep about 10 of 64 clients busy")
+    assert slow.limit.startswith("the arrival rate: it keeps about 10 of 64 clients busy")
     assert fast.tps == pytest.approx(most)
 
 

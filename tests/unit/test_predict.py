@@ -131,7 +131,7 @@ def test_what_was_not_calibrated_and_what_does_not_go_together_is_warned_of(
 def test_an_open_load_has_the_rate_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     document = answer(capsys, "load_mode=open", "rate=20")
     assert document["tps"] == 20.0
-    assert document["limit"].startswith("the arrivals: ")
+    assert document["limit"].startswith("the arrival rate: ")
 
 
 def test_a_broken_calibration_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +164,7 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("useless", [{"why": "the stack is degraded"}, {"setting": None}, {"tps": None}])
 def test_a_sweep_that_cannot_tell_changes_nothing(useless: dict[str, Any]) -> None:
     told = taught(swept(**useless), "mysql 9.7.4", 1_800_000_000.0).told
-    assert told.startswith("the model keeps its calibration: a sweep that calibrates it has 16 runs")
+    assert told.startswith("the model's calibration is unchanged: fitting it takes at least 16 runs")
     assert not paths.calibration_file().exists()
 
 
@@ -173,7 +173,9 @@ def test_a_sweep_whose_calibration_cannot_be_written_changes_nothing(
 ) -> None:
     monkeypatch.setattr(paths, "calibration_file", lambda: Path("/proc/nowhere/calibration.json"))
     told, calibration = taught(swept(), "mysql 9.7.4", 1_800_000_000.0)
-    assert told.startswith("the model keeps its calibration: cannot write /proc/nowhere/calibration.json")
+    assert told.startswith(
+        "the model's calibration is unchanged: cannot write /proc/nowhere/calibration.json"
+    )
     assert calibration is None
 
 
@@ -182,7 +184,7 @@ def test_a_sweep_on_a_busy_machine_changes_nothing() -> None:
         replace(run, tps=(run.tps or 0) * (0.1, 1.0, 8.0)[index % 3]) for index, run in enumerate(swept())
     ]
     told = taught(disturbed, "mysql 9.7.4", 1_800_000_000.0).told
-    assert told.startswith("the model keeps its calibration: it does not fit these ")
+    assert told.startswith("the model's calibration is unchanged: it does not fit these ")
     assert not paths.calibration_file().exists()
 
 

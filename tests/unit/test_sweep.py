@@ -119,7 +119,7 @@ def test_units_aliases_nodes_and_scenes_are_read() -> None:
         (("scene=none,none",), "scene=none is given twice"),
         (("scene=none,odd",), "the scene 'odd' leaves out sync_binlog"),
         (("scene=nine",), "unknown scene 'nine'"),
-        (("rtt@primary=1",), "primary has no knob rtt"),
+        (("rtt@primary=1",), "rtt is a knob of each replica, not of primary"),
     ],
 )
 def test_a_wrong_spec_is_one_line(texts: tuple[str, ...], message: str) -> None:

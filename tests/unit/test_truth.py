@@ -131,7 +131,7 @@ def test_littles_law_holds_and_says_both_figures() -> None:
     check = littles_law([stretch()])
     assert check is not None
     assert check.holds
-    assert check.evidence == "8 clients, 2,000.0 TPS x 4.00 ms = 8.00"
+    assert check.evidence == "8 clients; 2,000.0 TPS x 4.00 ms mean latency keeps 8.00 of them busy"
 
 
 @pytest.mark.parametrize(("clients", "holds"), [(8, True), (9, False), (7, False)])
@@ -166,7 +166,7 @@ def test_littles_law_is_silent_while_clients_are_not_all_at_work(changes: dict[s
 def test_littles_law_takes_several_intervals_as_one() -> None:
     check = littles_law([stretch(), stretch(service=Histogram())])
     assert check is not None
-    assert check.evidence == "8 clients, 1,000.0 TPS x 4.00 ms = 4.00"
+    assert check.evidence == "8 clients; 1,000.0 TPS x 4.00 ms mean latency keeps 4.00 of them busy"
     assert not check.holds
     assert littles_law([stretch(), stretch(clients=9, connected=9)]) is None
 
@@ -187,7 +187,7 @@ def test_fewer_on_the_server_is_a_mismatch_and_more_are_others(
     check = commits_agree(own, 10, CountedBetween(least, most), under_way=9)
     assert check.holds is holds
     assert check.evidence.startswith(f"{own:,} own + 10 heartbeats, server {least:,}")
-    assert check.evidence.endswith(f": {others:,} of others") is bool(others)
+    assert check.evidence.endswith(f" ({others:,} by other clients)") is bool(others)
 
 
 @given(

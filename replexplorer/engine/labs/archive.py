@@ -14,7 +14,7 @@ from typing import Final
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.interval import Interval
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.labs.evidence import protected
+from replexplorer.engine.labs.evidence import compared, protected
 from replexplorer.engine.labs.lab import (
     Figures,
     Lab,
@@ -225,11 +225,13 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     for how in ("async", "semi-sync"):
         copied, deleted = phases[f"{how}: {_COPY}"].figures, phases[f"{how}: {_DELETE}"].figures
         copy_s, delete_s = float(copied["in all, s"]), float(deleted["in all, s"])
+        shorter = copy_s < delete_s
         relations.append(
             Relation(
                 f"{how}: {_COPY} takes less time than {_DELETE}",
-                copy_s < delete_s,
-                f"{copy_s:.2f} < {delete_s:.2f} s{'' if copy_s < delete_s else _WHY}",
+                shorter,
+                compared(f"{copy_s:.2f}", "<", f"{delete_s:.2f}", "s", holds=shorter)
+                + ("" if shorter else _WHY),
             )
         )
         before_mb = float(deleted["file before, MB"])
@@ -276,7 +278,7 @@ def archive_of(rows: int) -> Lab:
 
 ARCHIVE = Lab(
     name="archive",
-    title="Half of a big table goes, with the load running",
+    title="Deleting half of a big table under load",
     teaches="Copying what stays is faster than deleting what goes, and only a rebuild gives the space back.",
     source=Source(
         "INSERT, Don't DELETE",

@@ -49,7 +49,7 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     receive_ms = phases["semi-sync, rtt 0"].mean_ms - phases["async, rtt 0"].mean_ms
     relations = [
         protected(tuple(phases.values())),
-        printed("receive cost: semi-sync less async at rtt 0", f"{receive_ms * 1000:.0f} us a commit"),
+        printed("receive cost: semi-sync minus async at rtt 0", f"{receive_ms * 1000:.0f} us per commit"),
     ]
     for replicas in (1, 2):
         for form in ("ROW", "STATEMENT"):
@@ -64,7 +64,10 @@ def _judge(phases: Phases) -> Sequence[Relation]:
         *relations,
         within("semi-sync: two replicas take as long as one", two / one, *same),
         within("semi-sync: ROW takes as long as STATEMENT", row / statement, *same),
-        printed("semi-sync / async", f"{slower:.1f}x, published {_SEMI_SYNC_S / _REGULAR_S:.1f}x"),
+        printed(
+            "semi-sync takes longer than async",
+            f"{slower:.1f} times as long; published: {_SEMI_SYNC_S / _REGULAR_S:.1f} times",
+        ),
     )
 
 
@@ -81,11 +84,15 @@ def _added(semi: PhaseResult, async_: PhaseResult, receive_ms: float) -> Relatio
     if semi.rtt_measured_ms is None:
         return Relation(name, False, "no round trip was measured")
     added_ms, expected_ms = semi.mean_ms - async_.mean_ms, semi.rtt_measured_ms + receive_ms
+    holds = abs(added_ms - expected_ms) <= _ADDED_WITHIN * expected_ms
+    low_us, high_us = (1000 * expected_ms * (1 + side * _ADDED_WITHIN) for side in (-1, 1))
+    would_hold = "" if holds else f"; {low_us:.0f} to {high_us:.0f} us would hold"
     return Relation(
         name,
-        abs(added_ms - expected_ms) <= _ADDED_WITHIN * expected_ms,
-        f"{added_ms * 1000:.0f} us beside {semi.rtt_measured_ms * 1000:.0f} + {receive_ms * 1000:.0f} us "
-        f"(published {_ADDED_US:.0f} us a commit at an unknown RTT)",
+        holds,
+        f"{added_ms * 1000:.0f} us, RTT {semi.rtt_measured_ms * 1000:.0f} + receive cost"
+        f" {receive_ms * 1000:.0f} = {expected_ms * 1000:.0f} us{would_hold}"
+        f" (published {_ADDED_US:.0f} us per commit at an unknown RTT)",
     )
 
 

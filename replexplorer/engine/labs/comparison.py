@@ -9,7 +9,7 @@ from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.labs.evidence import state_as_asked
+from replexplorer.engine.labs.evidence import compared, state_as_asked
 from replexplorer.engine.labs.lab import Judge, PhaseResult, Phases, Relation
 
 OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -67,9 +67,9 @@ class Comparison:
             return Relation(self.name, False, f"{'left' if left is None else 'right'} was not measured")
         bound = self.times * right
         factor = "" if self.times == 1 else f"{self.times:g} x {right:.4g} = "
-        return Relation(
-            self.name, OPERATORS[self.sign](left, bound), f"{left:.4g} {self.sign} {factor}{bound:.4g}"
-        )
+        holds = OPERATORS[self.sign](left, bound)
+        evidence = compared(f"{left:.4g}", self.sign, f"{factor}{bound:.4g}", "", holds=holds)
+        return Relation(self.name, holds, evidence)
 
 
 def read_term(text: str | float, phases: Sequence[str]) -> Term:

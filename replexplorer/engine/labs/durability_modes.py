@@ -47,7 +47,9 @@ def _judge(phases: Phases) -> Sequence[Relation]:
         faster(many["local"], many["both"]),
         faster(many["network"], many["both"]),
         faster(many["network"], many["local"], _NETWORK_SHARE),
-        printed("both below local at 32 clients", f"{both_below_local:.0%}, published about 15 %"),
+        printed(
+            "`both` is slower than `local` at 32 clients", f"{both_below_local:.0%}; published: about 15%"
+        ),
     )
 
 

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+from typing import Final
 
 from replexplorer.core.machine import BUSY_PERCENT
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.labs.lab import Phase, PhaseResult, Relation
 
+_WORDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+
+
+def compared(found: str, sign: str, bound: str, unit: str, *, holds: bool) -> str:
+    """`11.4 <= 11.7 TPS`; of a relation that failed what was found and what would hold."""
+    end = f" {unit}" if unit else ""
+    if holds:
+        return f"{found} {sign} {bound}{end}"
+    return f"found {found}{end}; {_WORDS[sign]} {bound}{end} would hold"
+
 
 def at_least(name: str, value: float, bound: float, unit: str = "TPS", beside: str = "") -> Relation:
-    """value >= bound; `beside` is told behind it, as `busy` makes it."""
-    return Relation(name, value >= bound, f"{_plain(value)} >= {_plain(bound)} {unit}{beside}")
+    """value >= bound; `beside` is written after it, as `busy` makes it."""
+    holds = value >= bound
+    return Relation(name, holds, compared(*_plain(value, bound, ">="), unit, holds=holds) + beside)
 
 
 def at_most(name: str, value: float, bound: float, unit: str = "TPS") -> Relation:
     """value <= bound."""
-    return Relation(name, value <= bound, f"{_plain(value)} <= {_plain(bound)} {unit}")
+    holds = value <= bound
+    return Relation(name, holds, compared(*_plain(value, bound, "<="), unit, holds=holds))
 
 
 def within(name: str, value: float, low: float, high: float) -> Relation:
     """low <= value <= high, a ratio."""
-    return Relation(name, low <= value <= high, f"{value:.3f} in [{low:g}, {high:g}]")
+    holds = low <= value <= high
+    evidence = f"{value:.3f} in [{low:g}, {high:g}]"
+    if not holds:
+        evidence = f"found {value:.3f}; {low:g} to {high:g} would hold"
+    return Relation(name, holds, evidence)
 
 
 def faster(one: PhaseResult, other: PhaseResult, times: float = 1.0) -> Relation:
-    """One phase makes more commits than another (times so many)."""
-    factor = "" if times == 1 else f"{times:g} x "
+    """One phase commits more often than another, times a factor."""
     relation = "faster than" if times == 1 else f"at least {times:g} x"
-    evidence = f"{one.tps:.1f} > {factor}{other.tps:.1f} TPS{busy(one, other)}"
-    return Relation(f"{one.phase.name} {relation} {other.phase.name}", one.tps > times * other.tps, evidence)
+    holds = one.tps > times * other.tps
+    bound = f"{other.tps:.1f}" if times == 1 else f"{times:g} x {other.tps:.1f} = {times * other.tps:.1f}"
+    evidence = compared(f"{one.tps:.1f}", ">", bound, "TPS", holds=holds) + busy(one, other)
+    return Relation(f"{one.phase.name} {relation} {other.phase.name}", holds, evidence)
 
 
 def one_commit_a_round_trip(
@@ -45,7 +64,10 @@ def one_commit_a_round_trip(
         f"{one.tps:.2f} / (1000 / ({one.rtt_measured_ms:.2f} + {local_ms:.2f})) = {one.tps:.2f} / "
         f"{bound_tps:.2f} = {share:.3f}"
     )
-    return Relation(name, low <= share <= high, evidence)
+    holds = low <= share <= high
+    if not holds:
+        evidence += f"; {f'{low:g} or more' if high == inf else f'{low:g} to {high:g}'} would hold"
+    return Relation(name, holds, evidence)
 
 
 def below_the_round_trip(one: PhaseResult, slack: float) -> Relation:
@@ -56,7 +78,9 @@ def below_the_round_trip(one: PhaseResult, slack: float) -> Relation:
     bound_tps = slack * 1000 / one.rtt_measured_ms
     rtt = one.rtt
     interval = f" (RTT {rtt.low_ms:.2f} to {rtt.high_ms:.2f} ms, n {rtt.n})" if rtt else ""
-    return Relation(name, one.tps <= bound_tps, f"{one.tps:.2f} <= {bound_tps:.2f} TPS{interval}")
+    holds = one.tps <= bound_tps
+    evidence = compared(f"{one.tps:.2f}", "<=", f"{bound_tps:.2f}", "TPS", holds=holds)
+    return Relation(name, holds, evidence + interval)
 
 
 def state_as_asked(result: PhaseResult) -> Relation:
@@ -75,8 +99,8 @@ def protected(phases: dict[str, PhaseResult] | tuple[PhaseResult, ...]) -> Relat
 
 
 def printed(name: str, text: str) -> Relation:
-    """A figure that is told and asserts nothing."""
-    return Relation(name, True, f"{text} (told, not asserted)")
+    """A figure that is only shown; nothing is checked."""
+    return Relation(name, True, text, checked=False)
 
 
 def busy(*results: PhaseResult) -> str:
@@ -98,5 +122,7 @@ def phase_named(phases: tuple[Phase, ...], name: str) -> Phase:
     return next(phase for phase in phases if phase.name == name)
 
 
-def _plain(value: float) -> str:
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+def _plain(value: float, bound: float, sign: str) -> tuple[str, str, str]:
+    """Both figures, short enough to read and long enough to differ."""
+    digits = 2 if min(abs(value), abs(bound)) < 100 else 0
+    return f"{value:.{digits}f}", sign, f"{bound:.{digits}f}"

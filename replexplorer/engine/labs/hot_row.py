@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.labs.evidence import faster, protected
+from replexplorer.engine.labs.evidence import compared, faster, protected
 from replexplorer.engine.labs.lab import Lab, Phase, Phases, Published, Relation, Source, Stretch
 
 _SLACK = 1.1
@@ -27,9 +27,10 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     name = f"AFTER_SYNC on one row: TPS at most {_SLACK:g} / RTT"
     rtt_ms = hot.rtt_measured_ms
     bound_tps = _SLACK * 1000 / rtt_ms if rtt_ms else 0.0
+    holds = 0 < hot.tps <= bound_tps
     return (
         protected(tuple(phases.values())),
-        Relation(name, 0 < hot.tps <= bound_tps, f"{hot.tps:.1f} <= {bound_tps:.1f} TPS"),
+        Relation(name, holds, compared(f"{hot.tps:.1f}", "<=", f"{bound_tps:.1f}", "TPS", holds=holds)),
         faster(released, hot, _TIMES),
     )
 
@@ -54,7 +55,7 @@ def _phases() -> Iterator[Phase]:
 HOT_ROW = Lab(
     name="hot-row",
     title="Eight clients on one row, by wait point",
-    teaches="AFTER_SYNC holds the row's lock while it waits: one row makes one commit a round trip.",
+    teaches="AFTER_SYNC holds the row's lock while it waits: one row takes one commit per round trip.",
     source=Source("Reference measurement", "replexplorer", None, "MySQL 9.7.4, 60 ms, 8 clients, no fsync"),
     phases=tuple(_phases()),
     judge=_judge,

@@ -176,6 +176,13 @@ class Relation:
     name: str
     holds: bool
     evidence: str
+    checked: bool = True
+    """False: a figure to look at, which nothing depends on."""
+
+    @property
+    def word(self) -> str:
+        """`holds`, `deviates`, or `shown` where nothing was checked."""
+        return ("holds" if self.holds else "deviates") if self.checked else "shown"
 
 
 Phases = Mapping[str, PhaseResult]

@@ -77,9 +77,15 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     every, none = f"{_TRIES} of {_TRIES}", f"0 of {_TRIES}"
     return (
         protected(tuple(phases.values())),
-        Relation("AFTER_COMMIT: others see the row before COMMIT returns", early == every, early),
-        Relation("AFTER_SYNC: nobody sees the row before COMMIT returns", late == none, late),
+        Relation("AFTER_COMMIT: others see the row before COMMIT returns", early == every, _of(early, every)),
+        Relation(
+            "AFTER_SYNC: no other session sees the row before COMMIT returns", late == none, _of(late, none)
+        ),
     )
+
+
+def _of(found: str, would_hold: str) -> str:
+    return found if found == would_hold else f"found {found}; {would_hold} would hold"
 
 
 def _phase(point: str, shows: str) -> Phase:
@@ -101,11 +107,11 @@ def _phase(point: str, shows: str) -> Phase:
 PHANTOM_READ = Lab(
     name="phantom-read",
     title="Who sees a row before its writer knows",
-    teaches="AFTER_COMMIT shows a row that a failover may take back; AFTER_SYNC shows it when it is safe.",
+    teaches="AFTER_COMMIT shows a row that a failover may lose; AFTER_SYNC shows it once it is safe.",
     source=Source("Loss-less semi-synchronous replication", "WL#6355", None, "two sessions on the source"),
     phases=(
         _phase("AFTER_COMMIT", "the engine has committed: others read what no replica has acknowledged"),
-        _phase("AFTER_SYNC", "the engine waits as well: nobody reads it before it is on the replica"),
+        _phase("AFTER_SYNC", "the engine waits as well: no one reads the row before it is on the replica"),
     ),
     judge=_judge,
 )

@@ -30,12 +30,15 @@ def _judge(phases: Phases) -> Sequence[Relation]:
             semi, async_.mean_ms, 0.95, float("inf"), "semi-sync: TPS at least 0.95 of 1 / (RTT + async mean)"
         ),
         at_least(
-            f"async makes at least {_ASYNC_SHARE:g} of what no replica makes",
+            f"async keeps at least {_ASYNC_SHARE:.0%} of the TPS without a replica",
             async_.tps,
             _ASYNC_SHARE * alone.tps,
             beside=busy(alone, async_),
         ),
-        printed("async / semi-sync", f"{ratio:.0f}x, published {_PUBLISHED_RATIO}x"),
+        printed(
+            "async is faster than semi-sync",
+            f"{ratio:.0f} times as fast; published: {_PUBLISHED_RATIO} times",
+        ),
     )
 
 
@@ -66,7 +69,7 @@ WAN_INSERT = Lab(
             full=Stretch(8, 10_000),
             quick=Stretch(2, 1_000),
             state=ProtectionState.OFF,
-            shows="what the server makes by itself",
+            shows="what the server does by itself",
             published=Published(1066.8, "tps"),
             replicas=0,
         ),
@@ -76,7 +79,7 @@ WAN_INSERT = Lab(
             full=Stretch(9, 10_000),
             quick=Stretch(2, 1_000),
             state=ProtectionState.OFF,
-            shows="the replica is 85 ms away and nobody waits for it",
+            shows="the replica is 85 ms away and commits do not wait for it",
             published=Published(943.2, "tps"),
         ),
         Phase(

@@ -28,7 +28,9 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     rtt_ms = phases[_name("AFTER_SYNC", 32)].rtt_measured_ms
     if rtt_ms:
         before = f"1 / RTT = {1000 / rtt_ms:.1f} TPS with any number of threads"
-        relations.append(printed("before 5.7 the dump thread waited for each acknowledgement", before))
+        relations.append(
+            printed("before MySQL 5.7, where the dump thread waited for each acknowledgement", before)
+        )
     return relations
 
 
@@ -42,7 +44,7 @@ def _phases() -> Iterator[Phase]:
         full=Stretch(60),
         quick=Stretch(5),
         state=ProtectionState.OFF,
-        shows="what one thread commits while nobody waits",
+        shows="what one thread commits without waiting for a replica",
         published=Published(273, "tps"),
         table_size=_ROWS,
     )  # fmt: skip

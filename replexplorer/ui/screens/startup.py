@@ -147,7 +147,7 @@ class StartupScreen(Screen[None]):
         except Exception as error:  # any other failure is a defect, and still one line with a way out
             self.log.error(error)
             self.post_message(
-                StartFailed(f"{type(error).__name__}: {error}", "the log file tells more; r tries again")
+                StartFailed(f"{type(error).__name__}: {error}", "the log file has the details; r tries again")
             )
         else:
             self.post_message(Started())

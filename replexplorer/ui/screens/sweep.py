@@ -12,7 +12,7 @@ from textual.widgets import Input
 from replexplorer.core.errors import UsageError
 from replexplorer.core.heat import heat_map
 from replexplorer.core.sweep_runs import effects_of, figures_of
-from replexplorer.core.sweep_text import duration_text
+from replexplorer.core.sweep_text import duration_text, plan_text, runs_text
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.sweep_desk import SweepDesk
@@ -151,14 +151,18 @@ class SweepScreen(ListingScreen):
                 ("Sweep ", "title b"), (f"{done}{now}{left}   ", "text"), ("x", "key b"), (" stop", "muted"),
             ]  # fmt: skip
         if self.focused is not self.field:
-            ran = f"{len(desk.swept.runs)} runs" if desk.swept else "ended"
+            ran = runs_text(len(desk.swept.runs)) if desk.swept else "ended"
             return [("Sweep ", "title b"), (f"{ran}   ", "text"), ("e", "key b"), (" another", "muted")]
         try:
             sweep = desk.read(desk.line)
         except UsageError as error:
             return [("Sweep ", "title b"), (str(error), "warn")]
-        told = f"{sweep.total} runs of {sweep.duration_s:g} s, about {duration_text(sweep.estimated_s)}   "
-        return [("Sweep ", "title b"), (told, "text"), ("enter", "key b"), (" start", "muted")]
+        return [
+            ("Sweep ", "title b"),
+            (f"{plan_text(sweep)}   ", "text"),
+            ("enter", "key b"),
+            (" start", "muted"),
+        ]
 
 
 def _about() -> list[Line]:

@@ -152,7 +152,7 @@ def details(epoch: Epoch, width: int) -> list[Line]:
     """The word and what it comes from, then both sides with the intervals of all figures."""
     words: list[Run] = [("      ", "text"), (verdict_words(epoch), f"{_token(epoch)} b")]
     if interval_of(epoch):
-        words.append((f" · from {tested(epoch)}, 95 % at every look", "muted"))
+        words.append((f" · by {tested(epoch)}, 95 % sure at any time", "muted"))
     if shows_effect(epoch):
         words.append((f" · d {epoch.effect:+.1f}", "muted"))
     rows: list[Line] = [cut(words, width)]

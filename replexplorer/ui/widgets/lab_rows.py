@@ -41,7 +41,7 @@ def lab_details(lab: Lab, width: int) -> list[Line]:
     if lab.source is not None:
         told.append(("after", f"{lab.source.author}: {lab.source.title}"))
     told.append(("phases", "; ".join(phase.name for phase in lab.phases)))
-    told.append(("turns", f"{', '.join(lab.turns)}; all are given back at its end"))
+    told.append(("changes", f"{', '.join(lab.turns)}; all are restored at the end"))
     if detached := sum(phase.replicas is not None for phase in lab.phases):
         told.append(
             ("detaches", f"replicas (their IO threads stop) in {detached} of {len(lab.phases)} phases")
@@ -116,8 +116,8 @@ def relation_rows(result: LabResult, width: int) -> list[Line]:
     """Each relation: whether it holds, what it says, and the evidence."""
     rows: list[Line] = []
     for relation in result.relations:
-        word = "holds" if relation.holds else "deviates"
-        symbol, role = VERDICTS[word]
+        word = relation.word
+        symbol, role = VERDICTS.get(word, ("·", "muted"))
         for at, text in enumerate(wrapped(relation.name, max(20, width - 14))):
             rows.append([(f" {f'{symbol} {word}' if at == 0 else '':<12}", f"{role} b"), (text, "text")])
         rows += [
