@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
@@ -11,7 +13,7 @@ from replexplorer.core.tick import NodeView
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observer import probe, sample_node
-from replexplorer.ports import Report, UpOptions
+from replexplorer.ports import NodeAddress, Report, UpOptions
 
 STARTS_WITHIN_S: Final = 90.0
 """How long a server may take until it accepts logins."""
@@ -19,20 +21,37 @@ _LOOK_EVERY_S: Final = 0.05
 _CONNECTS_WITHIN_S: Final = 0.2
 
 
-async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> bool:
-    """Create or repair the stack and wait until it answers; whether this call created it.
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What bringing a stack up did."""
+
+    created: bool
+    """The stack was made by this call."""
+    repaired: tuple[str, ...] = ()
+    """What was dead or stopped and was started again, in words; empty for a new stack."""
+
+
+async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
+    """Create or repair the stack and wait until it answers.
 
     Raises ReplexplorerError; a stack that this call created and that does not come up is removed.
     """
+    dead = [text for node in await fleet.outside.stack.nodes() for text in _dead(node)]
     created = await fleet.outside.stack.up(options, report)
     try:
         await fleet.discover()
-        await wait_until_ready(fleet, report)
+        started = await wait_until_ready(fleet, report)
     except (ReplexplorerError, asyncio.CancelledError):
         if created:
             await to_the_end(_take_down(fleet))
         raise
-    return created
+    return Raised(created, () if created else (*dead, *started))
+
+
+def _dead(node: NodeAddress) -> list[str]:
+    """What of a node has to be started, as told once that is done."""
+    parts = (("sidecar", node.sidecar_running), ("server", node.server_running))
+    return [f"{node.name}: {part} started" for part, runs in parts if not runs]
 
 
 async def _take_down(fleet: Fleet) -> None:
@@ -56,8 +75,9 @@ async def _learn(member: Member) -> None:
         return
 
 
-async def wait_until_ready(fleet: Fleet, report: Report) -> None:
-    """Wait for a login on every node and for running replication, then watch the links."""
+async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
+    """Wait for a login on every node and for running replication, then watch the links; answers which
+    threads had to be started, in words."""
     ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
     report("waiting for the servers", None)
     # The agents measure the bare path for half a second: that fits in while the servers start.
@@ -65,9 +85,16 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> None:
         watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
     )
     report("waiting for the replica", None)
+    started: list[str] = []
+
+    def tell(text: str) -> None:
+        started.append(text)
+        report(text, None)
+
     await all_of(
-        watch_links(fleet), *(_until_replicating(fleet, member, ends_s) for member in fleet.replicas)
+        watch_links(fleet), *(_until_replicating(fleet, member, ends_s, tell) for member in fleet.replicas)
     )
+    return tuple(started)
 
 
 async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
@@ -86,9 +113,12 @@ async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
         await clock.sleep(_LOOK_EVERY_S)
 
 
-async def _until_replicating(fleet: Fleet, member: Member, ends_s: float) -> None:
+async def _until_replicating(
+    fleet: Fleet, member: Member, ends_s: float, tell: Callable[[str], None]
+) -> None:
     """Wait until both replication threads run; threads that were stopped are started, and one that
-    found its source not listening yet is not left to wait out its retry interval of 1 s."""
+    found its source not listening yet is not left to wait out its retry interval of 1 s. One whose link
+    is cut cannot connect, and is not waited for."""
     clock = fleet.outside.clock
     started = retried = False
     retry_s = clock.monotonic() + _CONNECTS_WITHIN_S
@@ -99,6 +129,9 @@ async def _until_replicating(fleet: Fleet, member: Member, ends_s: float) -> Non
         if not started and "off" in (view.io_thread, view.sql_thread) and member.capabilities is not None:
             started = True
             await _run_quietly(member, f"START {member.capabilities.replica_word}")
+            tell(f"{member.name}: {_stopped(view)} started")
+        elif view.io_thread == "connecting" and view.sql_thread == "on" and await _is_cut(fleet, member):
+            return
         elif not retried and view.io_thread == "connecting" and clock.monotonic() >= retry_s:
             retried = True
             word = member.capabilities.replica_word if member.capabilities else "REPLICA"
@@ -108,6 +141,25 @@ async def _until_replicating(fleet: Fleet, member: Member, ends_s: float) -> Non
                 await _why_not(member, view), "replexplorer down, then up, makes a fresh one"
             )
         await clock.sleep(_LOOK_EVERY_S)
+
+
+def _stopped(view: NodeView) -> str:
+    """The threads that do not run."""
+    threads = (("IO thread", view.io_thread), ("SQL thread", view.sql_thread))
+    words = [word for word, state in threads if state == "off"]
+    return words[0] if len(words) == 1 else "both threads"
+
+
+async def _is_cut(fleet: Fleet, replica: Member) -> bool:
+    """Whether a partition keeps packets from this replica or to it; False while an agent is away."""
+    primary = fleet.primary
+    try:
+        towards, back = await asyncio.gather(
+            primary.agent.link(replica.name), replica.agent.link(primary.name)
+        )
+    except ReplexplorerError:
+        return False
+    return towards.shape.cut or back.shape.cut
 
 
 async def _run_quietly(member: Member, *statements: str) -> None:

@@ -163,6 +163,18 @@ class Controls(Sight):
         finally:
             await to_the_end(agent.leave_turn())
 
+    async def experiment(self) -> Experiment | None:
+        """Another's lab or sweep that runs on this stack; None when none does, or nobody can tell."""
+        agent = self.fleet.primary.agent
+        async with self._turning:
+            try:
+                holder = await agent.take_turn(self.writer, within_s=_TURN_SOON_S)
+            except ReplexplorerError:
+                return None
+            finally:
+                await to_the_end(agent.leave_turn())
+        return holder if isinstance(holder, Experiment) else None
+
     async def abandon(self) -> None:
         """Cancel the change that is under way, if there is one, and wait until it is taken back."""
         if self._turner is not None and self._turner is not asyncio.current_task():

@@ -161,8 +161,9 @@ class Facade(Protocol):
         StackUnavailable; a server that dies meanwhile is the result's `aborted`."""
         ...
 
-    async def repair(self, progress: ProgressCallback) -> None:
-        """Bring dead nodes back and re-apply what was requested."""
+    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
+        """Bring dead nodes back, start stopped threads, re-apply what was requested; answers what was
+        done, nothing when all was well. Raise StackUnavailable."""
         ...
 
     async def give_back(self, yes: bool) -> None:

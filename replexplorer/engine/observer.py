@@ -209,6 +209,8 @@ async def _with_threads(sql: Sql, view: NodeView, capabilities: Capabilities) ->
         io_thread=_thread_state(str(row["replica_io_running"]), _number(row["last_io_errno"])),
         sql_thread=_thread_state(str(row["replica_sql_running"]), _number(row["last_sql_errno"])),
         lag_s=None if lag is None else float(lag),
+        replication_fault=" ".join(str(row.get("last_sql_error") or row.get("last_io_error") or "").split())
+        or None,
     )
 
 

@@ -225,7 +225,7 @@ class Replay:
         """Raise UsageError."""
         raise UsageError(_NOT_LIVE, _HINT)
 
-    async def repair(self, progress: ProgressCallback) -> None:
+    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
         """Raise UsageError."""
         raise UsageError(_NOT_LIVE, _HINT)
 

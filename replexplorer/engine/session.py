@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from replexplorer import __version__
@@ -31,10 +32,11 @@ from replexplorer.core.knobs import (
     same_value,
 )
 from replexplorer.core.model import Calibration
+from replexplorer.core.replication import ThreadWatch
 from replexplorer.core.sweep import Sweep
-from replexplorer.core.tick import Event, Severity, Tick, partition_words
+from replexplorer.core.tick import Event, NodeView, Severity, Tick, partition_words
 from replexplorer.engine.absence import restarts_since_the_request
-from replexplorer.engine.bringup import bring_up, connect
+from replexplorer.engine.bringup import Raised, bring_up, connect
 from replexplorer.engine.chronicle import Chronicle
 from replexplorer.engine.controls import Controls, forbidden
 from replexplorer.engine.driving import Driver, Driving
@@ -118,6 +120,8 @@ class Session:
         self._lost: dict[KnobName, Value] = {}
         """What restarts took and nobody has answered for yet."""
         self._undo: list[Desired] = []
+        self._threads: dict[str, ThreadWatch] = {}
+        """By replica."""
         self._created = False
         self._closed = asyncio.Event()
         self._experimenting: asyncio.Task[Any] | None = None
@@ -145,26 +149,35 @@ class Session:
 
         Answers whether this call created it.
         """
-        created = await bring_up(
+        return (await self._bring_up(progress, consent)).created
+
+    async def _bring_up(self, progress: ProgressCallback, consent: Consent | None = None) -> Raised:
+        """What `up` and `repair` do."""
+        raised = await bring_up(
             self.fleet, self.options.up, lambda text, done: progress(Progress(text, done))
         )
-        self._created = self._created or created
+        self._created = self._created or raised.created
         await self.controls.refresh()
         lost = self.controls.lost_values(self.fleet.members)
+        again: list[KnobName] = []
         if lost and (consent is None or await consent(lost)):
             self._lost.clear()
             progress(Progress("re-applying what was requested"))
             await self._change(lost, "re-applied: ", anyway=True)
-        await self._mend(progress)
-        return created
+            again += lost
+        again += [name for name in await self._mend(progress) if name not in again]
+        done = [f"{', '.join(str(name) for name in again)} set again"] if again else []
+        return replace(raised, repaired=(*raised.repaired, *done))
 
-    async def _mend(self, progress: ProgressCallback) -> None:
-        """Carry out again what was requested, is set and has no effect."""
+    async def _mend(self, progress: ProgressCallback) -> Collection[KnobName]:
+        """Carry out again what was requested, is set and has no effect; answers what that was."""
         wanted = self.controls.requested.values
         doubted = {name: wanted[name] for name in doubtful(self.controls) if name in wanted}
         if unmet(self.controls, doubted) or (SEMI_SYNC in doubted and switched_off(self.controls)):
             progress(Progress("mending what was requested"))
             await self._change(doubted, "mended: ", anyway=True)
+            return doubted
+        return ()
 
     async def scale(self, replicas: int, progress: ProgressCallback) -> None:
         """Bring up replicas, or remove the last ones with their data, until there are so many."""
@@ -474,10 +487,16 @@ class Session:
                     number, f"after the {kind}", f"{told}; the knobs are restored"
                 )
 
-    async def repair(self, progress: ProgressCallback) -> None:
-        """Bring dead nodes back and re-apply what was requested."""
-        await self.up(progress)
-        self.chronicle.tell(Severity.GOOD, "the stack is repaired")
+    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
+        """Bring dead nodes back, start stopped replication threads, re-apply what was requested, as `up`
+        does; answers what was done, nothing when all was well. Raises StackUnavailable while a lab or a
+        sweep runs, which stops threads on purpose."""
+        if running := self._own or await self.controls.experiment():
+            raise forbidden(running)
+        repaired = (await self._bring_up(progress)).repaired
+        if repaired:
+            self.chronicle.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
+        return repaired
 
     # -- what happens by itself
 
@@ -487,6 +506,14 @@ class Session:
             self.chronicle.tell(Severity.GOOD, f"{node} answers again")
         else:
             self.chronicle.tell(Severity.BAD, f"{node} is down: no login succeeds")
+
+    def threads_seen(self, view: NodeView) -> None:
+        """A replica's threads at this look; while a change is under way they come and go with it."""
+        if self.chronicle.unchanged_since_s == inf:
+            return
+        told = self._threads.setdefault(view.name, ThreadWatch()).seen(view)
+        if told is not None:
+            self.chronicle.tell(*told)
 
     async def server_restarted(self, node: str) -> None:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""

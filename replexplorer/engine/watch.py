@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from replexplorer.core.counters import Rates, rates, restarted
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import PRIMARY, Desired, KnobName, Value
+from replexplorer.core.tick import NodeView
 from replexplorer.engine.bringup import watch_links
 from replexplorer.engine.controls import Controls
 from replexplorer.engine.fleet import Member
@@ -53,6 +54,10 @@ class Listener(Protocol):
 
     def reachable_seen(self, node: str, reachable: bool) -> None:
         """A node's server went away, or came back."""
+        ...
+
+    def threads_seen(self, view: NodeView) -> None:
+        """A replica was looked at."""
         ...
 
     async def server_restarted(self, node: str) -> None:
@@ -178,6 +183,8 @@ class Watcher:
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
+            if sample.view.role == "replica":
+                self._listener.threads_seen(sample.view)
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(answered.counters, sample.counters):
                     member.capabilities = None

@@ -59,7 +59,8 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("chart.heat", "d", "Show latency as percentile lines or as a density"),
     Action("view.next", "v", "Switch the chart on a small screen"),
     Action("stack.reset", "R", "Reset all knobs to their defaults (one undo)"),
-    Action("stack.repair", "f", "Repair: bring dead nodes back"),
+    Action("stack.repair", "f", "Repair: start dead nodes and stopped replication threads again"),
+    Action("nodes.open", "N", "Open the nodes: replication threads, lag, links"),
     Action("statement.copy", "Y", "Copy the statement and its undo"),
     Action("ledger.open", "g", "Open the epoch ledger"),
     Action("log.open", "L", "Open the event log"),
@@ -119,7 +120,7 @@ class FooterItem:
     layouts: str = "wnc"
     """Layouts that show it: wide, normal, compact."""
     when: str = ""
-    """Shown only in this condition: `down` (a node is down)."""
+    """Shown only in this condition: `down` (a node is down, or a replication thread is stopped)."""
 
 
 FOOTER: Final[tuple[FooterItem, ...]] = (

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs import Desired
 from replexplorer.core.tick import Event, Severity
 from replexplorer.engine.apply import RolledBack
@@ -674,3 +674,67 @@ async def test_switching_semi_sync_on_and_off_is_no_outage() -> None:
         tick = await until_tick(session, lambda tick: tick.protection.state == "protected")
         assert [row.after.outage for row in tick.epochs if row.after is not None and row.after.outage] == []
         assert tick.protection.unprotected == 0
+
+
+async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does() -> None:
+    world = World(replicas=2)
+    async with world.started() as session:
+        assert await session.repair(lambda _: None) == ()
+        world.replica.sql, world.servers["replica2"].io = "No", "No"
+        event = await told(session, "replica: SQL thread stopped")
+        assert event.severity is Severity.WARN
+        steps: list[str] = []
+        done = await session.repair(lambda step: steps.append(step.text))
+        assert sorted(done) == ["replica2: IO thread started", "replica: SQL thread started"]
+        assert set(done) <= set(steps)
+        assert (world.replica.sql, world.servers["replica2"].io) == ("Yes", "Yes")
+        await told(session, "repaired: ")
+        await told(session, "both threads run again")
+
+
+@virtual
+async def test_a_repair_says_which_servers_it_started_and_what_it_set_again() -> None:
+    world = World()
+    async with world.started(reapply="off") as session:
+        await turn(session, "sync_binlog=0")
+        world.crash("primary")
+        await told(session, "primary is down")
+        done = await session.repair(lambda _: None)
+        assert done == ("primary: server started", "sync_binlog set again")
+
+
+@virtual
+async def test_a_repair_does_not_wait_for_a_replica_whose_link_is_cut() -> None:
+    world = World()
+    async with world.started() as session:
+        await turn(session, "partition=both")
+        world.replica.io = "Connecting"
+        began_s = session.outside.clock.monotonic()
+        assert await session.repair(lambda _: None) == ()
+        assert session.outside.clock.monotonic() - began_s < 5
+
+
+@virtual
+async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone() -> None:
+    world = World()
+    async with world.started() as session, world.attached("lab run hot-row") as other:
+        world.replica.io = "No"
+        async with other.measuring("lab", "hot-row"):
+            with pytest.raises(StackUnavailable, match="the lab hot-row"):
+                await session.repair(lambda _: None)
+            assert world.replica.io == "No"
+        assert await session.repair(lambda _: None) == ("replica: IO thread started",)
+
+
+@virtual
+async def test_a_thread_that_a_change_restarts_is_no_event_of_its_own() -> None:
+    world = World()
+    async with world.started() as session:
+        number = session.chronicle.begin_change("semi_sync off → on")
+        world.replica.io = "No"
+        await asyncio.sleep(10)
+        world.replica.io = "Yes"
+        session.chronicle.change_effective(number, "semi_sync off → on", "semi_sync off → on")
+        await asyncio.sleep(10)
+        tick = await until_tick(session, lambda _: True)
+        assert [event.text for event in tick.events if "thread" in event.text] == []

@@ -218,6 +218,8 @@ class FakeFacade:
         """A turn a phase of a lab; None: as fast as it can."""
         self.sweep_turns: asyncio.Queue[None] | None = None
         """A turn a run of a sweep; None: as fast as it can."""
+        self.repaired: tuple[str, ...] = ()
+        """What `repair` answers."""
         self.closing_line = "stack default keeps running; `replexplorer down` removes it"
         self._replicas = replica_names(replicas)
         self._queue: asyncio.Queue[Tick | None] = asyncio.Queue()
@@ -347,10 +349,11 @@ class FakeFacade:
         )
         return result
 
-    async def repair(self, progress: ProgressCallback) -> None:
-        """Reports one step."""
+    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
+        """Reports one step; answers `repaired`."""
         progress(Progress("starting the replica"))
         await self._note("repair", None)
+        return self.repaired
 
     async def give_back(self, yes: bool) -> None:
         """Notes the answer."""

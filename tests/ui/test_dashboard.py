@@ -282,17 +282,68 @@ async def test_the_other_keys_ask_their_calls_in_order() -> None:
         assert "undo failed: nothing to undo" in toasts(app)
 
 
-async def test_repair_is_there_only_while_a_node_is_down() -> None:
+async def test_repair_is_offered_while_something_is_down_or_stopped_and_says_what_it_did() -> None:
     async with bench() as app:
         await app.press("f")
+        await app.until(lambda: "nothing to repair: every server answers" in toasts(app))
         await app.play(down(make_tick(2.0), "replica"))
         assert "f repair" in app.text("#footer")
         assert "replica ✖ down" in app.text("#topology")
+        app.facade.repaired = ("replica: server started", "replica: SQL thread started")
         await app.press("f")
-        await app.until(lambda: "repair" in [name for name, _ in app.facade.calls])
-        assert len(app.facade.called("repair")) == 1
+        await app.until(lambda: "repaired: replica: server started; replica: SQL thread" in toasts(app))
+        assert len(app.facade.called("repair")) == 2
         await app.play(make_tick(2.5))
         assert "repair" not in app.text("#footer")
+        await app.play(threads(make_tick(3.0), "replica", sql="off"))
+        assert "f repair" in app.text("#footer")
+
+
+def threads(tick: Tick, node: str, io: str = "on", sql: str = "on", **more: object) -> Tick:
+    nodes = tuple(
+        replace(one, io_thread=io, sql_thread=sql, **more) if one.name == node else one  # type: ignore[arg-type]
+        for one in tick.nodes
+    )
+    return replace(tick, nodes=nodes)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size: tuple[int, int]) -> None:
+    """One replica's SQL thread stopped, the other's IO thread: semi-sync says 1/1, and both are named."""
+    async with bench(make_tick(1.0, replicas=2), size=size) as app:
+        strip = app.dashboard.query_one("#replica-strip")
+        assert not strip.display
+        broken = threads(threads(make_tick(1.5, replicas=2), "replica", sql="off"), "replica2", io="off")
+        await app.play(broken)
+        await app.until(lambda: bool(app.rows("#replica-strip")))
+        [row] = app.rows("#replica-strip")
+        thread = " thread" if size[0] > 80 else ""
+        assert row.startswith(f" ▲ replica: SQL{thread} stopped   ▲ replica2: IO{thread} stopped ")
+        assert row.rstrip().endswith("f repair  N nodes")
+        assert len(row) <= size[0]
+        await app.play(threads(make_tick(2.0, replicas=2), "replica2", lag_s=12.0))
+        assert app.rows("#replica-strip")[0].startswith(" ▲ replica2: 12 s behind ")
+        assert "repair" not in app.rows("#replica-strip")[0]
+        await app.play(make_tick(2.5, replicas=2))
+        assert not strip.display
+
+
+@pytest.mark.parametrize("width", [80, 160])
+async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> None:
+    fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'PRIMARY'"
+    tick = threads(explained(make_tick(1.0, replicas=2)), "replica", "on", "error", replication_fault=fault)
+    tick = threads(tick, "replica2", "connecting", "on", lag_s=75.0)
+    async with bench(tick, size=(width, 24)) as app:
+        await app.press("N")
+        await app.until(lambda: bool(listing(app).rows))
+        rows = listing(app).rows
+        found = {row.split()[0]: row.split() for row in rows if row.strip()}
+        assert found["primary"][1:2] == ["up"]
+        assert found["replica"][1:8] == ["up", "on", "error", "12", "ms", "3", "mysql"]
+        assert found["replica2"][1:6] == ["up", "connecting", "on", "75.0", "s"]
+        assert "Duplicate entry '7' for key 'PRIMARY'" in " ".join(" ".join(rows).split())
+        assert sum("link: asked 85 ms, measured 85.4 ms" in row for row in rows) == 2
+        assert all(len(row) <= width for row in rows)
 
 
 EPOCH = Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500)

@@ -20,6 +20,7 @@ from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.labs import LabsScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.log import LogScreen
+from replexplorer.ui.screens.nodes import NodesScreen
 from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.sweep_desk import SweepDesk
@@ -30,8 +31,8 @@ from replexplorer.ui.widgets.lines import Line
 from replexplorer.ui.widgets.statement import Intent
 
 _OF_A_LAB: Final = frozenset({"step_next", "lab_pause", "lab_abort"})
-_TURNING: Final = frozenset({"set", "reset", "undo", "load"})
-"""Commands that change what a lab measures."""
+_TURNING: Final = frozenset({"set", "reset", "undo", "load", "repair"})
+"""Commands that change what a lab measures, or start what it stopped on purpose."""
 
 
 class DashboardScreen(KnobScreen):
@@ -148,7 +149,7 @@ class DashboardScreen(KnobScreen):
         self._commander.ask("reset", self._facade.reset)
 
     def action_stack_repair(self) -> None:
-        """Bring dead nodes back, telling what is done."""
+        """Start what is dead or stopped, telling what is done."""
         self._commander.ask(
             "repair", lambda: self._facade.repair(lambda progress: self.notify(progress.text, markup=False))
         )
@@ -236,6 +237,10 @@ class DashboardScreen(KnobScreen):
     def action_sweep_open(self) -> None:
         """Measure combinations of knobs, or see the sweep that runs."""
         self.app.push_screen(SweepScreen(self._desk, self._settings))
+
+    def action_nodes_open(self) -> None:
+        """Every server with its threads and lag."""
+        self.app.push_screen(NodesScreen(self.picture, self._settings))
 
     def action_log_open(self) -> None:
         """All events."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from textual import events, on, work
 from textual.widgets import Input
 
@@ -17,6 +19,8 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.statement import TYPED_WIDTH, KnobLine
+
+NOTHING_TO_REPAIR: Final = "nothing to repair: every server answers and no replication thread is stopped"
 
 
 class KnobScreen(PictureScreen):
@@ -181,7 +185,9 @@ class KnobScreen(PictureScreen):
         for warning in message.warnings:
             self.notify(warning, severity="warning", timeout=8, markup=False)
         if message.label == "repair":
-            self.notify("repaired: every node answers", markup=False)
+            done = message.result if isinstance(message.result, tuple) else ()
+            text = f"repaired: {'; '.join(done)}" if done else NOTHING_TO_REPAIR
+            self.notify(text, timeout=8, markup=False)
         self._draw_now()
 
     @on(CommandFailed)

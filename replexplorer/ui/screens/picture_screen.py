@@ -11,6 +11,7 @@ from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import Assignment, KnobName, Value
+from replexplorer.core.replication import LATE_S, SETTLED_S, healthy, troubles
 from replexplorer.core.tick import Tick
 from replexplorer.engine.facade import Facade, Preview
 from replexplorer.ui.board import Board, Fold
@@ -30,6 +31,7 @@ from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip
 from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.replica_strip import ReplicaStrip
 from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, Statement
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
@@ -61,6 +63,7 @@ class PictureScreen(Screen[None]):
         keymap: Mapping[str, str] = self._settings.keymap
         yield Header(glyphs=glyphs, id="header")
         yield LabStrip(keymap, glyphs=glyphs, id="lab-strip")
+        yield ReplicaStrip(keymap, glyphs=glyphs, id="replica-strip")
         yield BigStrip(glyphs=glyphs, id="big-strip")
         with Horizontal(id="body"):
             with Vertical(id="left"):
@@ -96,10 +99,6 @@ class PictureScreen(Screen[None]):
         """Draw what came while another screen stood in front."""
         self._draw()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Repair only while something is down."""
-        return self._node_down if action == "stack_repair" else True
-
     @work(exclusive=True, group="ticks", exit_on_error=False)
     async def _listen(self) -> None:
         try:
@@ -125,6 +124,7 @@ class PictureScreen(Screen[None]):
             return
         with self.app.batch_update():
             self._draw_header(tick)
+            self._draw_troubles(tick)
             if self.layout_name is Layout.TINY:
                 notice = self.query_one(TinyNotice)
                 notice.recent, notice.tick = recent, tick
@@ -135,7 +135,7 @@ class PictureScreen(Screen[None]):
                 strip.tick = tick
             self.query_one(EventLog).origin_s = picture.origin_s
             self.query_one(EventLog).events = tuple(picture.log)[-8:]
-            self.query_one(Footer).condition = "down" if self._node_down else ""
+            self.query_one(Footer).condition = "" if self._is_whole else "down"
             self._draw_epochs(tick)
             self.query_one(AnatomyPanel).tick = tick
             self._draw_charts()
@@ -155,6 +155,14 @@ class PictureScreen(Screen[None]):
     def sweep_place(self) -> str:
         """The sweep that turns the knobs behind this screen, and its run."""
         return ""
+
+    def _draw_troubles(self, tick: Tick) -> None:
+        """The replicas' row, while something is wrong with one of them."""
+        found = troubles(tick, SETTLED_S if self.has_class("-trouble") else LATE_S)
+        self.query_one(ReplicaStrip).show(found)
+        if bool(found) is not self.has_class("-trouble"):
+            self.set_class(bool(found), "-trouble")
+            self.call_after_refresh(self._draw)
 
     def _draw_epochs(self, tick: Tick) -> None:
         table = self.query_one(Epochs)
@@ -223,9 +231,10 @@ class PictureScreen(Screen[None]):
         return self.has_class("-drawer")
 
     @property
-    def _node_down(self) -> bool:
+    def _is_whole(self) -> bool:
+        """There is nothing to repair now."""
         tick = self.picture.tick
-        return tick is not None and any(not node.reachable for node in tick.nodes)
+        return tick is None or healthy(tick.nodes)
 
     def _arrange(self, width: int, height: int) -> None:
         """Set the layout's class; the stylesheet does the rest."""

@@ -24,7 +24,7 @@ class Footer(Lines):
     items: reactive[tuple[FooterItem, ...]] = reactive(FOOTER)
     """All hints there are."""
     condition: reactive[str] = reactive("")
-    """`down` while a node is down."""
+    """`down` while a node is down or a replication thread is stopped."""
     question: reactive[tuple[Line, ...]] = reactive(())
     """Asked in place of the hints, longest first: the first that fits is shown."""
 

@@ -1,0 +1,103 @@
+"""Every server with its replication threads, how far it is behind, and its link."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from replexplorer.core.link import NO_PARTITION
+from replexplorer.core.replication import LATE_S, lag_s_of
+from replexplorer.core.tick import LinkView, NodeView, Tick
+from replexplorer.ui import figures
+from replexplorer.ui.picture import Picture
+from replexplorer.ui.screens.listing import ListingScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.truth_words import lag_text
+from replexplorer.ui.widgets.lines import Line, Run, hung, width_of
+
+_COLUMNS: Final = (12, 9, 13, 13, 11, 9)
+"""Cells of node, state, IO thread, SQL thread, lag and queued transactions; the server stands behind."""
+_THREADS: Final = {
+    "on": ("on", "good"),
+    "off": ("stopped", "warn b"),
+    "connecting": ("connecting", "warn b"),
+    "error": ("error", "bad b"),
+}
+
+
+class NodesScreen(ListingScreen):
+    """The nodes over the whole terminal; a held picture's are held as well."""
+
+    def __init__(self, picture: Picture, settings: Settings) -> None:
+        super().__init__(settings)
+        self._picture = picture
+
+    def fill(self) -> None:
+        """A row a node, below it what the server says and its link."""
+        tick = self._picture.shown.tick
+        nodes = tick.nodes if tick else ()
+        names = ("node", "state", "IO thread", "SQL thread", "lag", "queued", "server")
+        head = _row([(name, "faint") for name in names])
+        body = [row for node in nodes if tick for row in _rows(tick, node, self.app.size.width - 1)]
+        self.listing.show([("Nodes ", "title b"), (f"{len(nodes)}", "muted")], [head], body)
+
+
+def _rows(tick: Tick, node: NodeView, width: int) -> list[Line]:
+    """One node."""
+    state = ("up", "good") if node.reachable else ("✖ down", "bad b")
+    port = f" :{node.published_port}" if node.published_port else ""
+    version = (node.version or "").partition("-")[0]
+    server = (f"{node.flavor or ''} {version}{port}".strip(), "text")
+    queued = next(
+        (each.queued for each in (tick.truth.replicas if tick.truth else ()) if each.name == node.name), None
+    )
+    rows: list[Line] = [
+        _row(
+            [
+                (node.name, "title b"), state, _thread(node.io_thread), _thread(node.sql_thread),
+                _lag(tick, node), ("" if queued is None else str(queued), "text"), server,
+            ]
+        )
+    ]  # fmt: skip
+    if node.replication_fault:
+        rows += hung([("   ▲ ", "warn b")], node.replication_fault, width, "warn")
+    link = next((link for link in tick.links if link.replica == node.name), None)
+    return rows if link is None else [*rows, _link(link)]
+
+
+def _thread(state: str | None) -> Run:
+    """A thread's state; nothing for a primary."""
+    return ("", "text") if state is None else _THREADS.get(state, (state, "warn b"))
+
+
+def _lag(tick: Tick, node: NodeView) -> Run:
+    """How far a replica is behind; `-` while nobody knows."""
+    if node.role != "replica":
+        return ("", "text")
+    lag_s = lag_s_of(tick, node)
+    if lag_s is None:
+        return (figures.UNKNOWN, "muted")
+    return (lag_text(1000 * lag_s), "warn b" if lag_s >= LATE_S else "text")
+
+
+def _link(link: LinkView) -> Line:
+    """The round trip asked and measured, and what is wrong with the link."""
+    measured = "none" if link.rtt_measured_ms is None else f"{figures.round_trip(link.rtt_measured_ms)} ms"
+    row: list[Run] = [(f"   link: asked {link.rtt_asked_ms:g} ms, measured {measured}", "muted")]
+    if link.partition not in (None, NO_PARTITION):
+        row.append((f", partition {link.partition}", "warn b"))
+    elif link.healing:
+        row.append((", healed, TCP retries", "warn b"))
+    if link.fault:
+        row.append((f", {link.fault}", "warn"))
+    return row
+
+
+def _row(cells: list[Run]) -> Line:
+    """The cells in their columns."""
+    row: list[Run] = [(" ", "text")]
+    for at, cell in enumerate(cells):
+        row.append(cell)
+        if at < len(_COLUMNS):
+            end = 1 + sum(_COLUMNS[: at + 1])
+            row.append((" " * max(1, end - width_of(row)), "text"))
+    return row
