@@ -14,7 +14,7 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.truth_words import lag_text
 from replexplorer.ui.widgets.lines import Line, Run, hung, width_of
 
-_COLUMNS: Final = (12, 9, 13, 13, 11, 9)
+_COLUMNS: Final = (10, 8, 12, 12, 9, 8)
 """Cells of node, state, IO thread, SQL thread, lag and queued transactions; the server stands behind."""
 _THREADS: Final = {
     "on": ("on", "good"),
