@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,15 +17,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from replexplorer.adapters.untrusted_base import Meter, open_base
 from replexplorer.config.session_rows import (
     HISTOGRAMS,
     LOAD_COLUMNS,
     Reading,
     Rows,
     Setting,
+    UnreadableRow,
     Writing,
     event_columns,
     event_of,
+    moment,
 )
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.tick import Event, Tick
@@ -187,8 +191,24 @@ def _insert(base: sqlite3.Connection, rows: Rows) -> None:
     )
 
 
+MOST_BYTES: Final = 1 << 30
+"""Of a file: some days."""
+MOST_VALUE_BYTES: Final = 1 << 20
+"""Of one text or blob."""
+MOST_FACTS: Final = 1_000
+"""Rows of `meta`."""
+MOST_TICKS: Final = 2_000_000
+"""Of a session: eleven days."""
+MOST_EVENTS: Final = 100_000
+"""Of a session."""
+MOST_EVENT_CHARACTERS: Final = 1 << 24
+"""Of all events together, which are read at once."""
+_TABLES: Final = ("meta", "tick", "part", "setting", "epoch", "event")
+
+
 class SessionReader:
-    """A session file that is read; also while another process writes it."""
+    """A session file that is read; also while another process writes it, and whoever made it: what is too
+    large, never ends or holds what no session holds is an error."""
 
     def __init__(self, file: Path) -> None:
         """Open and check; raises UsageError for a file that is missing, foreign, newer or damaged."""
@@ -196,28 +216,43 @@ class SessionReader:
         if not file.is_file():
             raise UsageError(f"no session file {file}", "give a file that a session wrote")
         try:
-            self._base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-            self._base.row_factory = sqlite3.Row
+            self._base = open_base(file, most_bytes=MOST_BYTES, most_value_bytes=MOST_VALUE_BYTES)
+            self._meter = Meter(self._base, file)
             application = self._base.execute("PRAGMA application_id").fetchone()[0]
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
             self._is_deflated = version > 1
             if application != APPLICATION_ID:
                 raise UsageError(f"{file} is no session file", "give a file that a session wrote")
+            if version < 1:
+                raise UnreadableRow(f"there is no format {version}")
             if version > FORMAT:
                 raise UsageError(
                     f"{file} is of format {version}, this version reads up to {FORMAT}", "use a newer one"
                 )
-            self.about: Mapping[str, str] = dict(
-                tuple(row) for row in self._base.execute("SELECT key, value FROM meta")
-            )
+            self._meter.check_tables(_TABLES)
+            self.about: Mapping[str, str] = self._facts()
             """Facts about the session."""
-            first, last = self._base.execute("SELECT MIN(at_s), MAX(at_s) FROM tick").fetchone()
+            [(first, last)] = self._meter.rows("SELECT MIN(at_s), MAX(at_s) FROM tick")
             if first is None:
                 raise UsageError(f"{file} holds no tick", "the session ended before it began")
-            self.first_s = float(first)
-            self.last_s = float(last)
-        except _DAMAGE as error:
-            raise self._damaged(error) from None
+            self.first_s = moment(first, "its first tick")
+            self.last_s = moment(last, "its last tick")
+        except BaseException as error:
+            if hasattr(self, "_base"):
+                self._base.close()
+            if isinstance(error, _DAMAGE):
+                raise self._damaged(error) from None
+            raise
+
+    def _facts(self) -> dict[str, str]:
+        found = {}
+        for key, value in self._meter.rows("SELECT key, value FROM meta"):
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise UnreadableRow("a fact that is no text")
+            found[key] = value
+            if len(found) > MOST_FACTS:
+                raise UnreadableRow(f"more than {MOST_FACTS} facts")
+        return found
 
     def close(self) -> None:
         """Close it; harmless twice."""
@@ -227,11 +262,15 @@ class SessionReader:
         """All ticks in order; raises UsageError where the file is damaged."""
         reading = Reading(self.about.get("stack", "?"), self._is_deflated)
         try:
-            changes = _changes(self._base)
+            changes = _changes(self._meter)
             change = next(changes, None)
             events = self._events()
-            for row in self._base.execute("SELECT * FROM tick ORDER BY at_s"):
-                at_s = row["at_s"]
+            before_s = -math.inf
+            for number, row in enumerate(self._meter.rows("SELECT * FROM tick ORDER BY at_s")):
+                at_s = moment(row["at_s"], "a tick")
+                if at_s <= before_s or number >= MOST_TICKS:
+                    raise UnreadableRow("a tick that is not behind the one before it")
+                before_s = at_s
                 while change is not None and change[0] <= at_s:
                     _apply(reading, change)
                     change = next(changes, None)
@@ -250,9 +289,14 @@ class SessionReader:
         """By the tick that told them."""
         found: dict[float, list[Event]] = {}
         columns = "at_s, wall_s, severity, text, mark"
-        for row in self._base.execute(f"SELECT tick_s, {columns} FROM event ORDER BY id"):
+        count = size = 0
+        for row in self._meter.rows(f"SELECT tick_s, {columns} FROM event ORDER BY id"):
             told = dict(row)
-            found.setdefault(told.pop("tick_s"), []).append(event_of(told))
+            tick_s, event = told.pop("tick_s"), event_of(told)
+            found.setdefault(tick_s, []).append(event)
+            count, size = count + 1, size + len(event.text)
+            if count > MOST_EVENTS or size > MOST_EVENT_CHARACTERS:
+                raise UnreadableRow(f"more than {MOST_EVENTS} events, or longer ones than any session has")
         return found
 
     def _damaged(self, error: Exception) -> UsageError:
@@ -263,12 +307,12 @@ _Change = tuple[float, str, Any]
 """at_s, which table, the row."""
 
 
-def _changes(base: sqlite3.Connection) -> Iterator[_Change]:
+def _changes(meter: Meter) -> Iterator[_Change]:
     """Parts, settings and epochs in order of time, together."""
 
     def rows(table: str) -> Iterator[_Change]:
-        for row in base.execute(f"SELECT * FROM {table} ORDER BY at_s"):
-            yield row["at_s"], table, row
+        for row in meter.rows(f"SELECT * FROM {table} ORDER BY at_s"):
+            yield moment(row["at_s"], f"a row of {table}"), table, row
 
     return heapq.merge(*map(rows, ("part", "setting", "epoch")), key=lambda change: change[0])
 

@@ -2,22 +2,25 @@
 
 Law: what is written is read back the same, histograms included. The load and the settings are written
 with every tick, the rest as often as `Writing.every_s` says. A column or a field that a later version
-adds is left out by this one, and one that it lacks has its default.
+adds is left out by this one, and one that it lacks has its default. What is read may be from anybody: each
+row is bounded, its numbers are finite and its types are those that are written, or it is UnreadableRow.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from replexplorer.core.anatomy import Anatomy
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import BY_KEY, KnobName
+from replexplorer.core.histogram import Histogram, slot_of
+from replexplorer.core.knobs import BY_KEY, Knob, KnobName
 from replexplorer.core.model import Prediction
 from replexplorer.core.tick import (
     Ceiling,
@@ -51,6 +54,24 @@ PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
 }
 """The other fields of a tick by name: JSON of the classes of `core.tick`."""
 
+MOST_HISTOGRAM_BYTES: Final = 1 << 16
+"""Of a histogram once it is inflated; one with every slot of 64 bits has fewer."""
+MOST_KNOBS: Final = 2_000
+"""Knobs of all nodes together."""
+MOST_EPOCHS: Final = 5_000
+"""Of a session."""
+
+_LARGEST: Final = 2**63
+_HIGHEST_SLOT: Final = slot_of(_LARGEST - 1)
+_LONGEST_NUMBER_BITS: Final = 63
+_LONGEST_S: Final = 1e9
+"""Of a session: some thirty years."""
+_NODE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_LONGEST_WORD: Final = 100
+_LARGEST_FIGURE: Final = 1e18
+"""Of any duration, rate or share."""
+_SUSPECT: Final = re.compile(r"NaN|Infinity|[eE][+]?[0-9]{2}|(?<![.0-9])[0-9]{18}")
+"""In JSON that may hold a number which is not finite, or larger than any."""
 _YEAR_10000_S: Final = 253_402_300_800
 _LOAD: Final = TypeAdapter(LoadView)
 _EPOCH: Final = TypeAdapter(Epoch)
@@ -84,22 +105,39 @@ def unpacked(blob: bytes | None, *, is_deflated: bool = True) -> Histogram | Non
     """What `packed` made, now or before it deflated; raises UnreadableRow."""
     if blob is None:
         return None
-    try:
-        numbers = _numbers(zlib.decompress(blob, -zlib.MAX_WBITS) if is_deflated else blob)
-    except zlib.error:
-        raise UnreadableRow("a histogram that cannot be inflated") from None
+    if not isinstance(blob, bytes):
+        raise UnreadableRow("a histogram that is no blob")
+    numbers = _numbers(_inflated(blob) if is_deflated else blob)
     if not numbers:
         raise UnreadableRow("an empty histogram")
     if len(numbers) == 1:
         return Histogram(sum_us=numbers[0])
     if len(numbers) < 5 or len(numbers) % 2 == 0:
         raise UnreadableRow("a histogram that is cut off")
+    if numbers[1] > numbers[2]:
+        raise UnreadableRow("a histogram whose least is above its greatest")
     counts: dict[int, int] = {}
     slot = 0
     for distance, count in zip(numbers[3::2], numbers[4::2], strict=True):
         slot += distance
+        if slot > _HIGHEST_SLOT or slot in counts or not count:
+            raise UnreadableRow("a histogram with a slot that there is not")
         counts[slot] = count
     return Histogram(counts, sum(counts.values()), *numbers[:3])
+
+
+def _inflated(blob: bytes) -> bytes:
+    """The bytes of a blob, of which there are not too many whatever it holds."""
+    inflating = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        found = inflating.decompress(blob, MOST_HISTOGRAM_BYTES + 1)
+    except zlib.error:
+        raise UnreadableRow("a histogram that cannot be inflated") from None
+    if len(found) > MOST_HISTOGRAM_BYTES:
+        raise UnreadableRow(f"a histogram of more than {MOST_HISTOGRAM_BYTES >> 10} KB")
+    if not inflating.eof or inflating.unused_data:
+        raise UnreadableRow("a histogram that cannot be inflated")
+    return found
 
 
 def _leb128(number: int) -> bytes:
@@ -113,8 +151,12 @@ def _leb128(number: int) -> bytes:
 
 
 def _numbers(blob: bytes) -> list[int]:
+    if len(blob) > MOST_HISTOGRAM_BYTES:
+        raise UnreadableRow(f"a histogram of more than {MOST_HISTOGRAM_BYTES >> 10} KB")
     numbers, number, shift = [], 0, 0
     for byte in blob:
+        if shift >= _LONGEST_NUMBER_BITS:
+            raise UnreadableRow("a histogram with a number of more than 63 bits")
         number |= (byte & 0x7F) << shift
         shift += 7
         if not byte & 0x80:
@@ -209,36 +251,63 @@ class Reading:
     _fields: dict[str, Any] = field(default_factory=dict)
     _knobs: dict[KnobName, KnobView] = field(default_factory=dict)
     _epochs: dict[int, Epoch] = field(default_factory=dict)
+    _knobs_now: Mapping[KnobName, KnobView] | None = None
+    """As the next tick has them; None after a change."""
+    _epochs_now: tuple[Epoch, ...] | None = None
 
     def part(self, name: str, text: str) -> None:
         """Take a part; one of a later version is left out. Raises UnreadableRow."""
         adapter = PARTS.get(name)
-        if adapter is not None:
-            self._fields[name] = _read(adapter, text, name)
+        if adapter is None:
+            return
+        found = self._fields[name] = _read(adapter, text, name)
+        for link in found if name == "links" else ():
+            if link.values is not None and "partition" not in link.values:
+                raise UnreadableRow("links: values without partition")
 
     def setting(self, setting: Setting) -> None:
-        """Take a setting; a knob of a later version is left out."""
-        key, _, node = setting.knob.partition("@")
-        if key in BY_KEY:
-            name = KnobName(key, node)
-            self._knobs[name] = KnobView(name, setting.requested, setting.effective, setting.note)
+        """Take a setting; a knob of a later version is left out. Raises UnreadableRow."""
+        key, _, node = _text(setting.knob, "a setting").partition("@")
+        if key not in BY_KEY:
+            return
+        if not _NODE.fullmatch(node):
+            raise UnreadableRow(f"a setting of {key} on no node")
+        name = KnobName(key, node)
+        if not _is_value(name.knob, setting.requested):
+            raise UnreadableRow(f"a setting of {key} that is no value of it")
+        if setting.effective is not None and not _is_value(name.knob, setting.effective):
+            raise UnreadableRow(f"a setting of {key} that is no value of it")
+        note = None if setting.note is None else _text(setting.note, "a setting's note")
+        self._knobs[name] = KnobView(name, setting.requested, setting.effective, note)
+        self._knobs_now = None
+        if len(self._knobs) > MOST_KNOBS:
+            raise UnreadableRow(f"more than {MOST_KNOBS} settings")
 
     def epoch(self, number: int, text: str) -> None:
         """Take a row of the ledger; raises UnreadableRow."""
         self._epochs[number] = _read(_EPOCH, text, "epoch")
+        self._epochs_now = None
+        if len(self._epochs) > MOST_EPOCHS:
+            raise UnreadableRow(f"more than {MOST_EPOCHS} epochs")
 
     def tick(self, columns: Mapping[str, Any], events: Iterable[Event] = ()) -> Tick:
         """The tick of these columns; raises UnreadableRow."""
+        if self._knobs_now is None:
+            self._knobs_now = dict(self._knobs)
+        if self._epochs_now is None:
+            self._epochs_now = tuple(self._epochs[number] for number in sorted(self._epochs))
+        if columns["viewer"] not in (0, 1):
+            raise UnreadableRow("a tick whose viewer is neither 0 nor 1")
         try:
             return Tick(
-                at_s=float(columns["at_s"]),
+                at_s=moment(columns["at_s"], "a tick"),
                 wall_s=_dated(columns["wall_s"], "a tick"),
                 stack=self.stack,
-                state=str(columns["stack_state"]),
+                state=_text(columns["stack_state"], "a tick's state"),
                 viewer=bool(columns["viewer"]),
                 load=_load_of(columns, is_deflated=self.is_deflated),
-                knobs=dict(self._knobs),
-                epochs=tuple(self._epochs[number] for number in sorted(self._epochs)),
+                knobs=self._knobs_now,
+                epochs=self._epochs_now,
                 events=tuple(events),
                 **self._fields,
             )
@@ -254,13 +323,17 @@ def _load_of(columns: Mapping[str, Any], *, is_deflated: bool) -> LoadView | Non
         load = _LOAD.validate_python({"connected": 0, "workload": "", "tps": None, **known})
     except ValidationError as error:
         raise UnreadableRow(f"a tick: {error.errors()[0]['msg']}") from None
+    _check_numbers(load, "a tick")
     service, response = (unpacked(columns.get(name), is_deflated=is_deflated) for name in HISTOGRAMS)
     return replace(load, service=service, response=response)
 
 
 def _read(adapter: TypeAdapter[Any], text: str, what: str) -> Any:
     try:
-        return adapter.validate_json(text)
+        found = adapter.validate_json(_text(text, what))
+        if _SUSPECT.search(text):
+            _check_numbers(found, what)
+        return found
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -272,15 +345,57 @@ def event_columns(event: Event) -> Sequence[Any]:
     return (event.at_s, event.wall_s, event.severity.value, event.text, event.mark)
 
 
+def moment(at_s: Any, what: str) -> float:
+    """A time on a session's clock in seconds; raises UnreadableRow for what is none."""
+    if not isinstance(at_s, int | float) or not -_LONGEST_S < at_s < _LONGEST_S:
+        raise UnreadableRow(f"{what} is at no time of a session")
+    return float(at_s)
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise UnreadableRow(f"{what} that is no text")
+    return value
+
+
+def _is_value(knob: Knob, value: Any) -> bool:
+    """Whether a knob may have had it; a word of a later version counts."""
+    if isinstance(value, str):
+        return 0 < len(value) <= _LONGEST_WORD if knob.choices else value in dict(knob.words).values()
+    return not knob.choices and isinstance(value, int | float) and math.isfinite(value)
+
+
+def _check_numbers(value: Any, what: str) -> None:
+    """Raise UnreadableRow where a number within is not finite, larger than any or of more than 64 bits."""
+    if isinstance(value, float):
+        if not abs(value) <= _LARGEST_FIGURE:
+            raise UnreadableRow(f"{what} with a number that is not finite, or larger than any")
+    elif isinstance(value, int):
+        if not -2 * _LARGEST < value < 2 * _LARGEST:
+            raise UnreadableRow(f"{what} with a number of more than 64 bits")
+    elif is_dataclass(value):
+        for each in fields(value):
+            _check_numbers(getattr(value, each.name), what)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            _check_numbers(inner, what)
+    elif isinstance(value, tuple | list):
+        for inner in value:
+            _check_numbers(inner, what)
+
+
 def event_of(columns: Mapping[str, Any]) -> Event:
     """What `event_columns` made; raises UnreadableRow."""
     event: Event = _read(_EVENT, json.dumps(dict(columns)), "event")
+    moment(event.at_s, "an event")
     _dated(event.wall_s, "an event")
     return event
 
 
 def _dated(wall_s: Any, what: str) -> float:
     """A clock time in seconds since 1970; raises UnreadableRow for one that no calendar has."""
-    if not 0 <= float(wall_s) < _YEAR_10000_S:
+    if not isinstance(wall_s, int | float):
+        raise UnreadableRow(f"{what} is of no day")
+    if not 0 <= wall_s < _YEAR_10000_S:
         raise UnreadableRow(f"{what} is of no day: {wall_s} s since 1970")
     return float(wall_s)

@@ -249,11 +249,11 @@ def _altered(statement: str) -> Callable[[Path], None]:
         (lambda file: _written(file, 0), "holds no tick"),
         (_torn, "is damaged"),
         (_altered("UPDATE part SET json = '{' WHERE name = 'links'"), "is damaged: links"),
-        (_altered("UPDATE tick SET at_s = 'abc' WHERE at_s = 2"), "is damaged: could not convert"),
-        (_altered("UPDATE tick SET wall_s = 'abc' WHERE at_s = 2"), "is damaged: could not convert"),
+        (_altered("UPDATE tick SET at_s = 'abc' WHERE at_s = 2"), "is damaged: its last tick is at no time"),
+        (_altered("UPDATE tick SET wall_s = 'abc' WHERE at_s = 2"), "is damaged: a tick is of no day"),
         (_altered("UPDATE tick SET wall_s = 1e20 WHERE at_s = 2"), "is damaged: a tick is of no day"),
         (_altered(_EVENT_BEFORE_1970), "is damaged: an event is of no day: -1"),
-        (_altered("UPDATE part SET at_s = 'abc' WHERE at_s = 0"), "is damaged: '<' not supported"),
+        (_altered("UPDATE part SET at_s = 'abc' WHERE at_s = 0"), "is damaged: a row of part is at no time"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path, make: object, told: str) -> None:

@@ -1,0 +1,317 @@
+"""A session file from somebody else: whatever stands in it, reading it ends, soon and in little memory, and
+what is wrong with it is one UsageError."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from replexplorer.adapters.recording import MOST_BYTES, MOST_EVENTS, MOST_FACTS, SessionReader
+from replexplorer.config import paths
+from replexplorer.config.session_rows import MOST_EPOCHS, UnreadableRow, unpacked
+from replexplorer.core.errors import UsageError
+from replexplorer.core.export import csv_rows, json_lines, markdown_report
+
+FUZZ = settings(
+    derandomize=True,
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+MOST_CPU_S = 2.0
+MOST_MB = 200
+TICKS = 12
+
+
+@contextmanager
+def affordable() -> Iterator[None]:
+    """The block uses less than the processor's time and the memory that a reader may."""
+    before, began_s = _most_mb(), time.process_time()
+    yield
+    assert time.process_time() - began_s < MOST_CPU_S
+    assert _most_mb() - before < MOST_MB
+
+
+def _most_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The beginning of the tour, and its last rows, as one file."""
+    file = tmp_path_factory.mktemp("short") / "short.rxs"
+    shutil.copyfile(paths.shipped_tour(), file)
+    with closing(sqlite3.connect(file, isolation_level=None)) as base:
+        until = base.execute("SELECT at_s FROM tick ORDER BY at_s LIMIT 1 OFFSET ?", (TICKS,)).fetchone()[0]
+        for table in ("tick", "part", "setting", "epoch"):
+            base.execute(f"DELETE FROM {table} WHERE at_s > ?", (until,))
+        base.execute("DELETE FROM event WHERE tick_s > ?", (until,))
+        base.execute("INSERT INTO event VALUES (1000, ?, ?, 1.7e9, 'mark', 'rtt', 1)", (until, until))
+        base.execute("VACUUM")
+    return file
+
+
+@pytest.fixture
+def session(short: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copyfile(short, tmp_path / "own.rxs"))
+
+
+def altered(file: Path, *statements: str | tuple[str, tuple[object, ...]]) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as base:
+        for statement in statements:
+            base.execute(*((statement,) if isinstance(statement, str) else statement))
+
+
+def exported(file: Path) -> str:
+    """Read it as every verb does; answers the error, or nothing."""
+    with affordable():
+        try:
+            with closing(SessionReader(file)) as reader:
+                reader.events()
+                markdown_report(reader.about, reader.ticks())
+                csv.writer(io.StringIO()).writerows(csv_rows(reader.ticks()))
+                for line in json_lines(reader.about, reader.ticks()):
+                    json.dumps(line, allow_nan=False)
+        except UsageError as error:
+            return str(error)
+    return ""
+
+
+def test_the_session_itself_is_whole(session: Path) -> None:
+    assert exported(session) == ""
+
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS at_s FROM c"
+SCHEMAS: dict[str, tuple[str, ...]] = {
+    "view": ("DROP TABLE tick", f"CREATE VIEW tick AS {ENDLESS}"),
+    "view of parts": ("DROP TABLE part", f"CREATE VIEW part AS {ENDLESS}"),
+    "view beside": (f"CREATE VIEW more AS {ENDLESS}",),
+    "trigger": ("CREATE TRIGGER t AFTER INSERT ON tick BEGIN SELECT 1; END",),
+    "generated column": (
+        "DROP TABLE event",
+        "CREATE TABLE event (id, tick_s, at_s, wall_s, severity, text AS (hex(zeroblob(100000000))), mark)",
+        "INSERT INTO event VALUES (1, 0, 0, 1.7e9, 'info', 1)",
+    ),
+    "virtual table": ("DROP TABLE meta", "CREATE VIRTUAL TABLE meta USING fts5(key, value)"),
+    "no table": ("DROP TABLE part",),
+}
+
+
+@pytest.mark.parametrize("statements", SCHEMAS.values(), ids=SCHEMAS)
+def test_what_is_no_plain_table_is_refused(session: Path, statements: tuple[str, ...]) -> None:
+    altered(session, *statements)
+    assert "is damaged: it" in exported(session)
+
+
+def _many(rows: int, statement: str) -> str:
+    return f"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT {rows}) {statement}"
+
+
+MANY: dict[str, str] = {
+    "events": _many(MOST_EVENTS, "INSERT INTO event SELECT x + 2000, 0, 0, 1.7e9, 'info', 'x', NULL FROM c"),
+    "facts": _many(MOST_FACTS, "INSERT INTO meta SELECT 'k' || x, 'v' FROM c"),
+    "epochs": _many(
+        MOST_EPOCHS + 1,
+        """INSERT INTO epoch
+        SELECT x + 100, 0, '{"number":1,"at_s":1,"title":"x","before_tps":1,"after_tps":1}' FROM c""",
+    ),
+    "settings": _many(2001, "INSERT INTO setting SELECT 'rtt@r' || x, 0, 1, 1, NULL FROM c"),
+    "long event": "UPDATE event SET text = hex(zeroblob(5000000))",
+    "long events": _many(
+        40, "INSERT INTO event SELECT x + 2000, 0, 0, 1.7e9, 'info', hex(zeroblob(250000)), NULL FROM c"
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", MANY.values(), ids=MANY)
+def test_more_than_any_session_has_is_refused(session: Path, statement: str) -> None:
+    altered(session, statement)
+    assert "is damaged: " in exported(session)
+
+
+def test_a_file_that_is_too_large_or_a_pipe_beside_it_is_refused(session: Path) -> None:
+    os.mkfifo(f"{session}-wal")
+    assert "own.rxs-wal is no file" in exported(session)
+    os.unlink(f"{session}-wal")
+    os.truncate(session, MOST_BYTES + 1)
+    assert "own.rxs is larger than 1024 MB" in exported(session)
+
+
+def test_a_tree_that_leads_back_to_itself_ends(session: Path) -> None:
+    altered(session, _many(5000, "INSERT INTO event SELECT x + 2000, 0, 0, 1.7e9, 'info', 'x', NULL FROM c"))
+    content = bytearray(session.read_bytes())
+    with closing(sqlite3.connect(session)) as base:
+        [size] = base.execute("PRAGMA page_size").fetchone()
+        [root] = base.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'event'").fetchone()
+    page = (root - 1) * size
+    assert content[page] == 5, "an inner page of a table"
+    cells = int.from_bytes(content[page + 3 : page + 5], "big")
+    for cell in range(cells):  # every child is the root's first leaf's parent again: the root
+        at = page + int.from_bytes(content[page + 12 + 2 * cell : page + 14 + 2 * cell], "big")
+        content[at : at + 4] = root.to_bytes(4, "big")
+    session.write_bytes(content)
+    assert "is damaged" in exported(session)
+
+
+def _leb(*numbers: int) -> bytes:
+    found = bytearray()
+    for number in numbers:
+        while number > 0x7F:
+            found.append(number & 0x7F | 0x80)
+            number >>= 7
+        found.append(number)
+    return bytes(found)
+
+
+HISTOGRAMS = {
+    "slot": _leb(1, 1, 1, 2**40, 1),
+    "slots": _leb(1, 1, 1) + _leb(1, 1) * 4000,
+    "number": _leb(2**64, 1, 1, 1, 1),
+    "digits": b"\xff" * 60_000,
+    "least above greatest": _leb(9, 9, 1, 1, 1),
+    "same slot twice": _leb(1, 1, 1, 5, 1, 0, 1),
+    "no count": _leb(1, 1, 1, 5, 0),
+}
+
+
+@pytest.mark.parametrize("content", HISTOGRAMS.values(), ids=HISTOGRAMS)
+def test_what_no_histogram_holds_is_refused(content: bytes) -> None:
+    with affordable():
+        for deflated in (True, False):
+            with pytest.raises(UnreadableRow):
+                unpacked(zlib.compress(content, wbits=-15) if deflated else content, is_deflated=deflated)
+
+
+def test_gigabytes_of_zeros_are_not_inflated(session: Path) -> None:
+    deflating = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    blob = b"".join(deflating.compress(bytes(1 << 20)) for _ in range(256)) + deflating.flush()
+    altered(session, ("UPDATE tick SET service = ?", (blob,)))
+    assert "is damaged: a histogram of more than 64 KB" in exported(session)
+    with pytest.raises(UnreadableRow, match="cannot be inflated"):
+        unpacked(zlib.compress(_leb(1, 1, 1, 1, 1), wbits=-15) + b"behind it")
+
+
+@FUZZ
+@given(blob=st.binary(max_size=60))
+def test_any_bytes_are_a_histogram_or_are_not(blob: bytes) -> None:
+    for content, deflated in ((blob, False), (blob, True), (zlib.compress(blob, wbits=-15), True)):
+        try:
+            found = unpacked(content, is_deflated=deflated)
+        except UnreadableRow:
+            continue
+        assert found is not None
+        found.percentile_ms(99)
+        assert found.count < 2**70
+
+
+WRONG = {
+    "figure of no size": "UPDATE tick SET tps = 1.5e300 WHERE rowid = 5",
+    "no viewer": "UPDATE tick SET viewer = 'abc' WHERE rowid = 5",
+    "tick at no time": "UPDATE tick SET at_s = 9e999 WHERE rowid = 5",
+    "tick at nothing": "UPDATE tick SET at_s = NULL WHERE rowid = 5",
+    "infinite figure": "UPDATE tick SET tps = 9e999 WHERE rowid = 5",
+    "figure as a blob": "UPDATE tick SET n = x'00ff' WHERE rowid = 5",
+    "state as a blob": "UPDATE tick SET stack_state = x'00' WHERE rowid = 5",
+    "histogram as a text": "UPDATE tick SET service = 'abc' WHERE rowid = 5",
+    "event at no time": "UPDATE event SET at_s = 9e999",
+    "event as a blob": "UPDATE event SET text = x'1b5b'",
+    "event without a text": "UPDATE event SET text = NULL",
+    "fact as a blob": "INSERT INTO meta VALUES ('a', x'00')",
+    "value as a blob": "UPDATE setting SET requested = x'00ff'",
+    "no value": "UPDATE setting SET requested = NULL",
+    "infinite value": "UPDATE setting SET requested = 9e999",
+    "infinite effect": "UPDATE setting SET effective = 9e999",
+    "word for a number": "UPDATE setting SET requested = 'abc' WHERE knob LIKE 'rtt@%'",
+    "number for a word": "UPDATE setting SET requested = 5 WHERE knob LIKE 'semi_sync@%'",
+    "no node": "UPDATE OR REPLACE setting SET knob = 'rtt@' || char(27) WHERE knob LIKE 'rtt@%'",
+    "deep json": "UPDATE part SET json = replace(hex(zeroblob(100000)), '00', '[') WHERE name = 'nodes'",
+    "infinite json": """UPDATE part SET json = '{"tps":1e999,"clients":1,"rtt_ms":1,"local_ms":1}'
+        WHERE name = 'ceiling'""",
+    "no number in json": """UPDATE part SET json = '{"tps":NaN,"clients":1,"rtt_ms":1,"local_ms":1}'
+        WHERE name = 'ceiling'""",
+    "digits in json": """UPDATE part
+        SET json = '{"tps":1,"clients":' || replace(hex(zeroblob(2000)), '00', '9')
+        || ',"rtt_ms":1,"local_ms":1}' WHERE name = 'ceiling'""",
+    "link without partition": """UPDATE part SET json = json_set(json, '$[0].values', json('{}'))
+        WHERE name = 'links'""",
+    "format": "PRAGMA user_version = -1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", WRONG.values(), ids=WRONG)
+def test_what_no_session_holds_is_refused(session: Path, statement: str) -> None:
+    altered(
+        session,
+        """INSERT OR REPLACE INTO part SELECT 'ceiling', at_s, '{"tps":1,"clients":1,"rtt_ms":1,"local_ms":1}'
+        FROM tick LIMIT 1""",
+        statement,
+    )
+    assert "is damaged: " in exported(session)
+
+
+COLUMNS = {
+    "tick": ("at_s", "wall_s", "stack_state", "viewer", "tps", "n", "clients", "p99_ms", "service", "state"),
+    "part": ("name", "at_s", "json"),
+    "setting": ("knob", "at_s", "requested", "effective", "note"),
+    "epoch": ("number", "at_s", "json"),
+    "event": ("tick_s", "at_s", "wall_s", "severity", "text", "mark"),
+    "meta": ("key", "value"),
+}
+PLACES = st.sampled_from([(table, column) for table, columns in COLUMNS.items() for column in columns])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["number", "at_s", "title", "tps", "values", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=8,
+).map(json.dumps)
+CELLS = st.one_of(
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=8), st.binary(max_size=9), JSON
+)  # fmt: skip
+
+
+@FUZZ
+@given(changes=st.lists(st.tuples(PLACES, CELLS, st.integers(0, TICKS)), min_size=1, max_size=3))
+def test_any_rows(short: Path, tmp_path: Path, changes: list[tuple[tuple[str, str], object, int]]) -> None:
+    file = Path(shutil.copyfile(short, tmp_path / "fuzzed.rxs"))
+    with closing(sqlite3.connect(file, isolation_level=None)) as base:
+        for (table, column), value, row in changes:
+            keys = {"tick": "rowid", "event": "rowid", "meta": "key"}.get(table, "at_s")
+            where = f"{keys} = (SELECT {keys} FROM {table} LIMIT 1 OFFSET {row})"
+            try:
+                base.execute(f"UPDATE OR REPLACE {table} SET {column} = ? WHERE {where}", (value,))
+            except (sqlite3.Error, UnicodeEncodeError):
+                continue
+    exported(file)
+
+
+@FUZZ
+@given(
+    edits=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=30)), max_size=8),
+    kept=st.floats(0, 1),
+)
+def test_any_damage(short: Path, tmp_path: Path, edits: list[tuple[float, bytes]], kept: float) -> None:
+    content = bytearray(short.read_bytes())
+    for where, bytes_there in edits:
+        at = int(where * len(content))
+        content[at : at + len(bytes_there)] = bytes_there
+    file = tmp_path / "damaged.rxs"
+    file.write_bytes(content if kept > 0.5 else content[: int(2 * kept * len(content))])
+    exported(file)
