@@ -1,0 +1,101 @@
+"""What somebody does to real servers by hand: it is mended where it is asked for, and said in any case."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.gtid import gtid_count
+from replexplorer.core.knobs import PRIMARY, KnobName
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.disk_change import KICK_STATEMENT
+from replexplorer.engine.observer import errant_gtids
+from replexplorer.engine.session import Session
+from tests.integration.conftest import LiveStack
+from tests.integration.sessions import attached, turn, until
+
+pytestmark = pytest.mark.docker
+
+SWITCH_OFF = "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"
+
+
+async def by_hand(session: Session, node: str, *statements: str) -> None:
+    """Statements that no app of ours knows of."""
+    for statement in statements:
+        await session.fleet.member(node).kick.query(statement, deadline_s=10.0)
+
+
+async def test_an_unregistered_replica_is_registered_again_when_semi_sync_is_asked_again(
+    live_stack: LiveStack,
+) -> None:
+    async with attached(live_stack) as session:
+        await turn(session, "semi_sync=on")
+        for mend in (lambda: turn(session, "semi_sync=on"), lambda: session.up(lambda _: None)):
+            await by_hand(session, "replica", SWITCH_OFF, "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
+
+            async def is_armed() -> bool:
+                await session.controls.refresh()
+                return session.controls.protection().state is ProtectionState.ARMED
+
+            await until(is_armed)
+            await mend()
+            await session.controls.refresh()
+            assert session.controls.protection().state is ProtectionState.PROTECTED
+            assert session.controls.protection().replicas_acking == 1
+
+
+async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> None:
+    async with attached(live_stack) as session:
+        await turn(session, "semi_sync=on")
+        kept = session.controls.requested.yes_tx_at_enabling
+        assert kept is not None
+        await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
+        await by_hand(session, PRIMARY, "FLUSH NO_WRITE_TO_BINLOG STATUS")
+        for _ in range(kept or 1):
+            await by_hand(session, PRIMARY, KICK_STATEMENT)
+        await session.controls.refresh()
+        status = session.controls.samples[PRIMARY].status
+        assert status.since_flush_s is not None
+        assert status.uptime_s is not None
+        assert status.since_flush_s < status.uptime_s
+        assert session.controls.protection().state is ProtectionState.PROTECTED
+
+
+async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
+    async with attached(live_stack) as session, session.observed():
+        await by_hand(session, PRIMARY, "SET GLOBAL sync_binlog = 7")
+
+        async def is_told() -> bool:
+            return bool(session.chronicle.by_hand)
+
+        await until(is_told)
+        (change,) = session.chronicle.by_hand
+        assert (change.node, change.title) == (PRIMARY, "sync_binlog 1 → 7")
+        assert session.controls.requested_value(KnobName("sync_binlog", PRIMARY)) == 1
+
+
+async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveStack) -> None:
+    async with attached(live_stack) as session:
+        primary, replica = session.fleet.primary, session.fleet.member("replica")
+        assert await errant_gtids(primary, replica) == ""
+        uuid = "11111111-2222-3333-4444-555555555555"
+        await by_hand(session, "replica", f"SET GTID_NEXT = '{uuid}:5'", "BEGIN", "COMMIT")
+        try:
+            found = await errant_gtids(primary, replica)
+            assert found == f"{uuid}:5"
+            assert gtid_count(found) == 1
+            status = await session.status()
+            assert [node.errant_gtids for node in status.nodes] == [None, f"{uuid}:5"]
+        finally:
+            await by_hand(session, "replica", "SET GTID_NEXT = 'AUTOMATIC'")
+            # The primary gets it too, as an operator would mend it.
+            await by_hand(
+                session,
+                PRIMARY,
+                f"SET GTID_NEXT = '{uuid}:5'",
+                "BEGIN",
+                "COMMIT",
+                "SET GTID_NEXT = 'AUTOMATIC'",
+            )
+        assert await errant_gtids(primary, replica) == ""
