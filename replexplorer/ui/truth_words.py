@@ -5,6 +5,7 @@ Law: a check that failed is never left out; what is unknown is not written.
 
 from __future__ import annotations
 
+from replexplorer.core.anatomy import Anatomy, Part
 from replexplorer.core.truth import ReplicaTruth, ServerTruth
 from replexplorer.ui.widgets.lines import Run, width_of
 
@@ -27,11 +28,12 @@ def checks_runs(truth: ServerTruth | None) -> list[Run]:
     return [(f"✓ {held} check{'' if held == 1 else 's'} ", "muted")] if held else []
 
 
-def truth_runs(truth: ServerTruth | None, room: int) -> list[Run]:
-    """The counters' facts, as many as fit, the more telling ones first to stay."""
+def truth_runs(truth: ServerTruth | None, room: int, anatomy: Anatomy | None = None) -> list[Run]:
+    """The counters' facts, as many as fit, the more telling ones first to stay; they are of the same
+    stretch as the anatomy above them."""
     if truth is None:
         return []
-    facts = _facts(truth)
+    facts = _facts(truth, anatomy)
     while facts and sum(width_of(runs) + 3 for _, runs in facts) > room:
         facts.remove(max(facts, key=lambda fact: fact[0]))
     joined: list[Run] = []
@@ -40,8 +42,9 @@ def truth_runs(truth: ServerTruth | None, room: int) -> list[Run]:
     return joined
 
 
-def _facts(truth: ServerTruth) -> list[tuple[int, list[Run]]]:
-    """(rank, words), in the order of the line; the highest rank goes first."""
+def _facts(truth: ServerTruth, anatomy: Anatomy | None) -> list[tuple[int, list[Run]]]:
+    """(rank, words), in the order of the line; the highest rank goes first. How long a commit waits for
+    an acknowledgement is the anatomy's to say: a wait of a thread may be a part of that."""
     facts: list[tuple[int, list[Run]]] = []
     if truth.unprotected:
         facts.append((0, [(f"▲ {truth.unprotected} unprotected", "warn b")]))
@@ -54,7 +57,7 @@ def _facts(truth: ServerTruth) -> list[tuple[int, list[Run]]]:
         facts.append((3, _pair("fsyncs redo + binlog ", figures)))
     if truth.ack_waits is not None and truth.duration_s > 0:
         runs = _pair("ack waits ", f"{truth.ack_waits / truth.duration_s:.0f}/s")
-        if truth.ack_wait_ms is not None:
+        if truth.ack_wait_ms is not None and (anatomy is None or Part.ACK not in anatomy.parts):
             runs += _pair(" of ", f"{truth.ack_wait_ms:.1f} ms")
         facts.append((4, runs))
     lags = [(replica.name, replica.lag_ms) for replica in truth.replicas if replica.lag_ms is not None]

@@ -474,7 +474,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> Non
         world.remove()
         await until_tick(session, lambda tick: tick.state == "down")
         await session.outside.stack.up(UpOptions(), lambda *_: None)
-        event = await told(session, "made anew")
+        event = await told(session, "created again")
         assert event.severity is Severity.WARN
         tick = await until_tick(
             session, lambda tick: tick.state == "up" and load_runs(tick) and bool(tick.links), 60
@@ -570,7 +570,7 @@ async def test_what_a_restart_took_while_nobody_looked_is_given_back_at_the_star
         assert world.primary.variables["sync_binlog"] == "0"
         tick = await until_tick(session, lambda tick: bool(tick.events))
         words = [event.text for event in tick.events]
-        assert any("primary restarted while nobody looked and lost" in text for text in words)
+        assert any("primary restarted while no app was attached and lost" in text for text in words)
         assert any(event.mark is not None and "re-applied: " in event.text for event in tick.events)
     before = len(world.told())
     world.primary.variables["sync_binlog"] = "7"

@@ -177,3 +177,24 @@ def test_what_fits_of_the_counters_is_kept_by_rank() -> None:
 
 def test_an_anatomy_without_parts_has_no_bar() -> None:
     assert bar(Anatomy(1.0, 1, 5.0).parts, 10, BRAILLE, tones=True) == []
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_the_anatomy_says_which_stretch_it_is_of_at_every_size(size: tuple[int, int]) -> None:
+    async with bench(explained(make_tick(1.0)), size=size) as app:
+        assert "commit 89.4 ms in 5 s" in app.text("#anatomy")
+
+
+def test_a_wait_for_an_acknowledgement_has_one_figure() -> None:
+    """63.0 ms of a commit's time stood beside threads' waits of 27.6 ms, as if one of them were wrong."""
+    tick = explained(make_tick(1.0))
+    beside = "".join(text for text, _ in truth_runs(tick.truth, 200, tick.anatomy))
+    assert "ack waits 85/s" in beside
+    assert "ack waits 85/s of" not in beside
+    alone = "".join(text for text, _ in truth_runs(tick.truth, 200))
+    assert "ack waits 85/s of 85.7 ms" in alone
+
+
+async def test_counters_without_an_anatomy_say_their_stretch_themselves() -> None:
+    async with bench(replace(explained(make_tick(1.0)), anatomy=None)) as app:
+        assert "counters in 10 s" in app.text("#anatomy")

@@ -11,6 +11,7 @@ from replexplorer.core.outage import Outage
 from replexplorer.core.tick import Epoch, EpochSide, Estimate
 from replexplorer.ui.glyphs import BRAILLE
 from replexplorer.ui.screens.ledger import LedgerScreen
+from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.widgets.epochs import EpochStrip, details, difference, heads, row
 from replexplorer.ui.widgets.lines import Line, width_of
 from tests.fakes.facade import make_tick
@@ -194,3 +195,20 @@ async def test_the_copy_key_is_the_users_own() -> None:
         assert not app.app.clipboard
         await app.press("f5")
         await app.until(lambda: bool(app.app.clipboard))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_a_change_is_named_as_the_panel_names_its_knob(size: tuple[int, int]) -> None:
+    title = "innodb_flush_log_at_trx_commit 1 → 2, rtt@replica 0 → 85 ms"
+    epoch = replace(SLOWER, title=title)
+    tick = make_tick(1.0, epochs=(BASELINE, epoch))
+    async with bench(tick, size=size) as app:
+        name = "#epoch-strip" if size[0] == 80 else "#epochs"
+        told = "innodb_flu" if size[0] == 120 else "innodb_flush 1 → 2"
+        assert told in app.text(name)
+        assert "_log_at_trx" not in app.text(name)
+        await app.press("g")
+        await app.until(lambda: bool(app.app.screen.query_one(Listing).rows))
+        rows = "\n".join(app.app.screen.query_one(Listing).rows)
+        assert told in rows or size[0] < 160
+        assert "_log_at_trx" not in rows

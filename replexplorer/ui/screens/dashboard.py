@@ -199,7 +199,7 @@ class DashboardScreen(KnobScreen):
 
     def action_ledger_open(self) -> None:
         """All epochs."""
-        self.app.push_screen(LedgerScreen(self.picture, self._settings))
+        self.app.push_screen(LedgerScreen(self.picture, self.board, self._settings))
 
     def action_step_next(self) -> None:
         """The next phase, while a lab waits for it."""

@@ -9,6 +9,8 @@ from textual.binding import BindingType
 from replexplorer.core.epoch_table import markdown
 from replexplorer.ui.actions import LEDGER, key_label, keys_of
 from replexplorer.ui.bindings import bindings_of
+from replexplorer.ui.board import Board
+from replexplorer.ui.labels import with_labels
 from replexplorer.ui.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
@@ -21,15 +23,16 @@ class LedgerScreen(ListingScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_of(LEDGER)
 
-    def __init__(self, picture: Picture, settings: Settings) -> None:
+    def __init__(self, picture: Picture, board: Board, settings: Settings) -> None:
         super().__init__(settings)
         self._picture = picture
+        self._board = board
 
     def fill(self) -> None:
         """All rows of the newest tick."""
         tick = self._picture.shown.tick
         width = self.app.size.width - 1
-        epochs = tuple(reversed(tick.epochs)) if tick else ()
+        epochs = tuple(reversed(with_labels(tick.epochs, self._board))) if tick else ()
         body: list[Line] = []
         for epoch in epochs:
             body.append(row(epoch, width, self.settings.glyphs, self._picture.shown.origin_s))

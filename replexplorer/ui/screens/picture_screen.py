@@ -17,6 +17,7 @@ from replexplorer.engine.facade import Facade, Preview
 from replexplorer.ui.board import Board, Fold
 from replexplorer.ui.commander import CommandFailed
 from replexplorer.ui.effects import Effect, effect_of, measured_of
+from replexplorer.ui.labels import with_labels
 from replexplorer.ui.layout import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.messages import Ticked
 from replexplorer.ui.picture import Picture
@@ -167,9 +168,10 @@ class PictureScreen(Screen[None]):
     def _draw_epochs(self, tick: Tick) -> None:
         table = self.query_one(Epochs)
         table.origin_s = self.picture.shown.origin_s
-        table.epochs = tick.epochs
+        epochs = with_labels(tick.epochs, self.board)
+        table.epochs = epochs
         table.unprotected = tick.protection.unprotected
-        self.query_one(EpochStrip).epochs = tick.epochs
+        self.query_one(EpochStrip).epochs = epochs
 
     def _draw_charts(self) -> None:
         tps, latency = self.picture.charts(wide=self.layout_name is Layout.WIDE)

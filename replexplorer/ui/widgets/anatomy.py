@@ -21,8 +21,8 @@ _EXCESS_SHARE: Final = 0.1
 """Of the mean, from which on parts that are more than the whole are told."""
 _TIGHT: Final = 3
 """A legend's entries with short words and no blank after their colour."""
-_BAR_AT: Final = 17
-"""Column of the bar, after `commit 88.4 ms`."""
+_BAR_AT: Final = 24
+"""Column of the bar, after `commit 88.4 ms in 5 s`."""
 _WAITS: Final = {
     "after_sync": "AFTER_SYNC: acknowledged before the engine commits",
     "after_commit": "AFTER_COMMIT: visible before it is acknowledged",
@@ -52,14 +52,15 @@ class AnatomyPanel(Lines):
         rows: list[Line] = [rule(*self._title(tick, width), width)]
         legends = height - 4
         if anatomy is None:
-            rows += [[(f" {_why_none(tick)}", "muted")], *[[]] * legends]
+            stretch = f"   counters in {tick.truth.duration_s:.0f} s" if tick.truth else ""
+            rows += [[(f" {_why_none(tick)}{stretch}", "muted")], *[[]] * legends]
         else:
             told = self._legend(anatomy, width, legends)
             rows += [*told, *[[]] * (legends - len(told)), self._bar(anatomy, width)]
         rows.append(_limit(tick, width))
         failed, held = failed_runs(tick.truth), checks_runs(tick.truth)
         room = width - width_of(failed) - width_of(held) - 2
-        rows.append(spread([(" ", "text"), *failed, *truth_runs(tick.truth, room)], held, width))
+        rows.append(spread([(" ", "text"), *failed, *truth_runs(tick.truth, room, anatomy)], held, width))
         return rows
 
     @property
@@ -75,7 +76,7 @@ class AnatomyPanel(Lines):
             return (title, told) if width >= WIDE_FROM else ([title[0], *told], [])
         if anatomy is None or width < WIDE_FROM:
             return title, []
-        return title, [(f"mean of {figures.count(anatomy.commits)} in {anatomy.duration_s:.0f} s", "muted")]
+        return title, [(f"mean of {figures.count(anatomy.commits)} commits", "muted")]
 
     def _row(self, tick: Tick, width: int) -> Line:
         """A small screen's: a check that failed comes before the bar."""
@@ -86,9 +87,10 @@ class AnatomyPanel(Lines):
         return self._bar(tick.anatomy, width)
 
     def _bar(self, anatomy: Anatomy, width: int) -> Line:
-        """`commit 88.4 ms` and its parts."""
+        """`commit 88.4 ms in 5 s` and its parts: the mean of that stretch."""
         figure = f"{part_ms(anatomy.mean_ms)} ms"
         head: list[Run] = [(" commit ", "muted"), (figure, "warn b" if excess_of(anatomy) else "title b")]
+        head.append((f" in {anatomy.duration_s:.0f} s", "muted"))
         head.append((" " * max(1, _BAR_AT - width_of(head)), "text"))
         return [*head, *bar(anatomy.parts, width - width_of(head) - 1, self.glyphs, tones=self._tones)]
 
