@@ -154,6 +154,10 @@ class SessionWriter:
         base, self._base = self._base, None
         if base is not None:
             with contextlib.suppress(sqlite3.Error):
+                if (rest := self._rows.rest()) is not None:
+                    base.execute("BEGIN")
+                    _insert(base, rest)
+                    base.execute("COMMIT")
                 base.execute("PRAGMA journal_mode = DELETE")
             base.close()
 

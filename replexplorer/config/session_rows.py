@@ -202,19 +202,33 @@ class Writing:
     _settings: dict[str, Setting] = field(default_factory=dict)
     _epochs: dict[int, Epoch] = field(default_factory=dict)
     _sampled_s: float | None = None
+    _unsampled: Tick | None = None
+    """The last tick, when only its load and settings were taken."""
 
     def rows(self, tick: Tick) -> Rows:
         """The rows of the next tick."""
         rows = Rows(tick.at_s, _tick_columns(tick), events=tick.events)
         due = self._sampled_s is None or tick.at_s - self._sampled_s >= self.every_s - 0.01
+        self._unsampled = None
         if due or tick.events:
             self._sampled_s = tick.at_s
             self._take_parts(tick, rows)
+        else:
+            self._unsampled = tick
         for view in tick.knobs.values():
             setting = Setting(f"{view.name.key}@{view.name.node}", view.requested, view.effective, view.note)
             if self._settings.get(setting.knob) != setting:
                 self._settings[setting.knob] = setting
                 rows.settings.append(setting)
+        return rows
+
+    def rest(self) -> Rows | None:
+        """What the last tick has and was not due: a session's end is as it was; None when all is taken."""
+        tick, self._unsampled = self._unsampled, None
+        if tick is None:
+            return None
+        rows = Rows(tick.at_s, _tick_columns(tick))
+        self._take_parts(tick, rows)
         return rows
 
     def _take_parts(self, tick: Tick, rows: Rows) -> None:

@@ -71,6 +71,8 @@ class _Segment:
     """Counts whatever changes a row."""
     outage: Outage = field(default_factory=Outage)
     """What of an outage lies in it."""
+    is_exact: bool = False
+    """It is what somebody measures, from `from_s` on: what its change passes through is not in it."""
     _spreads: Spreads = field(default_factory=Spreads)
     _spread_at: int = 0
     """Full seconds when the spreads were taken."""
@@ -97,7 +99,12 @@ class _Segment:
 
     def within(self, from_s: float, to_s: float) -> float:
         """How much of this time lies in it, in seconds; negative: none of it."""
-        return min(to_s, to_s if self.until_s is None else self.until_s) - max(from_s, self.at_s)
+        return min(to_s, to_s if self.until_s is None else self.until_s) - max(from_s, self.begins_s)
+
+    @property
+    def begins_s(self) -> float:
+        """From when on an outage is its own."""
+        return self.from_s if self.is_exact and self.from_s is not None else self.at_s
 
     def suffer(self, state: ProtectionState, seconds: float, unprotected: int) -> None:
         """A stretch of an outage lies in it."""
@@ -206,10 +213,12 @@ class Epochs:
         self, number: int, at_s: float, title: str | None = None, *, from_s: float | None = None
     ) -> None:
         """The change was effective at this moment; `title` replaces its title when given, and with
-        `from_s` the figures begin there instead of one latency later."""
+        `from_s` the epoch is what is measured from there on."""
         for segment in self._segments:
             if segment.number == number:
                 segment.effective_s, segment.from_s = at_s, from_s
+                if from_s is not None:
+                    segment.is_exact, segment.outage = True, Outage()
                 segment.title = title or segment.title
                 segment.touch()
 
@@ -233,7 +242,7 @@ class Epochs:
             if segment.number in self._final or seconds < 0:
                 continue
             begins_here = segment.at_s <= stretch.from_s + (_UNDER_WAY_S if stretch.is_first else 0.0)
-            if begins_here:
+            if begins_here and not segment.is_exact:
                 seconds = max(seconds, seconds + segment.at_s - stretch.from_s)
             commits = left if begins_here or not length_s else round(left * seconds / length_s)
             left -= commits
@@ -247,7 +256,7 @@ class Epochs:
         newest = self._segments[-1]
         newest.touch()
         if turn.outage_s is not None and turn.after is ProtectionState.PROTECTED and newest.outage:
-            again_s = turn.at_s - max(turn.outage_s, newest.at_s)
+            again_s = turn.at_s - max(turn.outage_s, newest.begins_s)
             newest.outage = replace(newest.outage, again_s=max(0.0, again_s))
 
     def restarted(self, at_s: float, node: str) -> None:

@@ -93,10 +93,10 @@ class History:
     def _point(
         self, at_s: float, last_s: float | None, load: LoadView | None, ceiling: float | None
     ) -> Point:
-        if load is None or load.latency is None:
+        if load is None or load.latency is None or _rests(load):
             self._parts.clear()
             self._stalls = False
-            self.recent = Recent() if load is None else recent_of([load], load.duration_s)
+            self.recent = Recent() if load is None or _rests(load) else recent_of([load], load.duration_s)
             return self._drawn(at_s, ceiling, None if load is None else load.max_ms)
         start_s = at_s if last_s is None else last_s
         is_newer = load.latency is not self._newest
@@ -153,6 +153,11 @@ class History:
         if not taken:  # nothing newer than the mark yet
             return recent_of([load], load.duration_s, is_mixed=True)
         return recent_of([part.load for part in taken], sum(part.length_s for part in taken))
+
+
+def _rests(load: LoadView) -> bool:
+    """Whether our load has no clients, as between a lab's phases: that is no stall but no measurement."""
+    return load.clients == 0 and load.state == "running"
 
 
 def page_of(now_s: float, origin_s: float, length_s: float) -> tuple[float, float]:

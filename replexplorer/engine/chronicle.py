@@ -63,11 +63,6 @@ class Chronicle:
         self._epochs.begin(self._last_mark, self._clock.monotonic(), title)
         return self._last_mark
 
-    @property
-    def is_changing(self) -> bool:
-        """A change is under way."""
-        return self.unchanged_since_s == inf
-
     def change_effective(
         self, number: int, title: str, text: str, *, measured_from_s: float | None = None
     ) -> None:
@@ -107,9 +102,8 @@ class Chronicle:
         unprotected so far. What turned is told."""
         if counters.at_s > self._looked_s:
             self._looked_s = counters.at_s
-            seen = self._states.see(
-                Look(counters.at_s, protection, counters, enabled), changing=self.is_changing
-            )
+            changing = counters.at_s <= self.unchanged_since_s  # it was looked at before all was in force
+            seen = self._states.see(Look(counters.at_s, protection, counters, enabled), changing=changing)
             for stretch in seen.stretches:
                 self._epochs.suffer(stretch)
             if seen.turn is not None:

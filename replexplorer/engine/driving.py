@@ -110,8 +110,13 @@ class Driving:
             await self._take_the_lease()
         elif self.viewer_of is not None:
             self.viewer_of = lease
-        elif self._published not in (None, self._load.effective()):
-            await self._publish()  # it ended by itself
+        else:
+            await self.publish_news()  # it ended by itself
+
+    async def publish_news(self) -> None:
+        """Say beside our lease what our load is, where something else stands there."""
+        if self._published not in (None, self._load.effective()):
+            await self._publish()
 
     async def _take_the_lease(self) -> Lease | None:
         """Take the lease, with what our load is now; answers who holds it when it is not ours."""

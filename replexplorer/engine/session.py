@@ -7,6 +7,7 @@ looking until `close`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -247,6 +248,9 @@ class Session:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
         await self.watcher.stop()
+        with contextlib.suppress(ReplexplorerError):
+            await self.driving.publish_news()
+            await self.controls.refresh()  # the last tick is of the end, not of the look before it
         last = self._picture.tick()
         see(last)
         self.recording.take(last)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from replexplorer.core.tick import Severity
+from replexplorer.core.counters import Sample
+from replexplorer.core.server import ServerStatus
+from replexplorer.core.tick import Protection, ProtectionState, Severity
 from replexplorer.engine.chronicle import Chronicle
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.facade import WALL_S
@@ -46,3 +48,26 @@ async def test_what_happened_before_keeps_its_time() -> None:
     early, now = chronicle.take_events()
     assert (early.at_s, early.wall_s) == (2, WALL_S + 2)
     assert (now.at_s, now.wall_s) == (5, WALL_S + 5)
+
+
+@virtual
+async def test_what_was_seen_before_a_change_was_in_force_is_no_outage_of_its_own() -> None:
+    """Switching semi-sync off passes through `degraded`, and that look may be folded when all is done."""
+    chronicle, clock = Chronicle(VirtualClock()), VirtualClock()
+
+    def see(state: ProtectionState, at_s: float) -> Protection:
+        look = Protection(state, requested=True)
+        return chronicle.follow(look, Sample(at_s, ServerStatus()), enabled=True)
+
+    await asyncio.sleep(1)
+    see(ProtectionState.PROTECTED, clock.monotonic())
+    number = chronicle.begin_change("semi_sync off")
+    await asyncio.sleep(0.5)
+    passing_s = clock.monotonic()
+    await asyncio.sleep(0.5)
+    chronicle.change_effective(number, "semi_sync off", "semi_sync off")
+    assert not see(ProtectionState.DEGRADED, passing_s).settled
+    await asyncio.sleep(0.5)
+    found = see(ProtectionState.DEGRADED, clock.monotonic())
+    assert (found.settled, found.since_s) == (True, 1.5), "it stays: then it was one from its beginning"
+    assert [event.severity for event in chronicle.take_events()] == [Severity.MARK, Severity.BAD]

@@ -9,7 +9,8 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs import parse_assignment
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.series import History
+from replexplorer.core.tick import ProtectionState, Tick
 from replexplorer.engine.apply import RolledBack
 from replexplorer.engine.labs import LABS, find_lab
 from replexplorer.engine.labs.evidence import busy
@@ -18,6 +19,7 @@ from replexplorer.engine.labs.stage import run_lab
 from replexplorer.engine.labs.step import Conductor, LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
+from tests.fakes.recorder import FakeRecorder
 from tests.fakes.world import World, tasks_left
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
@@ -117,10 +119,90 @@ async def test_the_tour_holds_on_the_model() -> None:
     assert [relation.name for relation in result.relations if not relation.holds] == []
     assert [phase.protection.state for phase in result.phases] == [
         "off",
-        *["protected"] * 5,
+        *["protected"] * 6,
         "blocked",
         "protected",
     ]
+
+
+def test_each_step_of_the_tour_turns_one_knob() -> None:
+    """So that each row of the ledger has one cause: relaxed fsync went back to AFTER_SYNC as well."""
+    first, *steps = find_lab("tour").phases
+    assert {phase.name: len(phase.settings) for phase in steps} == {phase.name: 1 for phase in steps}
+    turned = {text.partition("=")[0] for phase in steps for text in phase.settings}
+    given = {text.partition("=")[0] for text in first.settings}
+    assert turned <= given | {"partition"}, "what a step turns, the first phase sets"
+
+
+@pytest.mark.parametrize("name", ["two", "tour"])
+@virtual
+async def test_a_phase_s_row_of_the_ledger_is_its_result(name: str) -> None:
+    """Measured 10.1 TPS, and the row went on collecting to 41.9."""
+    world, lab = World(), LAB if name == "two" else find_lab("tour")
+    conductor = Conductor()
+    ticks: list[Tick] = []
+    async with world.started("tui") as session:
+
+        async def watch() -> None:
+            async for tick in session.ticks():
+                ticks.append(tick)
+
+        looking = asyncio.create_task(watch())
+        await asyncio.sleep(5)
+        result = await session.lab(lab, quick=True, watch=lambda _: None, conductor=conductor)
+        await asyncio.sleep(10)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        rows = {row.title: row for row in session.chronicle.epochs()}
+    assert result.aborted is None
+    for phase in result.phases:
+        row = rows[phase.phase.name]
+        assert row.after is not None
+        assert row.n == phase.service.count
+        assert row.after.length_s == pytest.approx(phase.duration_s)
+        assert row.after_tps == pytest.approx(phase.tps)
+        expected = {"partition"} if name == "tour" else set()
+        assert bool(row.after.outage) == (phase.phase.name in expected)
+    states = {event.text.partition(":")[0].partition(" ")[0] for tick in ticks for event in tick.events}
+    assert "DEGRADED" not in states, "what setting and restoring pass through is no outage"
+    assert ("BLOCKED" in states) == (name == "tour")
+    assert ticks[-1].protection.unprotected == 0
+
+
+@virtual
+async def test_between_phases_the_charts_have_a_gap_and_no_stall() -> None:
+    world, history = World(), History()
+    ticks: list[Tick] = []
+    async with world.started("tui") as session:
+
+        async def watch() -> None:
+            async for tick in session.ticks():
+                ticks.append(tick)
+                history.feed(tick)
+
+        looking = asyncio.create_task(watch())
+        await session.lab(LAB, quick=True, watch=lambda _: None, conductor=Conductor())
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+    rests = [
+        tick.at_s for tick in ticks if tick.load and tick.load.state == "running" and not tick.load.clients
+    ]
+    assert rests
+    assert {point.tps for point in history.points if point.at_s in rests} == {None}
+
+
+@virtual
+async def test_the_last_tick_that_is_recorded_is_of_the_end() -> None:
+    """The tour ended in a green PROTECTED over semi-sync switched off."""
+    world = World()
+    recorder = world.recorder = FakeRecorder()
+    async with world.attached("lab two") as session, session.observed():
+        await session.lab(LAB, quick=True, watch=lambda _: None, conductor=Conductor())
+    last = recorder.ticks[-1]
+    semi_sync = next(view for name, view in last.knobs.items() if name.key == "semi_sync")
+    assert (semi_sync.requested, semi_sync.effective, last.protection.state) == ("off", "off", "off")
+    clients = next(view for name, view in last.knobs.items() if name.key == "clients")
+    assert clients.effective is None, "no load runs any more"
 
 
 @pytest.mark.parametrize(

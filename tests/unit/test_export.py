@@ -66,3 +66,12 @@ def test_the_report_tells_the_whole_from_merged_histograms() -> None:
     assert "| `rtt@replica` | 20 ms | 20 ms |" in text
     assert "| 1.0 s | mark | (1) rtt 85 \\| 20 ms |" in text
     assert "slower" in text
+
+
+def test_the_report_says_how_many_commits_went_unprotected() -> None:
+    told = session()
+    counted = replace(told[-1], protection=replace(told[-1].protection, unprotected=18_678))
+    line = "Commits that went unprotected while semi-sync was asked for: 18,678."
+    assert line in markdown_report(ABOUT, [*told[:-1], counted])
+    assert "unprotected" not in markdown_report(ABOUT, told), "in an old file nobody counted"
+    assert list(csv_rows([counted]))[1][CSV_COLUMNS.index("unprotected")] == 18_678

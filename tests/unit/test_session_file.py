@@ -20,13 +20,23 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters import recording
 from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter
-from replexplorer.config.session_rows import UnreadableRow, packed, unpacked
+from replexplorer.config.session_rows import Reading, UnreadableRow, packed, unpacked
 from replexplorer.core.anatomy import Anatomy, Part
 from replexplorer.core.errors import UsageError
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName
 from replexplorer.core.model import Prediction
-from replexplorer.core.tick import Epoch, EpochSide, Estimate, Event, KnobView, Severity, Tick
+from replexplorer.core.outage import Outage
+from replexplorer.core.tick import (
+    Epoch,
+    EpochSide,
+    Estimate,
+    Event,
+    KnobView,
+    ProtectionState,
+    Severity,
+    Tick,
+)
 from replexplorer.core.truth import Check, ReplicaTruth, ServerTruth
 from tests.fakes.facade import knob_views, make_tick
 
@@ -124,7 +134,36 @@ async def test_the_load_is_written_with_every_tick_and_the_rest_once_a_second(tm
     await write(tmp_path / "a.rxs", told)
     found = read(tmp_path / "a.rxs")
     assert [tick.load for tick in found] == [tick.load for tick in told]
-    assert [tick.truth for tick in found] == [told[half - half % 2].truth for half in range(6)]
+    assert [tick.truth for tick in found[:-1]] == [told[half - half % 2].truth for half in range(5)]
+    assert found[-1] == told[-1], "a session's end is as it was: the tour's last frame was half a second old"
+
+
+async def test_an_outage_and_when_a_state_began_are_read_back(tmp_path: Path) -> None:
+    outage = Outage(10.0, 9.9, 0.0, 18_678, ("replica",), lasts=True)
+    tick = rich_tick(3.0)
+    epoch = replace(tick.epochs[0], verdict="outage", after=EpochSide(n=3, outage=outage))
+    protection = replace(
+        tick.protection, state=ProtectionState.BLOCKED, oldest_wait_s=6.4, waiting=30, since_s=1.25,
+        settled=False, unprotected=18_678,
+    )  # fmt: skip
+    nodes = (tick.nodes[0], replace(tick.nodes[1], restarted_s=2.5))
+    told = replace(tick, epochs=(epoch,), protection=protection, nodes=nodes)
+    await write(tmp_path / "a.rxs", [told])
+    assert read(tmp_path / "a.rxs") == [told]
+
+
+def test_a_file_from_before_outages_is_read() -> None:
+    """The tour as it was recorded once: nothing is known of when its states began."""
+    reading = Reading("default")
+    reading.part("protection", '{"state":"blocked","requested":true,"replicas_acking":1}')
+    reading.epoch(1, '{"number":1,"at_s":4,"title":"x","before_tps":1,"after_tps":2,"after":{"n":3}}')
+    tick = reading.tick({"at_s": 1, "wall_s": 2, "stack_state": "up", "viewer": 0, "clients": None})
+    assert (tick.protection.since_s, tick.protection.unprotected, tick.protection.settled) == (
+        None,
+        None,
+        True,
+    )
+    assert tick.epochs[0].after == EpochSide(n=3)
 
 
 async def test_an_hour_at_2000_commits_a_second_is_below_20_mb(tmp_path: Path) -> None:

@@ -110,7 +110,9 @@ class Stage:
             task.uncancel()
             result.aborted = self.conductor.aborted
         finally:
+            session.chronicle.begin_restoring()
             result.unrestored = await to_the_end(self._restore(replicas, settings if was_running else None))
+            session.chronicle.restored()
         invalid = [f"{each.phase.name}: {each.invalid}" for each in self.results if each.invalid]
         if invalid and result.aborted is None:
             result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
@@ -186,6 +188,7 @@ class Stage:
             self.tell("running")
             session.chronicle.change_effective(mark, phase.name, phase.name)
             played = await phase.play(self, phase)
+            session.chronicle.end_epoch()
         else:
             played = await self._measured(phase, stretch, rtt, mark)
         await controls.refresh()
@@ -202,15 +205,17 @@ class Stage:
         return "; ".join(told) or None
 
     async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None, mark: int) -> Played:
-        """Let the load run; the phase's mark stands where its settings are in force."""
+        """Let the load run; the phase's mark stands where its settings are in force, and its epoch is what
+        is measured."""
         session = self.session
         changes: dict[str, Value] = {"clients": session.controls.requested_value(CLIENTS)}
         if phase.table_size is not None:
             await session.load.resize(phase.table_size)
         await session.load.change(changes)
         await session.controls.until_state(phase.state, within_s=_STATE_WITHIN_S)
-        session.chronicle.change_effective(mark, phase.name, phase.name)
         began_s = session.outside.clock.monotonic()
+        from_s = began_s + _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
+        session.chronicle.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
         commits = 0
 
         def show(interval: object) -> None:
@@ -226,9 +231,10 @@ class Stage:
             session.outside.clock,
             duration_s=0.0 if stretch.commits else stretch.seconds,
             commits=stretch.commits or 0,
-            warmup_s=_WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000,
+            from_s=from_s,
             on_interval=show,
         )
+        session.chronicle.end_epoch(measured.intervals[-1].end_s)
         machine_percent = busy_percent(before, await self._machine())
         limits = (
             measured.total.limited if measured.total else None,
