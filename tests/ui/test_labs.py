@@ -118,9 +118,9 @@ async def test_a_long_sentence_is_not_cut_and_the_strip_keeps_its_height() -> No
         await begun(app, "tour")
         height = app.dashboard.query_one("#lab-strip").region.height
         assert height == 3
-        for _ in range(6):
+        for _ in range(7):
             turn(app)
-        await app.until(lambda: "7/8 partition" in strip(app))
+        await app.until(lambda: "8/9 partition" in strip(app))
         assert " ".join(strip(app).split()).endswith("nothing is lost, all wait")
         assert app.dashboard.query_one("#lab-strip").region.height == height
         await app.press("A")
