@@ -286,6 +286,12 @@ def _add_scene(parser: argparse.ArgumentParser) -> None:
         if name != "list":
             child.add_argument("name", metavar="NAME", help="the scene's name")
         if name == "save":
+            child.add_argument(
+                "keys",
+                nargs="*",
+                metavar="KEY",
+                help="of the knobs to keep; without: those not at their default",
+            )
             child.add_argument("--title", metavar="TEXT", default="", help="one line of what it is for")
         if name == "apply":
             _turning(child, dry_run=True)

@@ -119,17 +119,20 @@ def _with_labs(settings: Settings) -> Settings:
         settings,
         labs=tuple(lab for lab, _ in own),
         notices=(*settings.notices, *(f"lab {error} (not used)" for _, error in failed)),
-        lab_page=partial(_lab_page, settings.stack),
+        lab_page=_lab_page,
     )
 
 
-def _lab_page(stack: str, result: LabResult) -> str:
-    """A lab's result on a stack as `--report` writes it."""
+def _lab_page(result: LabResult) -> str:
+    """A lab's result as `--report` writes it."""
+    import shlex
+
     from replexplorer.cli.lab_pages import markdown, rerun
     from replexplorer.cli.lab_report import lab_document
 
-    again = rerun(result.lab.name, "--stack", stack, quick=result.quick)
-    return markdown(lab_document(result), again)
+    document = lab_document(result)
+    document.again = [shlex.join(rerun(result.lab.name, quick=result.quick))]
+    return markdown(document)
 
 
 def learn(session: Session, swept: Swept) -> str:

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.cli.conditions import again, conditions_of
 from replexplorer.cli.console import Console, table
 from replexplorer.cli.employees_dump import checked, rows_of
 from replexplorer.cli.lab_pages import rerun, write_report
 from replexplorer.cli.lab_report import lab_document, render_lab
-from replexplorer.cli.own_labs import lab_named, own_labs
+from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.report_files import report_directory, reported
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed
@@ -59,11 +60,14 @@ def _asked(call: Call) -> Lab:
     return lab
 
 
-def again(args: Namespace) -> list[str]:
-    """The command that runs the same once more."""
-    given = [(flag, getattr(args, flag, None)) for flag in ("stack", "config", *_OWNERS)]
-    flags = [word for flag, value in given if value is not None for word in (f"--{flag}", str(value))]
-    return rerun(args.name, *flags, *(["--beside"] if args.beside else ()), quick=args.quick)
+def command_of(args: Namespace) -> list[str]:
+    """The command that runs the same for somebody else, beside whose files stand in the report."""
+    given = {flag: getattr(args, flag, None) for flag in _OWNERS}
+    if given["dump"] is not None:
+        given["dump"] = Path(given["dump"]).name
+    flags = [word for flag, value in given.items() if value is not None for word in (f"--{flag}", str(value))]
+    own = own_file(args.name)
+    return rerun(args.name if own is None else f"./{own.name}", *flags, quick=args.quick)
 
 
 def _list(call: Call) -> int:
@@ -113,15 +117,18 @@ async def _run(call: Call, lab: Lab) -> int:
     ) as session:
         try:
             await session.up(lambda step: console.progress(step.text, step.done))
+            conditions = conditions_of(session)
             async with session.observed(console.hear):
                 result = await run_lab(session, lab, quick=call.args.quick, watch=Narration(console))
         finally:
             console.narrate(await asyncio.shield(session.close()))
     document = lab_document(result)
+    document.conditions, document.again = conditions, again(conditions, command_of(args))
     unwritten = 0
     if report is not None:
         session_file = session.recording.file
-        unwritten = reported(console, partial(write_report, report, document, again(args), session_file))
+        write = partial(write_report, report, document, session_file, own_file(args.name))
+        unwritten = reported(console, write)
     if console.json:
         console.document(document)
     else:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from html import escape
 from pathlib import Path
 
 from replexplorer import __version__
+from replexplorer.cli.conditions import rows as condition_rows
 from replexplorer.cli.console import number
 from replexplorer.cli.lab_report import limits_of
 from replexplorer.cli.report_files import write_files
 from replexplorer.cli.svg_chart import STYLE, Series, bar_chart, line_chart
 from replexplorer.config.shapes import LabPhase, LabResult, to_json
+from replexplorer.config.small_file import MOST_TOML_BYTES, read_text
 from replexplorer.core.errors import UsageError
 from replexplorer.core.tick import Tick
 
@@ -42,15 +43,17 @@ def rerun(name: str, *flags: str, quick: bool) -> list[str]:
     return ["replexplorer", "lab", "run", name, *(["--quick"] if quick else ()), *flags]
 
 
-def write_report(directory: Path, document: LabResult, command: Sequence[str], session: str | None) -> str:
-    """Write the report and a copy of the session file that the lab recorded; answers what was written.
-    Raises UsageError."""
+def write_report(directory: Path, document: LabResult, session: str | None, own: Path | None = None) -> str:
+    """Write the report, a copy of the session file that the lab recorded and of an `own` lab's file; answers
+    what was written. Raises UsageError."""
     ticks = _ticks(session)
     contents = {
-        "report.md": markdown(document, command),
-        "report.html": html(document, command, ticks),
+        "report.md": markdown(document),
+        "report.html": html(document, ticks),
         "result.json": to_json(document) + "\n",
     }
+    if own is not None:
+        contents[own.name] = read_text(own, "lab file", MOST_TOML_BYTES)
     return write_files(directory, contents, session)
 
 
@@ -92,6 +95,8 @@ def _facts(document: LabResult) -> list[str]:
     source = document.source
     if source is not None:
         facts.append(f"After {source.author}: {source.title}{f' ({source.url})' if source.url else ''}")
+    if document.conditions is not None:
+        facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
     if document.aborted is not None:
         facts.append(f"Aborted: {document.aborted}")
     if document.verdict == "deviates" and (limits := limits_of(document)):
@@ -112,7 +117,7 @@ def _settings(phase: LabPhase) -> str:
     return " ".join(f"{key}={value}" for key, value in phase.settings.items())
 
 
-def markdown(document: LabResult, command: Sequence[str]) -> str:
+def markdown(document: LabResult) -> str:
     """The report for a ticket."""
 
     def rows(cells: Sequence[Sequence[str]]) -> list[str]:
@@ -132,10 +137,10 @@ def markdown(document: LabResult, command: Sequence[str]) -> str:
     )
     lines += ["", "## Settings", ""]
     lines += [f"- {phase.name}: `{_settings(phase)}`" for phase in document.phases if phase.settings]
-    return "\n".join([*lines, "", "## Again", "", f"    {shlex.join(command)}", ""])
+    return "\n".join([*lines, "", "## Again", "", *(f"    {line}" for line in document.again), ""])
 
 
-def html(document: LabResult, command: Sequence[str], ticks: Sequence[Tick]) -> str:
+def html(document: LabResult, ticks: Sequence[Tick]) -> str:
     """The report as one page with its charts."""
 
     def table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
@@ -167,7 +172,7 @@ def html(document: LabResult, command: Sequence[str], ticks: Sequence[Tick]) -> 
         parts += ["<h2>Also found</h2>", table(("phase", "found", "value"), plain(found))]
     settings = [(phase.name, _settings(phase)) for phase in document.phases if phase.settings]
     parts += ["<h2>Settings</h2>", table(("phase", "knobs"), plain(settings))]
-    parts += ["<h2>Again</h2>", f"<pre>{escape(shlex.join(command))}</pre>", "</html>"]
+    parts += ["<h2>Again</h2>", "<pre>" + escape("\n".join(document.again)) + "</pre>", "</html>"]
     return "\n".join(part for part in parts if part) + "\n"
 
 

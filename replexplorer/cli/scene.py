@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.console import table
 from replexplorer.cli.knobs import apply, turn
@@ -13,11 +14,14 @@ from replexplorer.config import paths
 from replexplorer.config.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
 from replexplorer.config.shapes import SceneEntry
 from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import Knob, Place, Value, find
 from replexplorer.engine.facade import SetResult
 from replexplorer.engine.session import Session
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+_MOST_NAMED: Final = 6
 
 
 def run(call: Call) -> int:
@@ -26,6 +30,8 @@ def run(call: Call) -> int:
         case "list":
             return _list(call)
         case "save":
+            for key in call.args.keys:
+                find(key)
             return run_async(_save(call))
         case _:
             scene = find_scene(call.args.name, paths.scenes_directory())
@@ -75,14 +81,30 @@ async def _save(call: Call) -> int:
     async with attached(call, "scene") as session:
         controls = session.controls
         requested = {name: controls.requested_value(name) for name in controls.names()}
-    knobs = scene_keys(requested)
+    written = scene_keys(requested)
+    named = {find(key).key for key in call.args.keys}
+    wanted = {key for key in written if _knob(key).key in named} or turned(written)
+    knobs = {key: value for key, value in written.items() if key in wanted}
     file, replaced = save_scene(call.args.name, call.args.title, knobs, paths.scenes_directory())
-    call.console.narrate(f"{'replaced' if replaced else 'saved'} {file}")
+    what = ", ".join(knobs) if len(knobs) <= _MOST_NAMED else f"{len(knobs)} knobs"
+    call.console.narrate(f"{'replaced' if replaced else 'saved'} {file}: {what}")
     if call.console.json:
         call.console.document(
             SceneEntry(name=call.args.name, title=call.args.title, origin="user", file=str(file), knobs=knobs)
         )
     return 0
+
+
+def turned(written: Mapping[str, Value]) -> set[str]:
+    """Written keys of what is not at its default, of all replicas where one is not; of all where everything
+    is at its default: a scene that takes all back."""
+    found = {key for key, value in written.items() if value != _knob(key).default}
+    everywhere = {_knob(key).key for key in found if _knob(key).place is Place.REPLICAS}
+    return found | {key for key in written if _knob(key).key in everywhere} or set(written)
+
+
+def _knob(written: str) -> Knob:
+    return find(written.partition("@")[0])
 
 
 async def _apply(session: Session, scene: Scene, args: Namespace) -> SetResult:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.calibrating import learned
+from replexplorer.cli.conditions import conditions_of
 from replexplorer.cli.console import Console
 from replexplorer.cli.report_files import report_directory, reported
 from replexplorer.cli.running import run_async
@@ -48,6 +49,7 @@ async def _run(call: Call) -> int:
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
         grid = read_grid(args.knobs, session.parse, scene_texts)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
+        conditions = conditions_of(session)
         console.narrate(f"{plan_text(wanted)}: {grid.text}")
         progress = _Narrator(console)
         try:
@@ -55,7 +57,7 @@ async def _run(call: Call) -> int:
         except BaseException:
             progress.tell_the_rest()
             raise
-    document = sweep_document(swept, keys)
+    document = sweep_document(swept, keys, conditions)
     document.calibration = learned(swept).told
     unwritten = 0
     if report is not None:

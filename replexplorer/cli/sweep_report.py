@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from replexplorer.cli.conditions import again, others
+from replexplorer.cli.conditions import rows as condition_rows
 from replexplorer.cli.console import table
 from replexplorer.cli.load_report import latency
 from replexplorer.cli.report_files import write_files
 from replexplorer.cli.sweep_svg import heat_svg
+from replexplorer.config.scenes import SHIPPED, scene_keys
 from replexplorer.config.shapes import (
+    Conditions,
     Scalar,
     SweepCell,
     SweepEffect,
@@ -22,7 +27,7 @@ from replexplorer.config.shapes import (
     to_json,
 )
 from replexplorer.core.heat import HeatMap, heat_map
-from replexplorer.core.sweep import Dimension
+from replexplorer.core.sweep import SCENE, Dimension
 from replexplorer.core.sweep_runs import CellFigures, Effect, SweptRun, effects_of, figures_of
 from replexplorer.core.sweep_text import HEADINGS, headings_of, heat_lines, partial, rows_of
 from replexplorer.core.tick import Estimate
@@ -34,9 +39,20 @@ METHOD = (
 )
 
 
-def sweep_document(swept: Swept, keys: Sequence[str] | None = None) -> SweepResult:
-    """The result as `sweep --json` prints it; `keys` are the heat map's knobs."""
+def sweep_document(
+    swept: Swept, keys: Sequence[str] | None = None, conditions: Conditions | None = None
+) -> SweepResult:
+    """The result as `sweep --json` prints it; `keys` are the heat map's knobs, `conditions` those of the
+    stack before it."""
     grid = swept.sweep.grid
+    varied = {str(name) for name in grid.names}
+    scenes = {
+        choice.label: scene_keys(choice.values)
+        for dimension in grid.dimensions
+        if dimension.key == SCENE
+        for choice in dimension.choices
+    }
+    workload = conditions.settings.get("workload") if conditions is not None else None
     figures = figures_of(grid, swept.runs)
     return SweepResult(
         sweep=grid.text,
@@ -52,11 +68,48 @@ def sweep_document(swept: Swept, keys: Sequence[str] | None = None) -> SweepResu
         cells=[_cell(each, grid.dimensions) for each in figures],
         effects=[_effect(effect) for effect in effects_of(grid, figures)],
         heat_map=_map(heat_map(grid, figures, keys)),
+        conditions=None if conditions is None else others(conditions, varied),
+        workload=str(workload.requested) if workload is not None and "workload" not in varied else None,
+        scenes=scenes,
+        again=[] if conditions is None else _again(conditions, swept, varied, scenes),
     )
 
 
+def _again(
+    conditions: Conditions, swept: Swept, varied: Container[str], scenes: Mapping[str, Mapping[str, Scalar]]
+) -> list[str]:
+    """The commands that run the same elsewhere; a scene that does not ship is made first."""
+    sweep = swept.sweep
+    command = ["replexplorer", "sweep", *sweep.grid.text.split(" "), "--duration", f"{sweep.duration_s:g}"]
+    command += ["--repeat", str(sweep.repeats), "--seed", str(swept.seed)]
+    up, *rest = again(conditions, command, varied)
+    own = [
+        shlex.join(line)
+        for name, knobs in scenes.items()
+        if name not in SHIPPED
+        for line in (
+            ["replexplorer", "reset"],
+            ["replexplorer", "set", *(f"{key}={value}" for key, value in knobs.items())],
+            ["replexplorer", "scene", "save", name],
+        )
+    ]
+    return [up, *own, *rest]
+
+
+def _facts(document: SweepResult) -> list[tuple[str, str]]:
+    """What it was measured under, a fact a row."""
+    found = [] if document.conditions is None else condition_rows(document.conditions)
+    if document.workload is not None:
+        found.append(("workload", document.workload))
+    scenes = [
+        (f"scene {name}", ", ".join(f"{key}={value}" for key, value in knobs.items()))
+        for name, knobs in document.scenes.items()
+    ]
+    return [*found, *scenes]
+
+
 def _knob(dimension: Dimension) -> SweepKnob:
-    if dimension.key == "scene":
+    if dimension.key == SCENE:
         return SweepKnob(key="scene", unit=None, values=[choice.label for choice in dimension.choices])
     values: list[Scalar] = [next(iter(choice.values.values())) for choice in dimension.choices]
     return SweepKnob(key=dimension.key, unit=next(iter(dimension.names)).knob.unit or None, values=values)
@@ -160,6 +213,8 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
     if document.effects:
         parts += ["", "What each knob by itself did to TPS (95 %):"]
         parts += [f"  {effect.words}" for effect in document.effects]
+    if facts := _facts(document):
+        parts += ["", table(facts)]
     if document.calibration is not None:
         parts += ["", document.calibration]
     return "\n".join(parts)
@@ -208,6 +263,10 @@ def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = N
     if document.effects:
         lines += ["", "## What each knob by itself did to TPS", ""]
         lines += [f"- {effect.words}" for effect in document.effects]
+    if facts := _facts(document):
+        lines += ["", "## Measured under", "", *(f"- {name}: {text}" for name, text in facts)]
     if document.calibration is not None:
         lines += ["", document.calibration]
+    if document.again:
+        lines += ["", "## Again", "", *(f"    {line}" for line in document.again)]
     return "\n".join(lines) + "\n"

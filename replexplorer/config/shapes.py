@@ -434,6 +434,8 @@ class LabResult(Shape):
         description="why nothing is judged: it ended before its last phase, or a phase is invalid",
     )
     unrestored: list[str] = Field(default=[], description="what could not be restored yet")
+    conditions: Conditions | None = Field(default=None, description="before its first phase")
+    again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 
 
 class LabEntry(Shape):
@@ -663,6 +665,10 @@ class SweepResult(Shape):
     effects: list[SweepEffect]
     heat_map: SweepMap | None
     calibration: str | None = Field(default=None, description="what the model learned from it, in words")
+    conditions: Conditions | None = Field(default=None, description="its settings are those not swept")
+    workload: str | None = None
+    scenes: dict[str, dict[str, Scalar]] = Field(default={}, description="the knobs of each swept scene")
+    again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 
 
 DOCUMENTS: Final[dict[str, type[Shape]]] = {

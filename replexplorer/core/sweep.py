@@ -17,7 +17,9 @@ from typing import Final, TypeVar
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import Assignment, KnobName, Value, find, format_value
 
-SCENE_KEYS: Final = ("scene", "mode")
+SCENE: Final = "scene"
+"""The key of a dimension of scenes."""
+SCENE_KEYS: Final = (SCENE, "mode")
 """Words that name a dimension of scenes instead of a knob."""
 DURATION_S: Final = 5.0
 """Of a run, where nothing else is asked."""
@@ -236,7 +238,7 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
     if not all(words):
         raise UsageError(f"{text!r} has an empty value", "give KEY=V1,V2,... without spaces")
     if key.lower() in SCENE_KEYS:
-        return _filled(Dimension("scene", tuple(_scene_choice(word, parse, scene) for word in words)))
+        return _once(Dimension("scene", tuple(_scene_choice(word, parse, scene) for word in words)))
     choices: list[Choice] = []
     for word in words:
         assignment = parse(f"{key}={word}")
@@ -258,19 +260,12 @@ def _scene_choice(name: str, parse: Parse, scene: SceneTexts) -> Choice:
     return Choice(name, {each: assignment.value for assignment in assignments for each in assignment.names})
 
 
-def _filled(dimension: Dimension) -> Dimension:
-    """Scenes that name the same knobs: else what a cell leaves out would be what the one before left."""
-    seen: set[str] = set()
-    for choice in dimension.choices:
-        if choice.label in seen:
-            raise UsageError(f"scene={choice.label} is given twice", "give each scene once")
-        seen.add(choice.label)
-        missing = sorted(str(name) for name in dimension.names - set(choice.values))
-        if missing:
-            raise UsageError(
-                f"the scene {choice.label!r} leaves out {missing[0]}, which another scene of the sweep sets",
-                "sweep scenes that set the same knobs",
-            )
+def _once(dimension: Dimension) -> Dimension:
+    """A dimension whose scenes differ; a knob that one leaves out stands in its cells as it stood before."""
+    labels = [choice.label for choice in dimension.choices]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UsageError(f"scene={label} is given twice", "give each scene once")
     return dimension
 
 

@@ -195,7 +195,7 @@ class Sweeping:
 
     async def _attempt(self, cell: Cell) -> SweptRun:
         """One run; what a restart took meanwhile is set again with the next."""
-        values = {_CLIENTS: self.kept[_CLIENTS], **cell.values}
+        values = {**self.kept, **cell.values}  # what a scene leaves out is not what the run before left
         under_way = CellRun(self.session, cell, values, self.sweep.duration_s, self._baseline)
         run = await under_way.measured(self.lost)
         self.lost = {}

@@ -267,6 +267,23 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
 
 
 @virtual
+async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_run_before_left_it() -> None:
+    world, seen = World(), set[tuple[int, str]]()
+    scenes = {"none": ("sync_binlog=0", "binlog_order_commits=on"), "mine": ("binlog_order_commits=off",)}
+
+    def note(progress: SweepProgress) -> None:
+        if progress.run is not None:
+            seen.add((progress.run.cell, world.primary.variables["sync_binlog"]))
+
+    async with attached(world, FakeShelf()) as session:
+        await turn(session, "sync_binlog=100")
+        grid = read_grid(["scene=none,mine"], session.parse, scenes.__getitem__)
+        await session.sweep(Sweep(grid, 2.0, 4), note)
+    assert seen == {(0, "0"), (1, "100")}
+    assert world.primary.variables["sync_binlog"] == "100"
+
+
+@virtual
 async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
     world, told = World(), Narrated()
     async with attached(world, FakeShelf()) as session, world.attached() as other:

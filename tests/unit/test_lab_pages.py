@@ -10,16 +10,17 @@ import pytest
 
 from replexplorer.cli import arguments
 from replexplorer.cli.console import Console
-from replexplorer.cli.lab import again
+from replexplorer.cli.lab import command_of
 from replexplorer.cli.lab_pages import html, markdown, write_report
 from replexplorer.cli.lab_report import render_lab
 from replexplorer.cli.report_files import report_directory, reported
 from replexplorer.cli.svg_chart import Series, bar_chart, line_chart
 from replexplorer.config.shapes import LabPhase, LabResult, LabSource, Latency, Published, Relation
 from replexplorer.core.errors import UsageError
+from tests.unit.test_cli_load import UNDER
 from tests.unit.test_session_file import rich_tick
 
-COMMAND = ["replexplorer", "lab", "run", "wan-insert", "--quick"]
+COMMAND = "replexplorer lab run wan-insert --quick"
 
 
 def document() -> LabResult:
@@ -46,11 +47,12 @@ def document() -> LabResult:
             Relation(name="async is fast", holds=False, evidence="3 > 4"),
         ],
         verdict="deviates",
+        again=[COMMAND],
     )  # fmt: skip
 
 
 def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
-    page = html(document(), COMMAND, [rich_tick(float(second), second) for second in range(20)])
+    page = html(document(), [rich_tick(float(second), second) for second in range(20)])
     assert re.findall(r"(?:src|href)\s*=|@import|url\(", page) == []
     assert "<b>High" not in page
     assert "prefers-color-scheme: dark" in page
@@ -75,14 +77,14 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
 
 def test_a_deviation_is_told_with_what_may_explain_it() -> None:
     told = "semi-sync: machine short of CPU, generator 12.0 ms late"
-    assert told in html(document(), COMMAND, [])
-    assert told in markdown(document(), COMMAND)
+    assert told in html(document(), [])
+    assert told in markdown(document())
     assert told in render_lab(document())
-    assert told not in markdown(document().model_copy(update={"verdict": "holds"}), COMMAND)
+    assert told not in markdown(document().model_copy(update={"verdict": "holds"}))
 
 
 def test_the_markdown_has_the_three_columns_and_the_relations() -> None:
-    text = markdown(document(), COMMAND)
+    text = markdown(document())
     assert "| semi-sync | 1 | 85.12 | - | 11.51 tps | 11.5 | 11.40 |" in text
     assert "| **deviates** | async is fast | 3 > 4 |" in text
     assert "seen \\| before" in text
@@ -110,7 +112,7 @@ def test_a_long_line_is_thinned_and_keeps_its_extremes() -> None:
 def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
     directory = report_directory(str(tmp_path / "new"))
     assert directory is not None
-    told = write_report(directory, document(), COMMAND, None)
+    told = write_report(directory, document(), None)
     assert told == f"wrote {directory}/report.md, report.html and result.json"
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
         "report.html",
@@ -124,22 +126,36 @@ def test_the_files_are_written_and_a_directory_that_cannot_be_is_told(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "elsewhere"),
     [
-        "tour",
-        "archive --quick --rows 5000",
-        "bulk-load --dump /tmp/employees.sql",
-        "./mine.toml --quick --stack wan --config c.toml --beside",
+        ("tour", "tour"),
+        ("archive --rows 5000 --quick", "archive --quick --rows 5000"),
+        ("bulk-load --dump /home/me/employees.sql", "bulk-load --dump employees.sql"),
+        ("/home/me/mine.toml --quick --stack wan --config c.toml --beside", "./mine.toml --quick"),
     ],
 )
-def test_the_same_can_be_run_again(words: str) -> None:
-    command = ["lab", "run", *words.split()]
-    assert again(arguments.parse([*command, "--report", "/tmp/x", "--json"])) == ["replexplorer", *command]
+def test_the_same_can_be_run_again_by_somebody_else(words: str, elsewhere: str) -> None:
+    """It used to name the stack and the paths of whoever ran it."""
+    args = arguments.parse(["lab", "run", *words.split(), "--report", "/tmp/x", "--json"])
+    assert " ".join(command_of(args)) == f"replexplorer lab run {elsewhere}"
+
+
+def test_a_report_names_what_it_was_measured_under_and_has_an_own_lab_s_file(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text("title = 'Mine'\n")
+    found = document().model_copy(update={"conditions": UNDER})
+    (tmp_path / "report").mkdir()
+    write_report(tmp_path / "report", found, None, own)
+    assert (tmp_path / "report" / "mine.toml").read_text() == own.read_text()
+    for name in ("report.md", "report.html", "result.json"):
+        text = (tmp_path / "report" / name).read_text()
+        for fact in ("2 cores, 8 GB, Linux 6.1 x86_64", "Some CPU", "sync_binlog"):
+            assert fact in text, name
 
 
 def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = tmp_path / "gone"
-    assert reported(Console(), lambda: write_report(gone, document(), COMMAND, None)) == 2
+    assert reported(Console(), lambda: write_report(gone, document(), None)) == 2
     assert (
         capsys.readouterr().err == f"replexplorer: cannot write {gone}/report.md: no such file or directory\n"
     )

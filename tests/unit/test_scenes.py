@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.cli.scene import turned
 from replexplorer.config.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene, scene_keys
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs import (
@@ -149,3 +150,11 @@ def test_an_unusable_name_writes_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         save_scene(name, "", {"rtt": 1.0}, tmp_path / "scenes")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scene_keeps_what_is_not_at_its_default_and_all_replicas_of_a_knob_that_one_has() -> None:
+    """It kept every knob, so that `sweep scene=none,mine` was refused beside any other knob."""
+    at_rest = {"sync_binlog": 1, "sync_binlog@replica": 1, "rtt@replica": 0.0, "rtt@replica2": 0.0}
+    assert turned(at_rest) == set(at_rest)
+    assert turned(at_rest | {"sync_binlog": 0}) == {"sync_binlog"}
+    assert turned(at_rest | {"rtt@replica2": 5.0}) == {"rtt@replica", "rtt@replica2"}

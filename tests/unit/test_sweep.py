@@ -7,6 +7,7 @@ import json
 import random
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters.sweep_journal import FileJournal
 from replexplorer.cli.sweep_report import markdown, render, sweep_document, write_report
+from replexplorer.cli.sweep_svg import heat_svg
 from replexplorer.config.shapes import SweepResult, document_schema
 from replexplorer.core.errors import UsageError
 from replexplorer.core.heat import heat_map, mapped
@@ -26,11 +28,13 @@ from replexplorer.core.sweep_runs import Effect, SweptRun, effects_of, figures_o
 from replexplorer.core.sweep_text import duration_text, heat_lines, rows_of, run_line, scatter
 from replexplorer.core.tick import Estimate
 from replexplorer.engine.facade import Swept
+from tests.unit.test_cli_load import conditions
 
 SCENES = {
     "none": ("semi_sync=off", "sync_binlog=0"),
     "both": ("semi_sync=on", "sync_binlog=1"),
     "odd": ("semi_sync=on",),
+    "mine": ("sync_binlog=1",),
 }
 
 
@@ -117,7 +121,6 @@ def test_units_aliases_nodes_and_scenes_are_read() -> None:
         (("rtt=1", "rtt@replica2=2"), "rtt@replica2 is named twice, by rtt and rtt@replica2"),
         (("scene=none,both", "sync_binlog=1"), "sync_binlog is named twice, by scene and sync_binlog"),
         (("scene=none,none",), "scene=none is given twice"),
-        (("scene=none,odd",), "the scene 'odd' leaves out sync_binlog"),
         (("scene=nine",), "unknown scene 'nine'"),
         (("rtt@primary=1",), "rtt is a knob of each replica, not of primary"),
     ],
@@ -380,6 +383,66 @@ def test_the_document_has_its_shape_and_every_figure() -> None:
     assert text.isprintable() is False
     assert all(character.isprintable() for line in text.splitlines() for character in line)
     assert "\\|" in markdown(swept, document)
+
+
+def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> None:
+    grid = grid_of("scene=none,mine", "clients=1,8")
+    swept = swept_of(grid, [run_of(at, 100.0) for at in range(4)])
+    under = conditions(
+        clients=(8, None), sync_binlog=(1, 1), rtt__replica=(5.0, 5.0), workload=("insert", "insert")
+    )
+    document = sweep_document(swept, None, under)
+    assert document.conditions is not None
+    assert set(document.conditions.settings) == {"rtt@replica", "workload"}, "those that were not swept"
+    assert document.workload == "insert"
+    assert document.scenes == {"none": {"semi_sync": "off", "sync_binlog": 0}, "mine": {"sync_binlog": 1}}
+    assert document.again == [
+        "replexplorer up --replicas 2",
+        "replexplorer reset",
+        "replexplorer set sync_binlog=1",
+        "replexplorer scene save mine",
+        "replexplorer reset",
+        "replexplorer set rtt@replica=5.0 workload=insert",
+        "replexplorer sweep scene=none,mine clients=1,8 --duration 5 --repeat 1 --seed 7",
+    ]
+    for text in (render(swept, document), markdown(swept, document)):
+        for fact in (
+            "2 cores, 8 GB",
+            "Some CPU",
+            "mysql 9.7.4-2, 2 replicas",
+            "scene mine",
+            "rtt@replica 5 ms",
+        ):
+            assert fact in text
+    assert "    replexplorer up --replicas 2" in markdown(swept, document)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("rtt=0,10", "clients=1,8"),
+        ("innodb_flush_log_at_trx_commit=0,1", "workload=update_non_index,point_select"),
+    ],
+)
+def test_no_text_of_the_drawing_is_clipped_or_overwritten(texts: tuple[str, ...]) -> None:
+    """Widths by 0.62 of a character's height, which is more than any of the usual fonts has on average."""
+    grid = grid_of(*texts)
+    heat = heat_map(grid, figures_of(grid, [run_of(at, 100.0 * (at + 1)) for at in range(4)]))
+    assert heat is not None
+    root = ET.fromstring(heat_svg(heat, "title"))
+    width = float(root.attrib["width"])
+    spans: dict[float, list[tuple[float, float]]] = {}
+    for element in root.iter("{http://www.w3.org/2000/svg}text"):
+        size = {"dim": 12, "title": 13}.get(element.attrib.get("class", ""), 14)
+        long = len(element.text or "") * size * 0.62
+        shift = {"middle": 0.5, "end": 1.0}.get(element.attrib.get("text-anchor", ""), 0.0)
+        begin = float(element.attrib["x"]) - shift * long
+        assert begin >= 0
+        assert begin + long <= width, element.text
+        spans.setdefault(float(element.attrib["y"]), []).append((begin, begin + long))
+    for row in spans.values():
+        for (_, end), (begin, _) in pairwise(sorted(row)):
+            assert end <= begin
 
 
 def test_the_report_is_three_files_and_the_drawing_needs_nothing_else(tmp_path: Path) -> None:
