@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import (
     calibration_of,
     load_configuration_of,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 def run(call: Call) -> int:
     """Run the dashboard until it is quit; says in one line what it left behind."""
+    check_textual_variables(os.environ)
     from replexplorer.ui.app import ExplorerApp
 
     loaded = load_configuration_of(call)

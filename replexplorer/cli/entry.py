@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from replexplorer.cli import arguments
 from replexplorer.cli.console import Console
-from replexplorer.core.errors import Interrupted, ReplexplorerError, UsageError
+from replexplorer.core.errors import Interrupted, MissingPiece, ReplexplorerError, UsageError
 
 PIPE_CLOSED = 141
 """Exit code when the reader of stdout has gone, as the shell's own tools have it."""
@@ -70,6 +70,9 @@ def _wants_tracebacks(words: Sequence[str]) -> bool:
 def _unexpected(error: Exception) -> ReplexplorerError:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
+        if isinstance(error, PermissionError):
+            hint = "give this user access to it (`chmod`, `chown`), or set XDG_CONFIG_HOME or XDG_STATE_HOME"
+            return MissingPiece(f"{where}{error.strerror}", hint)
         hint = "make room" if error.errno == errno.ENOSPC else "run again with -v to see where"
         return ReplexplorerError(f"{where}{error.strerror}", hint)
     text = " ".join(str(error).split())[:200]

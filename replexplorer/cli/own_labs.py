@@ -37,7 +37,7 @@ def own_file(name: str) -> Path | None:
 
 
 def _files() -> Sequence[Path]:
-    return sorted(paths.labs_directory().glob(f"*{_SUFFIX}"))
+    return paths.toml_files(paths.labs_directory())
 
 
 def own_labs() -> tuple[list[tuple[Lab, Path]], list[tuple[Path, UsageError]]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import HostClock, load_configuration_of
 from replexplorer.config import paths
 from replexplorer.config.whole_file import whole_file
@@ -41,6 +43,7 @@ def export(call: Call) -> int:
 
 def replay(call: Call) -> int:
     """Play a recorded session in the dashboard; needs no servers and no Docker."""
+    check_textual_variables(os.environ)
     from replexplorer.cli.dashboard import settings_of, told
     from replexplorer.engine.replay import Replay
     from replexplorer.ui.app import ExplorerApp

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replexplorer.config.paths import is_there
 from replexplorer.config.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
 from replexplorer.core.errors import UsageError
 
@@ -71,7 +71,7 @@ def parse_keymap(text: str, defaults: Mapping[str, str], source: str) -> Keymap:
 
 def load_keymap(path: Path, defaults: Mapping[str, str]) -> Keymap:
     """Read keys.toml; an absent file changes nothing, an unreadable one is a UsageError."""
-    if not os.path.lexists(path):
+    if not is_there(path):
         return Keymap()
     return parse_keymap(read_text(path, "key bindings", MOST_TOML_BYTES), defaults, str(path))
 

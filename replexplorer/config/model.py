@@ -22,6 +22,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from replexplorer.config.paths import is_there
 from replexplorer.config.small_file import read_toml
 from replexplorer.core.errors import UsageError
 from replexplorer.core.nodes import MOST_REPLICAS
@@ -199,7 +200,7 @@ def closest(word: str, known: Sequence[str]) -> str:
 
 
 def _read_file(file: Path, *, named_by_user: bool) -> dict[str, Any] | None:
-    if not named_by_user and not os.path.lexists(file):
+    if not named_by_user and not is_there(file):
         return None
     return _flatten(read_toml(file, "configuration file"))
 

@@ -5,11 +5,14 @@ Nothing here makes a directory; whoever writes a file does.
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 import platformdirs
+
+from replexplorer.core.errors import MissingPiece
 
 APPLICATION: Final = "replexplorer"
 """The directory's name below each XDG directory."""
@@ -45,6 +48,43 @@ def scenes_directory() -> Path:
 def labs_directory() -> Path:
     """The user's own labs."""
     return config_directory() / "labs"
+
+
+def is_there(file: Path) -> bool:
+    """Whether there is such a file or link; raises MissingPiece where this user may not look."""
+    try:
+        file.lstat()
+    except PermissionError:
+        raise _forbidden(file.parent) from None
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def toml_files(directory: Path) -> list[Path]:
+    """The user's own `*.toml` there, by name; none without the directory. Raises MissingPiece where this
+    user may not look."""
+    try:
+        names = os.listdir(directory)
+    except PermissionError:
+        raise _forbidden(directory) from None
+    except OSError:
+        return []
+    return sorted(directory / name for name in names if name.endswith(".toml") and not name.startswith("."))
+
+
+def _forbidden(directory: Path) -> MissingPiece:
+    """What to raise: names the outermost directory that is closed, which is the one to open."""
+    closed = next(
+        (
+            each
+            for each in (*reversed(directory.parents), directory)
+            if not os.access(each, os.R_OK | os.X_OK)
+        ),
+        directory,
+    )
+    remedy = f"`chmod u+rwx {closed}`, or `chown` it where it is another user's, or set XDG_CONFIG_HOME"
+    return MissingPiece(f"{closed} may not be read by this user", remedy)
 
 
 def state_directory() -> Path:

@@ -18,6 +18,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from replexplorer.config.model import closest, first_error
+from replexplorer.config.paths import is_there, toml_files
 from replexplorer.config.small_file import read_toml
 from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
@@ -69,8 +70,7 @@ def load_scenes(user_directory: Path) -> tuple[tuple[Scene, ...], tuple[FailedSc
     loaded: list[Scene] = []
     failed: list[FailedScene] = []
     files = [(shipped_directory() / f"{name}.toml", True) for name in SHIPPED]
-    if user_directory.is_dir():
-        files += [(file, False) for file in sorted(user_directory.glob("*.toml")) if file.stem not in SHIPPED]
+    files += [(file, False) for file in toml_files(user_directory) if file.stem not in SHIPPED]
     for file, shipped in files:
         try:
             loaded.append(read_scene(file, shipped=shipped))
@@ -84,10 +84,9 @@ def find_scene(name: str, user_directory: Path) -> Scene:
     if name in SHIPPED:
         return read_scene(shipped_directory() / f"{name}.toml", shipped=True)
     file = user_directory / f"{name}.toml"
-    if _NAME.fullmatch(name) and file.exists():
+    if _NAME.fullmatch(name) and is_there(file):
         return read_scene(file, shipped=False)
-    own = sorted(found.stem for found in user_directory.glob("*.toml")) if user_directory.is_dir() else []
-    near = closest(name, [*SHIPPED, *own])
+    near = closest(name, [*SHIPPED, *(found.stem for found in toml_files(user_directory))])
     raise UsageError(f"unknown scene {name!r}", near or "`replexplorer scene list` shows them")
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from replexplorer.config.paths import toml_files
 from replexplorer.config.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_bytes
 from replexplorer.core.errors import UsageError
 from replexplorer.core.printable import one_line
@@ -269,8 +270,8 @@ def load_themes(
     failed: list[FailedTheme] = []
     shipped = themes_directory()
     _collect((shipped / f"{name}.toml" for name in BUILT_IN), loaded, failed, built_in=True)
-    if user_directory is not None and user_directory.is_dir():
-        _collect(sorted(user_directory.glob("*.toml")), loaded, failed, built_in=False)
+    if user_directory is not None:
+        _collect(toml_files(user_directory), loaded, failed, built_in=False)
     return tuple(loaded.values()), tuple(failed)
 
 

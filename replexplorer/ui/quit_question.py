@@ -18,7 +18,7 @@ def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, .
     told = [", ".join((ends, stays)), ends] if stays else [ends]
     rows: list[Line] = []
     for what in (*told, ""):
-        for other in ("any other key stays", "else on"):
+        for other in ("any other key stays", "others stay"):
             rows.append(
                 [
                     (" Quit? ", "warn b"),

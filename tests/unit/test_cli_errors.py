@@ -48,7 +48,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         (ServerUnreachable("gone"), 4, "unreachable"),
         (ServerRefused(1290, "read only", "look"), 5, "refused"),
         (RuntimeError("a\nb"), 1, "error"),
-        (PermissionError(13, "Permission denied", "/etc/x"), 1, "error"),
+        (PermissionError(13, "Permission denied", "/etc/x"), 3, "missing"),
     ],
 )
 def test_an_error_is_one_line_and_one_document(

@@ -1,0 +1,57 @@
+"""A configuration directory that is closed to this user is said with its remedy, never taken for empty."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.cli.entry import run
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`$XDG_CONFIG_HOME/replexplorer` as a user sees it who has no right to it; root may read all."""
+    directory = tmp_path / "replexplorer"
+    directory.mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def guarded(call: Any) -> Any:
+        def looked(path: Any, *more: Any, **named: Any) -> Any:
+            if directory in Path(path).parents or (call is listdir and Path(path) == directory):
+                raise PermissionError(13, "Permission denied", str(path))
+            return call(path, *more, **named)
+
+        return looked
+
+    listdir, lstat, access = os.listdir, Path.lstat, os.access
+    monkeypatch.setattr(os, "listdir", guarded(listdir))
+    monkeypatch.setattr(Path, "lstat", guarded(lstat))
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != directory and access(path, mode))
+    return directory
+
+
+@pytest.mark.parametrize("words", [["config"], ["keys"], ["themes"], ["scene", "list"], ["lab", "list"]])
+def test_the_error_names_the_directory_to_open_and_how(
+    closed: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"replexplorer: {closed} may not be read by this user: `chmod u+rwx {closed}`,"
+        " or `chown` it where it is another user's, or set XDG_CONFIG_HOME\n"
+    )
+
+
+def test_any_other_forbidden_file_has_a_remedy_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forbidden(_: object) -> int:
+        raise PermissionError(13, "Permission denied", "/closed/file")
+
+    monkeypatch.setattr("replexplorer.cli.machine.keys", forbidden)
+    assert run(["keys"]) == 3
+    assert "/closed/file: Permission denied: give this user access to it" in capsys.readouterr().err
