@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -188,7 +189,8 @@ class DockerStack:
         file = paths.state_directory() / "stacks" / f".{self.name}.lock"
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            stream = file.open("w")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            stream = os.fdopen(os.open(file, flags, 0o600), "w")
         except OSError as error:
             raise MissingPiece(f"cannot write {file}", error.strerror or str(error)) from None
         with stream:

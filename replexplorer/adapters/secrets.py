@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from replexplorer.config.paths import OPTION_FILE
+from replexplorer.config.small_file import read_bytes
 from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.ports import Credentials
@@ -28,6 +29,7 @@ DSN_USER: Final = "sandbox"
 SERVER_UID: Final = 999
 """The server's user and group in every image."""
 
+_MOST_BYTES: Final = 1 << 16
 _KEYS: Final = ("control", "dsn", "replication")
 
 
@@ -112,7 +114,7 @@ def forget(file: Path) -> None:
 def read(file: Path) -> Accounts | None:
     """The passwords that are kept; None when the file is lost, broken or another user's."""
     try:
-        return decode(file.read_text(encoding="ascii"))
+        return decode(read_bytes(file, _MOST_BYTES).decode("ascii"))
     except (OSError, UnicodeDecodeError):
         return None
 

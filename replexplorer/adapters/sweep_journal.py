@@ -8,11 +8,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
+from replexplorer.config.small_file import read_bytes
 from replexplorer.core.errors import UsageError
 
 _T = TypeVar("_T")
+
+MOST_BYTES: Final = 1 << 28
+"""Of a journal that is continued: some hundred thousand runs."""
 
 
 class FileJournal:
@@ -50,15 +54,15 @@ class FileJournal:
     def _read(self) -> Sequence[Mapping[str, Any]]:
         if not self.file.exists():
             return ()
-        content = self.file.read_bytes()
+        content = read_bytes(self.file, MOST_BYTES)
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
             os.truncate(self.file, len(whole))
         try:
-            entries = [json.loads(line) for line in whole.splitlines()]
+            entries = [json.loads(line, parse_constant=_refuse) for line in whole.splitlines()]
             if not all(isinstance(entry, dict) for entry in entries):
                 raise ValueError
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UsageError(
                 f"the sweep's journal {self.file} is broken", "remove it to start over"
             ) from None
@@ -88,3 +92,7 @@ class FileJournal:
         kept = self.file.with_name(f"{self.file.stem}-{moment}.jsonl")
         self.file.rename(kept)
         return str(kept)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")

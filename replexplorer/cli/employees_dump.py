@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from replexplorer.config.small_file import opened
 from replexplorer.core.errors import UsageError
 
-_TEXT: Final = r"'(?:[^'\\]|\\.|'')*'"
-_ROW: Final = re.compile(
-    rf"\(\s*\d+\s*,\s*{_TEXT}\s*,\s*{_TEXT}\s*,\s*{_TEXT}\s*,\s*{_TEXT}\s*,\s*{_TEXT}\s*\)"
-)
-"""emp_no, birth_date, first_name, last_name, gender, hire_date."""
+_MOST_LINE_CHARACTERS: Final = 1 << 24
+"""mysqldump ends a line at 16 MB at the latest."""
+_TEXT: Final = r"\s{0,9},\s{0,9}'(?:[^'\\]|\\.|''){0,100}'"
+_ROW: Final = re.compile(rf"\(\s{{0,9}}\d{{1,20}}{_TEXT * 5}\s{{0,9}}\)")
+"""emp_no, birth_date, first_name, last_name, gender, hire_date; bounded, so that no line takes for ever."""
 _INSERT: Final = re.compile(r"INSERT\s+INTO\s+`?employees`?", re.IGNORECASE)
 
 
@@ -24,15 +26,16 @@ def rows_of(file: Path) -> Iterator[str]:
     UsageError for a file that cannot be read.
     """
     try:
-        with file.open(encoding="utf-8", errors="strict") as lines:
+        with io.TextIOWrapper(opened(file), encoding="utf-8") as lines:
             inside = False
-            for line in lines:
+            while line := lines.readline(_MOST_LINE_CHARACTERS):
                 inside = inside or _INSERT.search(line) is not None
                 if inside:
                     yield from _ROW.findall(line)
                     inside = not line.rstrip().endswith(";")
     except OSError as error:
-        raise UsageError(f"no dump {file}: {error.strerror}", "give the employees.sql of test_db") from None
+        reason = error.strerror or str(error)
+        raise UsageError(f"no dump {file}: {reason}", "give the employees.sql of test_db") from None
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not a text file in UTF-8", "give the employees.sql of test_db") from None
 

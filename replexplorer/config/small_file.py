@@ -13,7 +13,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.printable import one_line
@@ -42,12 +42,22 @@ class WrongToml(ValueError):
         self.words = words
 
 
-def read_bytes(file: Path, most_bytes: int) -> bytes:
-    """All of a regular file. Raises OSError, which names what is no regular file or is too large."""
+def opened(file: Path) -> BinaryIO:
+    """A regular file, to read. Raises OSError, which names what is none."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     _refuse_what_is_no_file(os.stat(file).st_mode)  # a device may do something when it is opened
-    with open(os.open(file, flags), "rb") as stream:
+    stream = os.fdopen(os.open(file, flags), "rb")
+    try:
         _refuse_what_is_no_file(os.fstat(stream.fileno()).st_mode)
+    except OSError:
+        stream.close()
+        raise
+    return stream
+
+
+def read_bytes(file: Path, most_bytes: int) -> bytes:
+    """All of a regular file. Raises OSError, which names what is no regular file or is too large."""
+    with opened(file) as stream:
         content = stream.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(0, f"is larger than {size_text(most_bytes)}")

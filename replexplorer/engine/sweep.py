@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -149,8 +150,7 @@ class Sweeping:
                 }
             )
         else:
-            self.seed = int(head["seed"])
-            self.runs = _read_runs(entries)
+            self.seed, self.runs = _read_head(head), _read_runs(entries)
             self.resumed = len(self.runs)
             self._tell(f"continuing: {self._done} of {self.sweep.total} runs are done (--fresh starts over)")
         self.kept = {name: controls.requested_value(name) for name in (*self.sweep.grid.names, _CLIENTS)}
@@ -158,13 +158,11 @@ class Sweeping:
 
     async def _restore_after_a_kill(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Give back the knobs that a killed sweep left turned."""
-        kept: Mapping[str, Value] = {}
-        for entry in entries:
-            kept = {} if "restored" in entry else entry.get("kept", kept)
+        kept = _read_kept(entries)
         if not kept:
             return
         self._tell("the last run of this sweep was killed: restoring the knobs that it had turned")
-        await self._give_back({parse_name(text): value for text, value in kept.items()})
+        await self._give_back(kept)
 
     # -- the runs
 
@@ -252,9 +250,34 @@ class Sweeping:
         return whole
 
 
+_OTHER_VERSION = ("the sweep's journal is of another version", "--fresh starts over")
+
+
+def _read_head(head: Mapping[str, Any]) -> int:
+    """The seed of a journal."""
+    seed = head.get("seed")
+    if not isinstance(seed, int):
+        raise UsageError(*_OTHER_VERSION)
+    return seed
+
+
+def _read_kept(entries: Sequence[Mapping[str, Any]]) -> dict[KnobName, Value]:
+    """The values that a journal's sweep has turned and not given back; what is none is left out."""
+    kept: Any = {}
+    for entry in entries:
+        kept = {} if "restored" in entry else entry.get("kept", kept)
+    if not isinstance(kept, Mapping):
+        raise UsageError(*_OTHER_VERSION)
+    return {
+        parse_name(text): value
+        for text, value in kept.items()
+        if isinstance(value, str) or (isinstance(value, int | float) and isfinite(value))
+    }
+
+
 def _read_runs(entries: Sequence[Mapping[str, Any]]) -> list[SweptRun]:
     """The runs that a journal has."""
     try:
         return [SweptRun.from_wire(entry["run"]) for entry in entries if "run" in entry]
     except (KeyError, TypeError, ValueError):
-        raise UsageError("the sweep's journal is of another version", "--fresh starts over") from None
+        raise UsageError(*_OTHER_VERSION) from None

@@ -6,6 +6,7 @@ overrides two of its private methods, and keeps what its test kit needs of them.
 
 from __future__ import annotations
 
+import os
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Final
 
 from rich.console import RenderableType
 from textual.app import App, ReturnType
+
+from replexplorer.core.printable import LAYOUT, printable
 
 _MOST_BYTES: Final = 1_000_000
 """A log that has grown beyond this begins anew."""
@@ -50,9 +53,10 @@ def log_crash(error: BaseException, file: Path) -> bool:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if file.exists() and file.stat().st_size > _MOST_BYTES:
             file.unlink()
-        with file.open("a", encoding="utf-8", errors="replace") as stream:
-            stream.writelines(lines)
-        file.chmod(0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(file, flags, 0o600), "a", encoding="utf-8", errors="replace") as stream:
+            os.fchmod(stream.fileno(), 0o600)
+            stream.write(printable("".join(lines), LAYOUT))
     except OSError:
         return False
     return True

@@ -124,3 +124,13 @@ def test_a_log_that_cannot_be_written_is_said_so_and_a_long_one_begins_anew(tmp_
     assert log_crash(ValueError("x"), log)
     assert log_crash(ValueError("y"), log)
     assert log.read_text().count("ended on a defect") == 2
+
+
+def test_the_log_shows_what_a_terminal_obeys_and_follows_no_link(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert log_crash(ValueError("a\x1b[31mb"), log)
+    assert r"ValueError: a\x1b[31mb" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "link").symlink_to(tmp_path / "victim")
+    assert not log_crash(ValueError("x"), tmp_path / "link")
+    assert not (tmp_path / "victim").exists()

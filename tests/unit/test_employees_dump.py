@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,16 @@ def test_a_file_that_is_no_dump_is_told(tmp_path: Path, content: bytes | None, t
         file.write_bytes(content)
     with pytest.raises(UsageError, match=told):
         checked(file)
+
+
+def test_a_dump_as_bad_as_it_can_be_ends_soon(tmp_path: Path) -> None:
+    file = tmp_path / "employees.sql"
+    os.mkfifo(file)
+    with pytest.raises(UsageError, match="is a pipe"):
+        checked(file)
+    file.unlink()
+    file.write_text("INSERT INTO employees VALUES " + "(1,'" * 500_000)
+    began_s = time.process_time()
+    with pytest.raises(UsageError, match="has no row of employees"):
+        checked(file)
+    assert time.process_time() - began_s < 2

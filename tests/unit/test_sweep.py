@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +30,7 @@ from replexplorer.core.sweep_runs import Effect, SweptRun, effects_of, figures_o
 from replexplorer.core.sweep_text import duration_text, heat_lines, rows_of, run_line, scatter
 from replexplorer.core.tick import Estimate
 from replexplorer.engine.facade import Swept
+from replexplorer.engine.sweep import _read_head, _read_kept
 from tests.unit.test_cli_load import conditions
 
 SCENES = {
@@ -492,5 +495,30 @@ def test_a_broken_journal_is_named(tmp_path: Path) -> None:
     file.write_text("{}\nnonsense\n{}\n")
     with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
         asyncio.run(FileJournal(file).read())
+    for content in ("[" * 100_000 + "\n", '{"a": NaN}\n', f'{{"a": {"9" * 5000}}}\n', "5\n", "\xff\n"):
+        file.write_text(content)
+        with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
+            asyncio.run(FileJournal(file).read())
     with pytest.raises(UsageError, match="file exists: make room"):
         asyncio.run(FileJournal(file / "below.jsonl").begin({}))
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="is a pipe"):
+        asyncio.run(FileJournal(pipe).read())
+
+
+@pytest.mark.parametrize("entry", [{"kept": 5}, {"kept": {"nope": 1}}, {"kept": {"rtt": 1}}])
+def test_a_journal_of_another_version_is_told(entry: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        _read_kept([entry])
+    assert _read_kept([entry, {"restored": True}]) == {}
+
+
+def test_what_a_journal_keeps_are_values() -> None:
+    kept = {"rtt@replica": 5, "semi_sync": "on", "clients": None, "sync_binlog": float("inf")}
+    assert {str(name): value for name, value in _read_kept([{"kept": kept}]).items()} == {
+        "rtt@replica": 5, "semi_sync": "on",
+    }  # fmt: skip
+    assert _read_head({"seed": 7}) == 7
+    with pytest.raises(UsageError, match="of another version"):
+        _read_head({"seed": "x"})
