@@ -143,21 +143,22 @@ class Controls(Sight):
                 self._turner = None
 
     @contextlib.asynccontextmanager
-    async def _turn(self, *, anyway: bool = False) -> AsyncIterator[None]:
+    async def _turn(self, *, anyway: bool = False, patient: bool = True) -> AsyncIterator[None]:
         """This app's turn among all that change this stack: what is in force and what the document
         says come from the same hand. Raises StackUnavailable naming who does not end, or whose experiment
         forbids it."""
-        agent = self.fleet.primary.agent
+        agent, within_s = self.fleet.primary.agent, _TURN_SOON_S
         try:
             holder = await agent.take_turn(self.writer, within_s=_TURN_SOON_S, anyway=anyway)
-            if isinstance(holder, Lease):
+            if isinstance(holder, Lease) and patient:
                 self._report(f"waiting for {holder.holder}, which is changing knobs")
-                holder = await agent.take_turn(self.writer, within_s=_TURN_WITHIN_S, anyway=anyway)
+                within_s = _TURN_WITHIN_S
+                holder = await agent.take_turn(self.writer, within_s=within_s, anyway=anyway)
             if isinstance(holder, Experiment):
                 raise forbidden(holder)
             if holder is not None:
                 raise StackUnavailable(
-                    f"{holder.holder} has been changing knobs for {_TURN_WITHIN_S:g} s", "try again"
+                    f"{holder.holder} has been changing knobs for {within_s:g} s", "try again"
                 )
             yield
         finally:
@@ -214,6 +215,11 @@ class Controls(Sight):
             if name.node == node and name.knob.backing is Backing.SERVER
         }
 
+    @property
+    def is_turning(self) -> bool:
+        """A change of this app is under way."""
+        return self._turner is not None
+
     def unaccounted(self, node: str) -> dict[KnobName, tuple[Value, Value]]:
         """Variables of a node that are not as they were left, each before and now; another app's change
         that is not written down yet is among them. One that was never seen is accounted for now."""
@@ -227,9 +233,9 @@ class Controls(Sight):
         return found
 
     async def set_by_hand(self, node: str) -> dict[KnobName, tuple[Value, Value]]:
-        """Wait until no app changes anything, then say what somebody else has set at this node, each
-        before and now; told once. Raises StackUnavailable when the others do not end."""
-        async with self._turning, self._turn(anyway=True):
+        """What somebody else has set at this node, each before and now; told once. Raises
+        StackUnavailable while another app changes anything, for then nobody can say whose it is."""
+        async with self._turning, self._turn(anyway=True, patient=False):
             await self.read_document()
             await self.look(node)
             by_hand = {

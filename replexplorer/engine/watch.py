@@ -195,7 +195,7 @@ class Watcher:
                     await self._listener.server_restarted(name)
                 elif answered is None:
                     self._controls.account_for(name)
-                elif self._controls.unaccounted(name):
+                elif self._controls.unaccounted(name) and not self._controls.is_turning:
                     self._ask_whose(name)
                 answered = sample
             await self._clock.sleep(every_s)

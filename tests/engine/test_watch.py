@@ -349,6 +349,8 @@ async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something() 
             await asyncio.sleep(60)
             assert session.chronicle.by_hand == []
             assert session.watcher.failed is None
+            events = (await until_tick(session, lambda _: True)).events
+            assert not any("waiting for" in event.text for event in events)
         await told(session, "sync_binlog 1 → 0, by hand on primary")
 
 
