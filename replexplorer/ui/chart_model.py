@@ -6,17 +6,17 @@ session's clock, all of one chart's values one unit. Nothing here knows a termin
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from replexplorer.core.density import Slice, band_ms
+from replexplorer.core.density import Slice
 from replexplorer.core.pacing import CLOSED
 from replexplorer.core.points import Point
 from replexplorer.ui import figures
+from replexplorer.ui.chart_limits import finite, least_that_lasts
 
 Points = Sequence[tuple[float, float | None]]
 """(at_s, value), in time order; None is a gap."""
@@ -28,7 +28,6 @@ DEFAULT_PAGE_S: Final = 120.0
 _MOST_POINTS: Final = 600
 _MOST_STRETCHES: Final = 200
 _AUTO_LOG_RATIO: Final = 30.0
-_CEILING_IN_VIEW: Final = 4.0
 
 
 class Stroke(StrEnum):
@@ -41,7 +40,7 @@ class Stroke(StrEnum):
     DASHES = "dashes"
     """A level, dashed under everything else, that runs on to its label."""
     BEADS = "beads"
-    """A second level of this kind, dotted; where both meet they take turns."""
+    """A second level of this kind, dotted; where both meet it is seen between the dashes."""
     LABEL = "label"
     """Not drawn: only its label stands where it ends."""
 
@@ -143,6 +142,11 @@ class ChartModel:
         """When the newest point of any series was taken; the left edge when there is none."""
         return max((one.points[-1][0] for one in self.series if one.points), default=self.start_s)
 
+    @property
+    def length_s(self) -> float:
+        """Length of the page."""
+        return self.end_s - self.start_s
+
 
 def zoomed(length_s: float, steps: int) -> float:
     """The page length `steps` further along `PAGE_LENGTHS_S` (negative: shorter), held at both ends."""
@@ -168,11 +172,11 @@ def tps_model(
     """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labelled.
 
     `notes`: what the title says, longest first; `window`: which stretch the newest figures are of.
-    `log=None` picks the logarithmic axis when the values
-    of the page span more than a factor of 30.
+    `log=None` picks the logarithmic axis when the values of the page that last span more than a
+    factor of 30.
     """
     shown = in_page(tps, page)
-    chosen = _spans_decades(shown) if log is None else log
+    chosen = _spans_decades(shown, page) if log is None else log
     unit = "commits/s, log" if chosen else "commits/s"
     queries = "" if qps is None else f"{figures.rate(qps)} QPS"
     of = f"now {window}" if window else ""
@@ -359,34 +363,9 @@ def _moment(point: tuple[float, float | None]) -> float:
     return point[0]
 
 
-def value_range(model: ChartModel) -> tuple[float, float] | None:
-    """Least and greatest finite value to fit; a level far above the data is left out of view."""
-    values = drawn_values(model)
-    bounds = [value for one in model.series if one.stroke.is_level for value in _finite(one.points)]
-    if not values:
-        return (min(bounds), max(bounds)) if bounds else None
-    top = max(values)
-    near = [bound for bound in bounds if top <= 0 or bound <= top * _CEILING_IN_VIEW]
-    return min(values), max([top, *near])
-
-
-def drawn_values(model: ChartModel) -> list[float]:
-    """What must be in view: the finite values of lines and dots, and the ends of the density."""
-    found = [value for one in model.series if not one.stroke.is_level for value in _finite(one.points)]
-    held = [one.bands for one in model.density if one.bands]
-    if held:
-        found += [band_ms(min(map(min, held))), band_ms(max(map(max, held)) + 1)]
-    return found
-
-
 def _with_words(figure: str, words: Sequence[str]) -> tuple[str, ...]:
     """A figure with each word, and alone."""
     return (*(f"{figure} {word}" for word in words), figure)
-
-
-def _finite(points: Points) -> list[float]:
-    """Values that can be drawn."""
-    return [value for _, value in points if value is not None and math.isfinite(value)]
 
 
 def _last(points: Points) -> float | None:
@@ -394,7 +373,7 @@ def _last(points: Points) -> float | None:
     return points[-1][1] if points else None
 
 
-def _spans_decades(points: Points) -> bool:
-    """Whether a linear axis would flatten the small values."""
-    positive = [value for value in _finite(points) if value > 0]
-    return bool(positive) and max(positive) / min(positive) > _AUTO_LOG_RATIO
+def _spans_decades(points: Points, page: tuple[float, float]) -> bool:
+    """Whether a linear axis would flatten the small values that last."""
+    least = least_that_lasts(points, page[1] - page[0])
+    return least is not None and max(finite(points)) / least > _AUTO_LOG_RATIO

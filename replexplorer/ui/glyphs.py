@@ -60,6 +60,14 @@ class Glyphs:
     """From few to many, where there are no colours to shade with."""
     edges: str = "▏▎▍▌▋▊▉"
     """How much of a cell the left one of two neighbours takes, from little to much."""
+    over: str = "▔"
+    """A level in the upper third of a cell, where there is no braille."""
+    under: str = "▁"
+    """A level in the lower third of a cell."""
+    up: str = "▴"
+    """Something off scale lies above."""
+    down: str = "▾"
+    """Something off scale lies below."""
 
     @property
     def ascii(self) -> bool:
@@ -86,7 +94,7 @@ ASCII: Final = Glyphs(
     "ascii", 1, 1, "|", "+", "+", "-", ".", "-", "=", ":",
     {"partition": ":", "blocked": "%", "degraded": "/", "down": "x", "restart": "|", "dropped": ","},
     "<", ">", "~",
-    {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "",
+    {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "", "-", "-", "^", "v",
 )  # fmt: skip
 """For terminals that are not UTF-8."""
 GLYPHS: Final[Mapping[str, Glyphs]] = {one.name: one for one in (BRAILLE, BLOCK, ASCII)}

@@ -183,11 +183,20 @@ def test_the_area_under_the_line_is_tinted() -> None:
 def test_the_ceiling_runs_on_to_its_label_and_leaves_when_it_is_far_above() -> None:
     points = [(600.0 + at, 100.0) for at in range(60)]
     near = picture(tps_model(points, [(at_s, 150.0) for at_s, _ in points], page=PAGE))
-    row = next(row for row in near if "150 ceil" in row)
-    assert row[7:64] == "╌" * 57
+    row = next(at for at, row in enumerate(near) if "150 ceil" in row)
+    dashes = next(line for line in near[row - 1 : row + 2] if "⣀⣀┈" in line or "⠒⠒" in line)
+    assert {dashes[at : at + 3] for at in range(7, 64, 3)} == {dashes[7:10]}
     far = picture(tps_model(points, [(at_s, 15_000.0) for at_s, _ in points], page=PAGE))
     assert not any("╌" in row for row in far)
-    assert "15.0k ceil" in far[1]
+    assert far[1][7:13] == "▴15.0k"
+    grid = paint_chart(
+        tps_model(points, [(at_s, 15_000.0) for at_s, _ in points], page=PAGE), WIDTH, HEIGHT, BRAILLE, raster
+    )
+    drawn = "".join(
+        grid.chars[y][x] for y in range(1, 10) for x in range(7, 64) if grid.inks[y][x].role == "ceiling"
+    )
+    assert drawn == "▴15.0k"
+    assert "▴15.0k ceil" in far[1][60:]
 
 
 def test_the_axis_is_linear_or_logarithmic_on_demand_or_by_the_range() -> None:
@@ -553,9 +562,10 @@ def test_values_that_are_not_finite_are_gaps() -> None:
 
 
 def test_an_outage_is_drawn_at_zero_and_labelled_so() -> None:
-    scale = log_scale(1.0, 1000.0, 8)
-    with_zero = scale.with_zero()
-    assert with_zero.row(0.0) == 7
-    assert [label for row, label in with_zero.ticks if row == 7] == ["0"]
+    scale = log_scale(1.0, 1000.0, 8, has_zero=True)
+    assert scale.row(0.0) == 7
+    assert [label for row, label in scale.ticks if row == 7] == ["0"]
     others = [tick for tick in scale.ticks if tick[0] != 7]
-    assert [tick for tick in with_zero.ticks if tick[0] != 7] == others
+    assert [float(label) for _, label in others] == [10, 100, 1000]
+    assert [row for row, _ in others] == [round(scale.row(float(label))) for _, label in others]
+    assert scale.row(1.0) < scale.row(0.5) < 7

@@ -6,18 +6,16 @@ of marks depend on the page and the width only, so that two charts of one width 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from replexplorer.ui.chart_limits import Limits, finite, limits_of
 from replexplorer.ui.chart_model import (
     Band,
     ChartModel,
     ChartSeries,
     FaultWindow,
     Stroke,
-    drawn_values,
-    value_range,
 )
 from replexplorer.ui.glyphs import Glyphs
 from replexplorer.ui.widgets.chart_axes import (
@@ -30,6 +28,7 @@ from replexplorer.ui.widgets.chart_axes import (
 )
 from replexplorer.ui.widgets.chart_cells import Grid, Plot
 from replexplorer.ui.widgets.chart_density import LEGEND_CELLS, paint_density
+from replexplorer.ui.widgets.chart_levels import Cells, level_cells, levels_of, paint_arrows
 from replexplorer.ui.widgets.chart_raster import Raster, Trace, traces_of
 
 Rasterizer = Callable[[Sequence[Trace], int, int, Glyphs], Raster]
@@ -40,8 +39,6 @@ LEFT_CELLS: Final = 7
 GUTTER_CELLS: Final = 11
 WIDE_GUTTER_CELLS: Final = 14
 _WIDE_FROM: Final = 90
-_BELOW_LEAST: Final = 3.0
-"""On a logarithmic axis zero stands this factor below the least value, so that it is told apart."""
 BAND_INKS: Final = {
     Band.PARTITION: ("partitioned", "partitionbg"),
     Band.BLOCKED: ("blocked", "blockedbg"),
@@ -82,20 +79,21 @@ def paint_chart(
     if width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
         return grid
     plot = plot_area(width, height)
-    limits = value_range(model)
-    scale = _scale(model, limits, plot.height)
+    limits = limits_of(model)
+    scale = scale_of(model, limits, plot.height)
     _axes(grid, plot, model, scale if limits else None, glyphs)
     _windows(grid, plot, model, glyphs, shades=shades or glyphs.ascii)
     raster: Raster = []
+    levels = levels_of(model, scale, plot.width, glyphs) if limits else []
     if limits and model.density:
         raster = paint_density(grid, plot, model, scale, glyphs, tones=tones and not glyphs.ascii)
     elif limits:
         traces = traces_of(model, scale, plot.width, glyphs)
         raster = rasterize(traces, plot.width, plot.height, glyphs)
         _fills(grid, plot, model, traces, raster)
-        _levels(grid, plot, model, scale, glyphs)
-        _series(grid, plot, traces, raster)
-    _marks(grid, plot, model, raster, glyphs)
+        _series(grid, plot, model, traces, raster, level_cells(levels, plot, glyphs), glyphs)
+    taken = _marks(grid, plot, model, raster, glyphs)
+    paint_arrows(grid, plot, levels, raster, glyphs, taken)
     _words(grid, plot, model, raster, glyphs)
     if limits:
         _labels(grid, plot, model, scale, glyphs)
@@ -109,19 +107,13 @@ def paint_chart(
     return grid
 
 
-def _scale(model: ChartModel, limits: tuple[float, float] | None, rows: int) -> Scale:
+def scale_of(model: ChartModel, limits: Limits | None, rows: int) -> Scale:
     """The value axis that the model's values need."""
     if limits is None:
         return linear_scale(1.0, rows)
-    least, greatest = limits
     if not model.log:
-        return linear_scale(greatest, rows)
-    drawn = drawn_values(model)
-    positive = [value for value in drawn if value > 0]
-    least = min(positive, default=max(greatest, 1.0))
-    if len(positive) == len(drawn):
-        return log_scale(least, max(greatest, least), rows)
-    return log_scale(least / _BELOW_LEAST, max(greatest, least), rows).with_zero()
+        return linear_scale(limits.greatest, rows)
+    return log_scale(limits.least, limits.greatest, rows, has_zero=limits.has_zero)
 
 
 def _title(grid: Grid, model: ChartModel, glyphs: Glyphs) -> None:
@@ -215,37 +207,37 @@ def _fills(grid: Grid, plot: Plot, model: ChartModel, traces: Sequence[Trace], r
                     grid.tint(plot.x + x, plot.y + y, tint)
 
 
-def _levels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
-    """Levels: each value holds until the next one, the last one runs on to its label.
-
-    Where two share a row they take turns, so that both are seen.
-    """
-    for one in reversed(model.series):
-        if not one.stroke.is_level or not one.points:
-            continue
-        is_dashed = one.stroke is Stroke.DASHES
-        followers = [at_s for at_s, _ in one.points[1:]]
-        ends = [column(at_s, model.start_s, model.end_s, plot.width) for at_s in followers] + [plot.width]
-        for (at_s, value), end in zip(one.points, ends, strict=True):
-            if value is None or not math.isfinite(value) or (row := round(scale.row(value))) < 0:
-                continue
-            start = max(0, column(at_s, model.start_s, model.end_s, plot.width))
-            y = plot.y + min(row, plot.height - 1)
-            for x in range(plot.x + start, plot.x + min(end, plot.width)):
-                if is_dashed or x % 2 or grid.chars[y][x] != glyphs.dash:
-                    grid.put(x, y, glyphs.dash if is_dashed else glyphs.bead, one.ink)
-
-
-def _series(grid: Grid, plot: Plot, traces: Sequence[Trace], raster: Raster) -> None:
-    """What the raster drew."""
+def _series(
+    grid: Grid,
+    plot: Plot,
+    model: ChartModel,
+    traces: Sequence[Trace],
+    raster: Raster,
+    levels: Cells,
+    glyphs: Glyphs,
+) -> None:
+    """The levels, and above them what the raster drew. In braille a cell shows the dots of both in the
+    curve's ink; a dotted level has every third one, so that along the curve it is seen as one line."""
+    dotted = {one.ink for one in model.series if one.stroke is Stroke.BEADS}
+    for (x, y), (char, token) in levels.items():
+        grid.put(plot.x + x, plot.y + y, char, token)
     for y, cells in enumerate(raster):
         for x, cell in enumerate(cells):
-            if cell is not None:
-                grid.put(plot.x + x, plot.y + y, cell[0], traces[cell[1]].ink)
+            if cell is None:
+                continue
+            char, token = cell[0], traces[cell[1]].ink
+            if glyphs.dots_y == 4 and (level := levels.get((x, y))) is not None:
+                char, token = (
+                    chr(ord(char) | ord(level[0])),
+                    level[1] if x % 3 == 0 and level[1] in dotted else token,
+                )
+            grid.put(plot.x + x, plot.y + y, char, token)
 
 
-def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
-    """Dashed verticals behind the series, with their numbers in the first row that hides nothing."""
+def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> set[tuple[int, int]]:
+    """Dashed verticals behind the series, with their numbers in the first row that hides nothing;
+    answers the numbers' cells in the plot."""
+    taken: set[tuple[int, int]] = set()
     for mark in model.marks:
         x = column(mark.at_s, model.start_s, model.end_s, plot.width)
         if not 0 <= x < plot.width:
@@ -258,6 +250,8 @@ def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Gl
             if not raster or raster[y][x] is None:
                 grid.put(plot.x + x, plot.y + y, glyphs.mark, "mark")
         grid.text(plot.x + start, plot.y + top, number, "mark")
+        taken |= {(at, top) for at in range(start, end)}
+    return taken
 
 
 def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
@@ -305,20 +299,22 @@ def _inked(raster: Raster, y: int, start: int, end: int) -> bool:
 
 
 def _labels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
-    """Labels at the ends of the series, moved apart where they would collide."""
+    """Labels at the ends of the series in the order of their values, moved apart where they would
+    collide; an arrow before those whose value is off scale."""
     labelled = [one for one in model.series if one.labels]
-    wanted = [max(0, min(plot.height - 1, round(_end_row(one, scale)))) for one in labelled]
+    ends = [_last_known(one) for one in labelled]
+    wanted = [scale.rows - 1.0 if end is None else scale.row(end) for end in ends]
     room = plot.gutter - 1
-    for one, row in zip(labelled, spread_rows(wanted, plot.height), strict=True):
+    for one, end, row in zip(labelled, ends, spread_rows(wanted, plot.height), strict=True):
         label = next((text for text in one.labels if len(text) <= room), one.labels[-1])
-        if 0 <= row < plot.height:
-            grid.text(
-                plot.x + plot.width + 1, plot.y + row, glyphs.text(label)[:room], one.ink, strong=one.strong
-            )
+        if not 0 <= row < plot.height:
+            continue
+        x, y = plot.x + plot.width, plot.y + row
+        grid.text(x + 1, y, glyphs.text(label)[:room], one.ink, strong=one.strong)
+        if side := 0 if end is None else scale.side(end):
+            grid.put(x, y, glyphs.up if side > 0 else glyphs.down, one.ink, strong=one.strong)
 
 
-def _end_row(series: ChartSeries, scale: Scale) -> float:
-    """The row where a series ends: its last known value's."""
-    known = (value for _, value in reversed(series.points) if value is not None and math.isfinite(value))
-    last = next(known, None)
-    return scale.rows - 1.0 if last is None else scale.row(last)
+def _last_known(series: ChartSeries) -> float | None:
+    """The last value of a series that can be drawn."""
+    return next(reversed(finite(series.points)), None)

@@ -151,9 +151,14 @@ def raster_dots(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs
     ]
 
 
+def braille_bit(x: int, y: int) -> int:
+    """The bit of a dot inside its cell of 2 x 4."""
+    return _BRAILLE_BITS[y][x]
+
+
 def _bit(x: int, y: int, glyphs: Glyphs) -> int:
     """The bit of a dot inside its cell."""
-    return _BRAILLE_BITS[y][x] if glyphs.dots_y == 4 else 1 << (y * glyphs.dots_x + x)
+    return braille_bit(x, y) if glyphs.dots_y == 4 else 1 << (y * glyphs.dots_x + x)
 
 
 def _char(bits: int, glyphs: Glyphs, trace: Trace) -> str:
