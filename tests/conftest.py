@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests.untested import untested
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+# A busy machine makes an example slow and not wrong.
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
