@@ -31,7 +31,10 @@ TEXT = tuple(
     if token not in (*GROUNDS, *TINTS, *LINES, "select")
 )
 ON_SELECT = ("text", "muted", "title", "accent", "good", "bad", "warn")
-ON_TINTS = ("title", "tps", "ceiling", "mark", "fault")
+ON_TINTS = (
+    "title", "tps", "ceiling", "mark", "fault", "partitioned", "blocked", "degraded", "down", "restart",
+)  # fmt: skip
+"""A window's word may end on its neighbour's ground."""
 STATES = ("protected", "degraded", "async", "armed", "blocked", "partitioned")
 PARTS = ("execute", "redo", "binlog", "ack", "engine", "queue", "wire", "other")
 
