@@ -168,14 +168,20 @@ def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def _without_thousands(text: str, kind: type[int] | type[float]) -> str:
+    """`1k` as 1000 and `1m` as 1000000; raises ValueError."""
+    factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower())
+    return text if factor is None else str(kind(text[:-1]) * factor)
+
+
 def whole_number(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     """A parser of whole numbers from `minimum` to `maximum`; without one, as many as one likes."""
 
     def read(text: str) -> int:
         try:
-            value = int(text)
+            value = int(_without_thousands(text, int))
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, as 1000, 1k or 1m") from None
         if value < minimum:
             raise argparse.ArgumentTypeError(f"{value} is below {minimum}")
         if maximum is not None and value > maximum:
@@ -190,9 +196,9 @@ def positive(maximum: float) -> Callable[[str], float]:
 
     def read(text: str) -> float:
         try:
-            value = float(text)
+            value = float(_without_thousands(text, float))
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number, as 500, 1k or 1.5k") from None
         if not 0 < value <= maximum:
             raise argparse.ArgumentTypeError(f"{text!r} must be above 0 and at most {maximum:g}")
         return value
@@ -213,7 +219,9 @@ def seconds(*, positive: bool) -> Callable[[str], float]:
         try:
             value = float(number) * scale
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a duration in seconds") from None
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a duration, as 10, 10s, 500ms or 2min"
+            ) from None
         if not 0 <= value < float("inf") or (positive and value == 0):
             raise argparse.ArgumentTypeError(f"{text!r} must be {'above' if positive else 'at least'} 0")
         return value

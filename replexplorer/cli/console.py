@@ -69,6 +69,10 @@ class Console:
 
         return shutil.get_terminal_size().columns if self.out.isatty() else None
 
+    def recount(self, text: str) -> None:
+        """As `narrate`, a long line cut between words for the terminal."""
+        self.narrate(folded(text, self._columns() if self._is_terminal() else None))
+
     def narrate(self, text: str) -> None:
         """A line for the person who watches."""
         self._end_progress()
@@ -163,6 +167,20 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Se
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
+    )
+
+
+def folded(text: str, columns: int | None, indent: str = "  ") -> str:
+    """A long line cut between words for so many columns, the rest indented; whole where nobody says how
+    many."""
+    if columns is None or len(text) < columns:
+        return text
+    import textwrap
+
+    return "\n".join(
+        textwrap.wrap(
+            text, columns - 1, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.conditions import again, conditions_of
-from replexplorer.cli.console import Console, table
+from replexplorer.cli.console import Console, folded, table
 from replexplorer.cli.employees_dump import checked, rows_of
 from replexplorer.cli.lab_pages import rerun, write_report
 from replexplorer.cli.lab_report import lab_document, render_lab
@@ -35,6 +36,9 @@ _EXIT_CODES: Final = {
     "deviates": ExpectationFailed.exit_code,
     "aborted": StackUnavailable.exit_code,
 }
+_BESIDE_TITLE: Final = 18
+"""Columns of the list beside name and title."""
+_LEAST_TITLE: Final = 20
 _OWNERS: Final = {"rows": ARCHIVE, "dump": BULK_LOAD}
 """Flags that are one lab's own."""
 
@@ -81,12 +85,20 @@ def _list(call: Call) -> int:
         ]
         call.console.document([*entries, *broken])
     else:
-        rows = [
-            (lab.name, lab.title, _minutes(lab.seconds(quick=False)), _minutes(lab.seconds(quick=True)))
-            for lab in (*LABS.values(), *(lab for lab, _ in own))
-        ]
-        call.console.print(table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3)))
+        call.console.print(_table([*LABS.values(), *(lab for lab, _ in own)], call.console.columns))
     return 0
+
+
+def _table(labs: Sequence[Lab], columns: int | None) -> str:
+    """A lab a row, its title in as many as it needs."""
+    beside = max((len(lab.name) for lab in labs), default=0) + _BESIDE_TITLE
+    rows = []
+    for lab in labs:
+        width = None if columns is None else max(columns - beside, _LEAST_TITLE)
+        first, *more = folded(lab.title, width, "").splitlines() or [""]
+        takes = (_minutes(lab.seconds(quick=False)), _minutes(lab.seconds(quick=True)))
+        rows += [(lab.name, first, *takes), *(("", line, "", "") for line in more)]
+    return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3))
 
 
 def _entry(lab: Lab, file: Path | None = None) -> LabEntry:
@@ -148,7 +160,7 @@ class Narration:
         phase = step.phase
         if phase is not None and step.number != self._number:
             self._number = step.number
-            self._console.narrate(f"{step.number}/{len(step.lab.phases)} {phase.name}: {phase.shows}")
+            self._console.recount(f"{step.number}/{len(step.lab.phases)} {phase.name}: {phase.shows}")
         self._console.progress(
             step.doing, step.done, f", {_minutes(step.left_s)} left" if step.left_s else ""
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from replexplorer.cli.console import number, table
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.running import run_async
+from replexplorer.cli.sweep import scene_texts
 from replexplorer.cli.wiring import attached
 from replexplorer.config import paths
 from replexplorer.config.calibration import Calibrated, load_calibration
@@ -29,6 +31,7 @@ from replexplorer.core.nodes import ANY_REPLICAS
 from replexplorer.core.pacing import OPEN
 from replexplorer.core.prediction import alone_ms, predict
 from replexplorer.core.setting import beyond, looked_at, setting_of, unacknowledged
+from replexplorer.core.sweep import SCENE_KEYS, read_grid
 from replexplorer.core.warn import warnings_for
 
 if TYPE_CHECKING:
@@ -51,9 +54,43 @@ class _Asked(NamedTuple):
 def run(call: Call) -> int:
     """Predict for the knobs that are named, the stack's others, else the defaults."""
     texts: list[str] = call.args.assignments
+    if any(_is_list(text) for text in texts):
+        read_grid(texts, partial(parse_assignment, replicas=ANY_REPLICAS), scene_texts)
+        return run_async(_run_list(call, texts))
     for text in texts:
         check_without_stack(text)
     return run_async(_run(call, texts))
+
+
+def _is_list(text: str) -> bool:
+    """Whether several values are given, or a scene's."""
+    key, _, value = text.partition("=")
+    return "," in value or key.strip() in SCENE_KEYS
+
+
+async def _run_list(call: Call, texts: Sequence[str]) -> int:
+    """Predict for every combination, as `sweep` would measure them."""
+    requested, replicas, origin = await _requested(call)
+    grid = read_grid(texts, partial(parse_assignment, replicas=replicas), scene_texts)
+    calibrated = load_calibration(paths.calibration_file())
+    documents = []
+    for cell in grid.cells:
+        values = {**defaults(replicas), **requested, **cell.values}
+        documents.append(predicted(_Asked(values, tuple(cell.values), replicas, origin), calibrated))
+    for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
+        call.console.warn(warning)
+    if call.console.json:
+        call.console.document([*documents])
+        return 0
+    rows = [
+        (*cell.labels, number(each.tps), number(each.latency_ms, 2), number(each.ceiling_tps), each.limit)
+        for cell, each in zip(grid.cells, documents, strict=True)
+    ]
+    first = len(grid.dimensions)
+    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", "LIMIT")
+    call.console.print(table(rows, heads, right=range(first, first + 3)))
+    call.console.print("\n" + _origin(documents[0]))
+    return 0
 
 
 async def _run(call: Call, texts: Sequence[str]) -> int:
@@ -147,9 +184,6 @@ def render(document: PredictDocument) -> str:
     rows = [
         (term.name, number(term.ms, 2), f"{term.share:.1%}".replace("%", " %")) for term in document.terms
     ]
-    source = document.calibration
-    whose = "the shipped calibration" if source.origin == "shipped" else "this machine's last sweep"
-    error = f"{source.median_error:.0%}".replace("%", " %")
     figures = [
         f"{number(document.tps)} TPS, {number(document.latency_ms, 2)} ms a commit"
         + ("" if document.ceiling_tps is None else f", ceiling {number(document.ceiling_tps)} TPS")
@@ -160,7 +194,17 @@ def render(document: PredictDocument) -> str:
         "",
         *((table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), "") if rows else ()),
         f"for {knobs}; knobs not named {others}",
-        f"from {whose}: {source.day}, {source.runs} runs, median error {error}, {source.server} on"
-        f" {source.machine}",
+        _origin(document),
     ]
     return "\n".join(lines)
+
+
+def _origin(document: PredictDocument) -> str:
+    """What the model was fitted to."""
+    source = document.calibration
+    whose = "the shipped calibration" if source.origin == "shipped" else "this machine's last sweep"
+    error = f"{source.median_error:.0%}".replace("%", " %")
+    return (
+        f"from {whose}: {source.day}, {source.runs} runs, median error {error}, {source.server} on"
+        f" {source.machine}"
+    )

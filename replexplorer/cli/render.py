@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replexplorer.cli.console import number, table
+from replexplorer.cli.console import folded, number, table
 from replexplorer.config.shapes import (
     ChangedKnob,
     DiskShape,
@@ -23,6 +23,8 @@ from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value, 
 
 _COLUMNS_AT_LEAST = 3
 _NAMED_UNCHANGED = 3
+_LABEL = " " * 12
+"""What stands before the words of a line of `status`."""
 
 _STATE_WORDS = {
     "protected": "a commit is on a replica before it is acknowledged",
@@ -34,8 +36,8 @@ _STATE_WORDS = {
 }
 
 
-def render_status(status: Status) -> str:
-    """Nodes, protection, links and the knobs that are not at rest."""
+def render_status(status: Status, columns: int | None = None) -> str:
+    """Nodes, protection, links and the knobs that are not at rest; lines of so many columns."""
     protection = status.protection
     parts = [
         f"stack {status.stack}: {status.state}",
@@ -60,7 +62,16 @@ def render_status(status: Status) -> str:
     if changed:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
-    return "\n".join(parts)
+    return "\n".join(_folded(line, columns) for part in parts for line in part.split("\n"))
+
+
+def _folded(line: str, columns: int | None) -> str:
+    """A line of a label and words, the rest under the words; a row of a table stays as it is."""
+    label, text = line[: len(_LABEL)], line[len(_LABEL) :]
+    if not label.endswith("  ") or (label == _LABEL and "  " in text):
+        return line
+    first, *more = folded(text, None if columns is None else columns - len(_LABEL), "").split("\n")
+    return "\n".join([label + first, *(_LABEL + each for each in more)])
 
 
 def _load_words(load: StatusLoad) -> str:

@@ -117,7 +117,7 @@ def _print_status(call: Call, document: Status) -> None:
     if call.console.json:
         call.console.document(document)
     else:
-        call.console.print(render_status(document))
+        call.console.print(render_status(document, call.console.columns))
 
 
 def dsn(call: Call) -> int:

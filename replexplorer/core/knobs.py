@@ -187,6 +187,10 @@ _RATE_UNITS_BPS: Final = {
     for name, factor in (("", 1), ("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000))
     for spelling in (f"{name}bit", f"{name}bit/s", f"{name}bps")
 }
+_COUNTED: Final = ("", "replicas", "commits", "events", "threads", "clients", "tps", "rows", "bytes")
+THOUSANDS: Final = {"k": 1_000, "m": 1_000_000}
+"""What may stand behind a count."""
+_COUNT_UNITS: Final = {**dict.fromkeys(_COUNTED, 1), **THOUSANDS}
 _SCALES: Final = (_TIME_UNITS_US, _RATE_UNITS_BPS)
 """Units that can be written for each other, each with its size in the smallest."""
 _NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([^\s0-9.+-]*)")
@@ -219,9 +223,12 @@ def _parse_number(knob: Knob, text: str) -> int | float:
     number = Decimal(match[1])
     if unit and unit != knob.unit:
         scale = next((scale for scale in _SCALES if unit in scale and knob.unit in scale), None)
+        if unit in THOUSANDS and knob.unit in _COUNTED:
+            scale = _COUNT_UNITS
         if scale is None:
+            units = f" (units: {', '.join(units_of(knob))})" if units_of(knob) else ""
             raise UsageError(
-                f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)}"
+                f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)}{units}"
             )
         number = number * scale[unit] / scale[knob.unit]
     if knob.minimum is not None and number < Decimal(str(knob.minimum)):
@@ -236,6 +243,17 @@ def _parse_number(knob: Knob, text: str) -> int | float:
             f"{knob.key}={_shortened(text)} is not a whole number", f"give {describe_range(knob)}"
         )
     return int(number)
+
+
+def units_of(knob: Knob) -> tuple[str, ...]:
+    """The units in which a knob's value may be written; none for a plain number."""
+    if knob.unit in _COUNTED:
+        return tuple(THOUSANDS)
+    if knob.unit in _TIME_UNITS_US:
+        return ("us", "ms", "s")
+    if knob.unit in _RATE_UNITS_BPS:
+        return ("bit", "kbit", "mbit", "gbit")
+    return (knob.unit,)
 
 
 def _out_of_range(knob: Knob, text: str, reason: str = "") -> UsageError:

@@ -156,3 +156,28 @@ def test_without_a_terminal_the_dashboard_names_the_tour(capsys: pytest.CaptureF
     assert (
         err == "replexplorer: the dashboard needs a terminal: without one, run `replexplorer lab run tour`\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["load", "--table-size", "1m"], "table_size", 1_000_000),
+        (["load", "--clients", "1k"], "clients", 1000),
+        (["load", "--rate", "1.5k"], "rate", 1500.0),
+    ],
+)
+def test_counts_may_be_written_in_thousands_and_millions(words: list[str], name: str, value: float) -> None:
+    assert getattr(parse(words), name) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["load", "--table-size", "1q"], "as 1000, 1k or 1m"),
+        (["load", "--rate", "fast"], "as 500, 1k or 1.5k"),
+        (["load", "--duration", "1h"], "as 10, 10s, 500ms or 2min"),
+    ],
+)
+def test_a_wrong_unit_names_those_that_there_are(words: list[str], right: str) -> None:
+    with pytest.raises(UsageError, match=right):
+        parse(words)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli.console import number, table
+from replexplorer.cli.console import folded, number, table
 from replexplorer.cli.documents import knob_document, set_report, status_document
 from replexplorer.cli.render import render_knobs, render_set, render_status
 from replexplorer.config.shapes import Status, to_json
@@ -281,3 +281,14 @@ def test_a_tables_columns_stand_below_each_other(rows: list[list[str]]) -> None:
 def test_an_unknown_number_is_a_dash() -> None:
     assert (number(None), number(0.0), number(1234.56)) == ("-", "0.0", "1,234.6")
     assert BY_KEY["rtt"].unit == "ms"
+
+
+def test_status_fits_80_columns_and_loses_no_word() -> None:
+    whole, folded = render_status(everything_down()), render_status(everything_down(), 80)
+    assert all(len(line) <= 80 for line in folded.splitlines())
+    assert folded.split() == whole.split()
+
+
+def test_a_long_line_is_cut_between_words_and_indented() -> None:
+    assert folded("a few words and more of them", 12) == "a few words\n  and more\n  of them"
+    assert folded("a few words", None) == folded("a few words", 12) == "a few words"

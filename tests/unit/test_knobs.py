@@ -162,7 +162,11 @@ def test_values_are_read_in_the_knobs_own_unit(key: str, text: str, value: Value
         ("rtt", "", "rtt has no value", "0 to 5000 ms"),
         ("clients", "-1", "clients=-1 is out of range", "give 0 to 1024 clients"),
         ("clients", "2.5", "not a whole number", "0 to 1024 clients"),
-        ("clients", "5ms", "wrong unit", "0 to 1024 clients"),
+        ("clients", "5ms", "wrong unit", "0 to 1024 clients (units: k, m)"),
+        ("rtt", "1k", "wrong unit", "0 to 5000 ms (units: us, ms, s)"),
+        ("rtt", "1m", "wrong unit", "0 to 5000 ms (units: us, ms, s)"),
+        ("bandwidth", "1m", "wrong unit", "(units: bit, kbit, mbit, gbit)"),
+        ("loss", "1k", "wrong unit", "(units: %)"),
         ("semi_sync_timeout", "0", "out of range", "never wait"),
         ("semi_sync_timeout", "-5", "out of range", "1 to 18446744073709551615 ms"),
         ("semi_sync_timeout", "2.5ms", "not a whole number", "ms"),
@@ -385,3 +389,16 @@ def test_same_value_never_takes_the_unknown_for_known() -> None:
     assert same_value(words, "on", "on")
     assert not same_value(words, "on", ON_OFF[0])
     assert describe_range(words) == "off or on"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("clients", "1k", 1000),
+        ("rate", "1.5k", 1500.0),
+        ("sync_binlog", "1m", 1_000_000),
+        ("payload", "2K", 2000),
+    ],
+)
+def test_a_count_may_be_written_in_thousands_and_millions(key: str, text: str, value: Value) -> None:
+    assert parse_value(BY_KEY[key], text) == value

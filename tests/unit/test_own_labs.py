@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from replexplorer.cli.lab import _table
 from replexplorer.cli.own_labs import lab_named, own_labs
 from replexplorer.config import paths
 from replexplorer.core.errors import UsageError
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.tick import Protection, ProtectionState
+from replexplorer.engine.labs import LABS
 from replexplorer.engine.labs.comparison import Comparison, read_term
 from replexplorer.engine.labs.lab import Phase, PhaseResult, Published, Stretch
 
@@ -160,3 +162,11 @@ def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path, writte
         ProtectionState.OFF,
         ProtectionState.PROTECTED,
     ]
+
+
+def test_the_list_of_labs_fits_80_columns() -> None:
+    lines = _table(list(LABS.values()), 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    whole = _table(list(LABS.values()), None).splitlines()
+    assert len(whole) == 1 + len(LABS)
+    assert sorted(" ".join(lines).split()) == sorted(" ".join(whole).split())

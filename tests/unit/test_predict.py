@@ -134,6 +134,23 @@ def test_an_open_load_has_the_rate_that_was_asked(capsys: pytest.CaptureFixture[
     assert document["limit"].startswith("the arrival rate: ")
 
 
+def test_lists_are_predicted_as_a_sweep_would_measure_them(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["semi_sync=on", "rtt=10,85", "clients=1,8"]
+    documents = answer(capsys, *words)
+    assert [(each["settings"]["rtt@replica"], each["settings"]["clients"]) for each in documents] == [
+        (10.0, 1),
+        (10.0, 8),
+        (85.0, 1),
+        (85.0, 8),
+    ]
+    assert documents[2] == answer(capsys, "semi_sync=on", "rtt=85", "clients=1")
+    assert main(["predict", *words]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].split() == ["semi_sync", "rtt", "clients", "TPS", "ms", "CEILING", "LIMIT"]
+    assert told[3].split()[:5] == ["on", "85", "ms", "1", f"{documents[2]['tps']:.1f}"]
+    assert main(["predict", "rtt=10,,85"]) == 2
+
+
 def test_a_broken_calibration_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     paths.calibration_file().write_text("{}", encoding="utf-8")
     document = answer(capsys)
