@@ -75,12 +75,12 @@ def lag_text(lag_ms: float) -> str:
     return f"{lag_ms:.0f} ms" if lag_ms < _LATE_MS else f"{lag_ms / 1000:.1f} s"
 
 
-def replica_runs(replica: ReplicaTruth) -> list[Run]:
-    """`lag 12 ms, 3 queued`."""
+def replica_runs(replica: ReplicaTruth, *, queued: bool = True) -> list[Run]:
+    """`lag 12 ms, 3 queued`, or the lag alone."""
     if replica.lag_ms is None:
         return []
     runs = _lag(lag_text(replica.lag_ms), replica.lag_ms)
-    if replica.queued:
+    if queued and replica.queued:
         runs.append((f", {replica.queued} queued", "muted"))
     return runs
 

@@ -17,6 +17,7 @@ from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.histogram import Histogram
 from replexplorer.core.knobs import KnobName, Value
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
+from replexplorer.core.truth import ReplicaTruth
 from replexplorer.ui import figures
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.chart_model import ChartModel
@@ -731,3 +732,28 @@ def test_what_is_in_force_decides_and_not_what_was_asked() -> None:
     assert lax_knobs(by_hand) == ((SYNC, 0),)
     assert lax_knobs(views) == ()
     assert lax_knobs({**views, SYNC: replace(views[SYNC], requested=0, effective=None)}) == ((SYNC, 0),)
+
+
+async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wrong() -> None:
+    cut: dict[KnobName, Value] = {SYNC: 0, KnobName("partition", "replica"): "both"}
+    async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
+        await app.press("space")
+        await app.play(make_tick(1.5, state=ProtectionState.DEGRADED, values=cut, tps=1889.0))
+        assert " FROZEN  ▲ DEGRADED   1889" in app.text("#header")
+        assert "◼ BLOCKED" in app.text("#header")
+
+
+async def test_the_strip_of_a_stall_keeps_all_its_words() -> None:
+    async with bench(make_tick(1.0, values=SYNC_OFF | FLUSH_2), size=(80, 24)) as app:
+        assert "…" not in app.text("#value-strip")
+        assert "×8" in app.text("#value-strip")
+        assert "sync_binlog 0  innodb_flush 2" in app.text("#value-strip")
+
+
+@pytest.mark.parametrize("size", [(120, 36), (160, 45)])
+async def test_the_lags_of_several_replicas_are_not_cut(size: tuple[int, int]) -> None:
+    tick = explained(make_tick(1.0, replicas=2))
+    assert tick.truth is not None
+    lags = (ReplicaTruth("replica2", 4300.0, 985, 1.0), ReplicaTruth("replica", 3100.0, 59_850, 1.0))
+    async with bench(replace(tick, truth=replace(tick.truth, replicas=lags)), size=size) as app:
+        assert app.rows("#topology")[2].strip() == "replica lag 3.1 s  replica2 lag 4.3 s"

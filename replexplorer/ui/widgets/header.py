@@ -31,8 +31,8 @@ _SILENT: Final = (ProtectionState.BLOCKED, ProtectionState.DEGRADED)
 """No acknowledgement comes."""
 SHRINK: Final = (
     "fsync", "help", "title", "load", "ack", "latency", "title", "separator", "fsync", "load", "latency",
-    "load", "ack", "latency", "errors", "tps", "chips", "wait", "rtt", "link", "latency", "errors", "wait",
-    "elapsed", "title", "rtt", "ack",
+    "load", "ack", "latency", "errors", "tps", "chips", "wait", "rtt", "held", "link", "latency", "errors",
+    "wait", "elapsed", "title", "rtt", "ack",
 )  # fmt: skip
 """Which segment takes its next shorter variant, in this order, until the row fits."""
 
@@ -84,7 +84,7 @@ class Header(Lines):
             width,
             *(
                 bool(segments[name][0])
-                for name in ("wait", "link", "chips", "errors", "load", "rtt", "fsync")
+                for name in ("wait", "held", "link", "chips", "errors", "load", "rtt", "fsync")
             ),
             *(len(segments[name]) for name in ("fsync", "tps")),
             len(segments["load"][0]),
@@ -114,6 +114,7 @@ class Header(Lines):
             ),
             "state": (self._state(tick),),
             "wait": _wait(tick.protection),
+            "held": self._held(),
             "link": _link(tick),
             "chips": self._chips(tick),
             "ack": _acks(tick),
@@ -132,20 +133,27 @@ class Header(Lines):
         """What must not be overlooked."""
         spelled: list[Line] = []
         brief: list[Line] = []
-        if self.live is not None:
-            badge: Line = [(" FROZEN ", "onstate on armed b"), (" live ", "muted"), *_live(*self.live)]
-            spelled.append(badge)
-            brief.append(badge)
         if self.sweep:
             spelled.append([(f" {self.sweep} ", "onstate on async b")])
             brief.append(spelled[-1])
         if lax_knobs(tick.knobs):
-            spelled.append([(" ▲ NOT DURABLE ", "onstate on armed b")])
+            spelled.append([(" ▲ NOT DURABLE ", "onstate on async b")])
             brief.append(spelled[-1])
         for long, short in _faults(tick):
             spelled.append([long])
             brief.append([short])
         return (_apart(spelled), _apart(brief))
+
+    def _held(self) -> Segment:
+        """That the picture is held, with what is so meanwhile."""
+        if self.live is None:
+            return ([],)
+        chip: Run = (" FROZEN ", "onstate on armed b")
+        state, tps = _live(*self.live)
+        return (
+            [chip, (" live ", "muted"), state, tps, (" TPS", "muted")],
+            [chip, (" ", "text"), state, tps],
+        )
 
     def _state(self, tick: Tick) -> Line:
         symbol, word, token, _ = STATES[tick.protection.state]
@@ -173,6 +181,7 @@ def _joined(segments: dict[str, Segment], chosen: dict[str, int], width: int) ->
                 "title",
                 "state",
                 "wait",
+                "held",
                 "link",
                 "chips",
                 "ack",
@@ -206,13 +215,12 @@ def _link(tick: Tick) -> Segment:
 
 
 def _live(tick: Tick, recent: Recent) -> Line:
-    """`● PROTECTED   528 TPS`: what is so behind a held picture, as wide whatever it is."""
+    """`● PROTECTED   528`: what is so behind a held picture, as wide whatever it is."""
     symbol, word, token, _ = STATES[tick.protection.state]
     longest = max(len(each.word) for each in STATES.values())
     return [
         (f"{symbol} {word:<{longest}}", f"{token} b"),
         (f" {figures.rate(recent.tps):>5}", "tps b"),
-        (" TPS", "muted"),
     ]
 
 

@@ -40,23 +40,29 @@ class Topology(Lines):
         for replica in replicas:
             start: list[Run] = first if not rows else [(" " * width_of(first), "text")]
             rows.append([*start, *_arrow(replica, links.get(replica.name)), *_node(replica, port=False)])
-        if lags := self._lags(self.tick):
+        if lags := self._lags(self.tick, width):
             return [*(rows or [first]), lags]
         behind = [(node.name, node.lag_s) for node in replicas if node.lag_s is not None and node.lag_s >= 1]
         lag = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in behind)
         below: list[Line] = [[(f" behind: {lag}", "warn b")]] if lag else []
         return [*(rows or [first]), *below]
 
-    def _lags(self, tick: Tick) -> list[Run]:
-        """How far each replica is behind, in ms, where the servers tell."""
-        told = [
-            (replica.name, replica_runs(replica)) for replica in (tick.truth.replicas if tick.truth else ())
+    def _lags(self, tick: Tick, width: int) -> Line:
+        """How far each replica is behind, in ms, where the servers tell; what is queued where there is
+        room for it."""
+        truths = {replica.name: replica for replica in (tick.truth.replicas if tick.truth else ())}
+        known = [truths[node.name] for node in tick.nodes if node.name in truths]
+        rows = [
+            [(replica.name, runs) for replica in known if (runs := replica_runs(replica, queued=queued))]
+            for queued in (True, False)
         ]
-        known = [(name, runs) for name, runs in told if runs]
-        line: list[Run] = []
-        for name, runs in known:
-            line += [("  " if line else " ", "text"), (f"{name} ", "muted"), *runs]
-        return line
+        lines: list[Line] = []
+        for row in rows:
+            line: list[Run] = []
+            for name, runs in row:
+                line += [("  " if line else " ", "text"), (f"{name} ", "muted"), *runs]
+            lines.append(line)
+        return next((line for line in lines if width_of(line) <= width), lines[-1])
 
 
 def _node(node: NodeView, *, port: bool) -> list[Run]:

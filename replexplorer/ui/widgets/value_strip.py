@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import ClassVar, Final, NamedTuple
 
 from textual.reactive import reactive
@@ -50,15 +51,16 @@ class ValueStrip(Lines):
             figures_ += [(f"{word} ", "muted"), (f"{value:>{_MS_CELLS}}", ink), ("  ", "text")]
         state = load.mode if load.state in ("running", "viewer") else load.state
         drives: Run = (f"{state} ×{load.clients}", "text")
+        short: Run = (f"×{load.clients}", "text") if state == load.mode else drives
         window = window_words(recent)
         units = [f"ms {window:<{_WINDOW_CELLS}}  ", "ms  ", ""] if window else ["ms  ", ""]
         risks = _risks(tick)
         for right in (_joined([*_fsync(tick), *risks]), _joined(risks)):
-            for unit in units:
-                left: list[Run] = [*figures_, (unit, "muted"), drives]
+            for unit, who in [*product(units, [drives]), *product(units, [short])]:
+                left: list[Run] = [*figures_, (unit, "muted"), who]
                 if width_of(left) + width_of(right) + (2 if right else 0) <= width:
                     return [spread(left, right, width)]
-        return [cut(spread([*figures_, drives], _joined(risks), width), width)]
+        return [cut(spread([*figures_, short], _joined(risks), width), width)]
 
 
 def _joined(parts: list[list[Run]]) -> list[Run]:
