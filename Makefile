@@ -113,7 +113,7 @@ bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK
 .PHONY: clean
 clean: ## remove our stacks and images, the virtual environment and the caches
 	@if [ -x $(BIN)/replexplorer ]; then
-		$(BIN)/replexplorer down --all || true
+		$(BIN)/replexplorer down --all --yes || true
 	fi
 	if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
 		docker ps --all --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker rm --force --volumes >/dev/null

@@ -123,8 +123,9 @@ class Stack(Protocol):
         """Remove the replicas behind the first so many, with their data."""
         ...
 
-    async def down(self) -> int:
-        """Remove all that carries this stack's label; answers how many things went."""
+    async def down(self, report: Report | None = None) -> int:
+        """Remove all that carries this stack's label; answers how many things went. Waits, and reports it,
+        while another `up` or `down` works on it."""
         ...
 
     async def credentials(self) -> Credentials:

@@ -6,11 +6,14 @@ daemon needs.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
 
@@ -18,7 +21,11 @@ if TYPE_CHECKING:
     from docker.api.client import APIClient
 
 CALL_TIMEOUT_S: Final = 30
-"""How long one call may take: creating a container copies the datadir into its volume."""
+"""How long a call may take that only looks; it is made again when the daemon is busy."""
+CHANGE_TIMEOUT_S: Final = 120
+"""How long one may take that changes something: creating a container copies the datadir into its volume."""
+_LOOKS: Final = 3
+"""How often a call that only looks is made until it is given up."""
 
 _START_DOCKER: Final = "start it (`systemctl start docker` or Docker Desktop), then try again"
 
@@ -38,7 +45,70 @@ def connect(*, timeout_s: int = CALL_TIMEOUT_S) -> APIClient:
 
     with spoken():
         _knock(host)
-        return APIClient(base_url=host, version="auto", timeout=timeout_s)
+        if timeout_s != CALL_TIMEOUT_S:
+            return APIClient(base_url=host, version="auto", timeout=timeout_s)
+        return _patient_client()(base_url=host, version="auto", timeout=timeout_s)
+
+
+@functools.cache
+def _patient_client() -> type[APIClient]:
+    """A client that has patience with a busy daemon, and knows what it is waiting for."""
+    from docker.api.client import APIClient
+    from requests.exceptions import ReadTimeout
+
+    class PatientClient(APIClient):
+        """Looks again where an answer is late, and gives changes more time."""
+
+        def __init__(self, **options: Any) -> None:
+            self._under_way: dict[object, tuple[float, str]] = {}
+            super().__init__(**options)
+
+        def send(self, request: Any, **options: Any) -> Any:
+            """One call, made again when it only looks."""
+            looks = request.method in ("GET", "HEAD")
+            if not looks and options.get("timeout") == CALL_TIMEOUT_S:
+                options["timeout"] = CHANGE_TIMEOUT_S
+            call = object()
+            self._under_way[call] = (time.monotonic(), _words(request.method, str(request.path_url)))
+            try:
+                for _ in range(_LOOKS - 1 if looks else 0):
+                    with contextlib.suppress(ReadTimeout):
+                        return super().send(request, **options)
+                return super().send(request, **options)
+            finally:
+                del self._under_way[call]
+
+        def longest(self) -> tuple[float, str] | None:
+            """How long the oldest call under way is waited for in seconds, and what for; None without one."""
+            calls = list(self._under_way.values())
+            if not calls:
+                return None
+            began_s, words = min(calls)
+            return time.monotonic() - began_s, words
+
+    return PatientClient
+
+
+_WORDS: Final = (
+    ("GET", "json", "to look at {things}"),
+    ("GET", "", "to look at {things}"),
+    ("POST", "create", "to make {things}"),
+    ("POST", "start", "to start {things}"),
+    ("DELETE", "", "to remove {things}"),
+)
+
+
+def _words(method: str, path: str) -> str:
+    """What a call is for, in words: `to remove containers`."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    things = next(
+        (part for part in parts if part in ("containers", "networks", "volumes", "images")), "its answer"
+    )
+    last = parts[-1]
+    for verb, ending, words in _WORDS:
+        if method == verb and last.endswith(ending):
+            return words.format(things=things)
+    return f"to work on {things}"
 
 
 @contextmanager
@@ -110,7 +180,9 @@ def explain(error: BaseException) -> ReplexplorerError:
     if "connection aborted" in low or "connection refused" in low or "error while fetching server api" in low:
         return MissingPiece("Docker does not answer", _START_DOCKER)
     if "timed out" in low or "timeout" in low:
-        return MissingPiece("Docker did not answer in time", "look at the daemon's log, then try again")
+        return MissingPiece(
+            "Docker did not answer in time", "it is very busy, or stuck: look at its log, then try again"
+        )
     if "non-overlapping ipv4" in low or ("could not find an available" in low and "pool" in low):
         return MissingPiece(
             "Docker has no free address pool",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
 from replexplorer.adapters.docker_inventory import NODE, STACK
+
+_CONFLICTS: Final = (403, 409)
+"""A network with endpoints, a volume in use: two `down` at once, from two users, see these for a moment."""
+_HELD_S: Final = 10.0
+_AGAIN_S: Final = 0.1
 
 
 def remove_stack(client: Any, stack: str) -> int:
@@ -44,17 +50,25 @@ def _remove_network(client: Any, network: str) -> None:
 
 
 def _each(found: Iterable[str], remove: Callable[[str], object]) -> int:
-    """Remove all at once; what is gone already, or is going, counts as gone."""
+    """Remove all at once; what is gone already, or is going, counts as gone, and what somebody else still
+    holds, who takes it away as well, is tried again for a while."""
     from docker.errors import APIError, NotFound
 
     def one(name: str) -> None:
-        try:
-            remove(name)
-        except NotFound:
-            pass
-        except APIError as error:
-            if "already in progress" not in str(error):
-                raise
+        ends_s = time.monotonic() + _HELD_S
+        while True:
+            try:
+                remove(name)
+            except NotFound:
+                return
+            except APIError as error:
+                if "already in progress" in str(error):
+                    return
+                if error.status_code not in _CONFLICTS or time.monotonic() > ends_s:
+                    raise
+                time.sleep(_AGAIN_S)
+            else:
+                return
 
     names = list(found)
     with ThreadPoolExecutor(max(len(names), 1)) as pool:

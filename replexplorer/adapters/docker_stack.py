@@ -22,7 +22,7 @@ from replexplorer.adapters.docker_build import Builder
 from replexplorer.adapters.docker_client import client, connect, spoken
 from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
 from replexplorer.config import paths
-from replexplorer.core.errors import MissingPiece, StackUnavailable
+from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway
 from replexplorer.core.nodes import node_names
 from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
 
@@ -31,14 +31,25 @@ ACCOUNTS_FILE: Final = "accounts"
 
 _ACCOUNTS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools/secrets/accounts"
 
+_TELL_EVERY_S: Final = 5.0
+
 T = TypeVar("T")
 
 
 class DockerStack:
     """One stack of the local daemon; made without touching Docker."""
 
-    def __init__(self, name: str, *, subnet: str | None = None, compose: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        subnet: str | None = None,
+        compose: Path | None = None,
+        slow: Callable[[str], None] | None = None,
+    ) -> None:
+        """`slow` hears every few seconds what a busy daemon is waited for."""
         self.name = name
+        self._slow = slow
         self._subnet = subnet
         self._compose = compose or paths.shipped("compose")
         self._client: Any = None
@@ -75,6 +86,8 @@ class DockerStack:
                 loop.call_soon_threadsafe(report, text, done)
 
         def work(client: Any) -> bool:
+            from docker.errors import ImageNotFound, NotFound
+
             with self._lock(report_from_thread, cancelled):
                 builder = Builder(
                     client,
@@ -85,7 +98,12 @@ class DockerStack:
                     report_from_thread,
                     cancelled,
                 )
-                return builder.up(options)
+                try:
+                    return builder.up(options)
+                except NotFound as error:
+                    if isinstance(error, ImageNotFound):
+                        raise
+                    raise TakenAway(self.name) from None
 
         task = asyncio.ensure_future(self._call(work))
         try:
@@ -106,11 +124,16 @@ class DockerStack:
 
         await self._call(work)
 
-    async def down(self) -> int:
+    async def down(self, report: Report | None = None) -> int:
         """Remove all that carries this stack's label; answers how many things went."""
+        loop = asyncio.get_running_loop()
+
+        def say(text: str, done: float | None) -> None:
+            if report is not None:
+                loop.call_soon_threadsafe(report, text, done)
 
         def work(client: Any) -> int:
-            with self._lock(lambda text, done: None, threading.Event()):
+            with self._lock(say, threading.Event()):
                 count = remove_stack(client, self.name)
                 secrets.forget(self.accounts_file)
                 return count
@@ -175,7 +198,19 @@ class DockerStack:
             with spoken():
                 return work(self._connected())
 
-        return await asyncio.to_thread(run)
+        task = asyncio.create_task(asyncio.to_thread(run))
+        try:
+            while not (await asyncio.wait({task}, timeout=_TELL_EVERY_S))[0]:
+                self._tell_slow()
+        finally:
+            task.cancel()
+        return task.result()
+
+    def _tell_slow(self) -> None:
+        """Say what a busy daemon is waited for."""
+        waiting = getattr(self._client, "longest", lambda: None)()
+        if self._slow is not None and waiting is not None and waiting[0] >= _TELL_EVERY_S - 1:
+            self._slow(f"Docker is slow: waiting {waiting[0]:.0f} s for it {waiting[1]}")
 
     def _connected(self) -> Any:
         with self._client_lock:

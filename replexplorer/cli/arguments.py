@@ -242,6 +242,9 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 
 def _add_down(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every replexplorer stack on this Docker host")
+    parser.add_argument(
+        "--yes", action="store_true", help="also under a load that runs, which is asked about otherwise"
+    )
 
 
 def _add_set(parser: argparse.ArgumentParser) -> None:

@@ -111,7 +111,8 @@ class _Witness:
 
     def hear(self, event: Event) -> None:
         """Something has happened."""
-        if event.text != self.session.load.fault:  # that is raised, and told as the verb's error
+        load = self.session.load
+        if event.text not in (load.fault, load.lost):  # that is raised, and told as the verb's error
             self.console.hear(event)
 
     def see(self, tick: Tick) -> None:

@@ -9,7 +9,14 @@ from replexplorer.cli.documents import status_document
 from replexplorer.cli.question import can_ask, says_yes
 from replexplorer.cli.render import render_status
 from replexplorer.cli.running import run_async
-from replexplorer.cli.wiring import attached, composed, load_configuration_of, stack_names, stack_of
+from replexplorer.cli.wiring import (
+    attached,
+    composed,
+    driver_of,
+    load_configuration_of,
+    stack_names,
+    stack_of,
+)
 from replexplorer.config import paths
 from replexplorer.config.model import closest
 from replexplorer.config.shapes import Dsn, Status
@@ -60,16 +67,20 @@ async def _consents(call: Call, lost: Desired) -> bool:
 
 
 def down(call: Call) -> int:
-    """Remove everything of the stack, or of all stacks."""
+    """Remove everything of the stack, or of all stacks; asks first where a load runs."""
     return run_async(_down(call))
 
 
 async def _down(call: Call) -> int:
-    loaded = load_configuration_of(call)
-    names = await stack_names() if call.args.all else [loaded.values.stack]
+    values = load_configuration_of(call).values
+    names = await stack_names() if call.args.all else [values.stack]
+    for name in () if call.args.yes else names:  # before the first goes
+        driver = await driver_of(values, name)
+        if driver is not None and driver.load != {}:
+            await _ask(call, f"{driver} drives a load on stack '{name}'")
     for name in names:
         call.console.progress(f"removing stack '{name}'")
-        removed = await stack_of(loaded.values, name).down()
+        removed = await stack_of(values, name, slow=call.console.progress).down(call.console.progress)
         call.console.narrate(
             f"stack '{name}': removed {removed} containers, networks and volumes"
             if removed
@@ -78,6 +89,14 @@ async def _down(call: Call) -> int:
     if not names:
         call.console.narrate("no replexplorer stack is here")
     return 0
+
+
+async def _ask(call: Call, held: str) -> None:
+    """Ask before a load's stack is removed; raises StackUnavailable where nobody can answer, or says no."""
+    if not can_ask(call.console):
+        raise StackUnavailable(held, "end it first, or `replexplorer down --yes`")
+    if not await says_yes(call.console, f"{held}. Remove the stack all the same?"):
+        raise StackUnavailable(f"{held}: nothing was removed", "end it first")
 
 
 def status(call: Call) -> int:

@@ -8,15 +8,16 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.config import paths
 from replexplorer.config.model import Configuration, LoadedConfiguration, load_configuration
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.model import Calibration
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import Credentials, DiskState, NodeAddress, Recorder, UpOptions
+from replexplorer.ports import Credentials, DiskState, Lease, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.adapters.agent import BridgedAgent
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from replexplorer.adapters.doctor import SidecarFacts
     from replexplorer.adapters.mysql import ControlConnection
     from replexplorer.cli.entry import Call
+
+
+_DRIVER_WITHIN_S: Final = 5.0
+"""How long `down` asks the primary's agent who drives the load."""
 
 
 class HostClock:
@@ -62,11 +67,30 @@ def calibration_of(call: Call) -> Calibration:
     return calibrated.calibration
 
 
-def stack_of(values: Configuration, name: str | None = None) -> DockerStack:
-    """The stack that the configuration names, or another one; Docker is not touched yet."""
+def stack_of(
+    values: Configuration, name: str | None = None, *, slow: Callable[[str], None] | None = None
+) -> DockerStack:
+    """The stack that the configuration names, or another one; Docker is not touched yet. `slow` hears what
+    a busy daemon is waited for."""
     from replexplorer.adapters.docker_stack import DockerStack
 
-    return DockerStack(name or values.stack, subnet=values.subnet)
+    return DockerStack(name or values.stack, subnet=values.subnet, slow=slow)
+
+
+async def driver_of(values: Configuration, name: str) -> Lease | None:
+    """Who drives a load on a stack; None when nobody does, or there is nobody left to ask."""
+    from replexplorer.adapters.agent import BridgedAgent
+
+    stack = stack_of(values, name)
+    agent = BridgedAgent(PRIMARY, stack.open_bridge)
+    try:
+        async with asyncio.timeout(_DRIVER_WITHIN_S):
+            return await agent.lease()
+    except (ReplexplorerError, TimeoutError):
+        return None
+    finally:
+        await agent.close()
+        await stack.close()
 
 
 async def stack_names() -> list[str]:
@@ -143,7 +167,7 @@ async def composed(
     """A session that is not attached yet; everything of it is closed at the end. With `calibrated` it
     predicts."""
     values = load_configuration_of(call).values
-    stack = stack_of(values)
+    stack = stack_of(values, slow=call.console.progress)
     try:
         options = SessionOptions(
             holder=holder,

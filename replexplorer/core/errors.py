@@ -62,6 +62,20 @@ class StackUnavailable(ReplexplorerError):
     code = "stack"
 
 
+class NoSuchStack(StackUnavailable):
+    """Nothing of the stack is there."""
+
+
+class TakenAway(StackUnavailable):
+    """The stack was removed by somebody else while it was worked on."""
+
+    def __init__(self, stack: str) -> None:
+        super().__init__(
+            f"stack '{stack}' was removed while it came up",
+            "by another `replexplorer down` or by hand; `replexplorer up` makes it again",
+        )
+
+
 class ServerRefused(ReplexplorerError):
     """The server answered a statement with an error."""
 

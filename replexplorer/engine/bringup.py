@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
+from replexplorer.core.errors import (
+    NoSuchStack,
+    ReplexplorerError,
+    ServerRefused,
+    ServerUnreachable,
+    StackUnavailable,
+    TakenAway,
+)
 from replexplorer.core.tick import NodeView
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import Fleet, Member
@@ -19,6 +26,11 @@ STARTS_WITHIN_S: Final = 90.0
 """How long a server may take until it accepts logins."""
 _LOOK_EVERY_S: Final = 0.05
 _CONNECTS_WITHIN_S: Final = 0.2
+_CONTAINERS_EVERY_S: Final = 0.5
+_ENDED_S: Final = 3.0
+"""A server that has ended is said to have, when nobody has removed it until then."""
+_REMOVED_WITHIN_S: Final = 15.0
+"""As long, where its sidecar has ended too: then somebody is taking the stack away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +51,11 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
     dead = [text for node in await fleet.outside.stack.nodes() for text in _dead(node)]
     created = await fleet.outside.stack.up(options, report)
     try:
-        await fleet.discover()
+        await _discover(fleet)
         started = await wait_until_ready(fleet, report)
+    except TakenAway:
+        await to_the_end(fleet.close())  # what has this name now, if anything, is somebody else's
+        raise
     except (ReplexplorerError, asyncio.CancelledError):
         if created:
             await to_the_end(_take_down(fleet))
@@ -52,6 +67,13 @@ def _dead(node: NodeAddress) -> list[str]:
     """What of a node has to be started, as told once that is done."""
     parts = (("sidecar", node.sidecar_running), ("server", node.server_running))
     return [f"{node.name}: {part} started" for part, runs in parts if not runs]
+
+
+async def _discover(fleet: Fleet) -> None:
+    try:
+        await fleet.discover()
+    except NoSuchStack:
+        raise TakenAway(fleet.outside.stack.name) from None
 
 
 async def _take_down(fleet: Fleet) -> None:
@@ -81,8 +103,8 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
     ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
     report("waiting for the servers", None)
     # The agents measure the bare path for half a second: that fits in while the servers start.
-    await all_of(
-        watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
+    await _while_there(
+        fleet, watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
     )
     report("waiting for the replica", None)
     started: list[str] = []
@@ -91,10 +113,50 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
         started.append(text)
         report(text, None)
 
-    await all_of(
-        watch_links(fleet), *(_until_replicating(fleet, member, ends_s, tell) for member in fleet.replicas)
+    await _while_there(
+        fleet,
+        watch_links(fleet),
+        *(_until_replicating(fleet, member, ends_s, tell) for member in fleet.replicas),
     )
     return tuple(started)
+
+
+async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:
+    """Run works at once, as long as the containers that they wait for are there and run."""
+    guard = asyncio.create_task(_until_gone(fleet), name="look at the containers")
+    work = asyncio.create_task(all_of(*works), name="wait for the servers")
+    try:
+        await asyncio.wait({guard, work}, return_when=asyncio.FIRST_COMPLETED)
+        (work if work.done() else guard).result()
+    finally:
+        for task in (guard, work):
+            task.cancel()
+        await asyncio.gather(guard, work, return_exceptions=True)
+
+
+async def _until_gone(fleet: Fleet) -> None:
+    """Look at the containers until one is not the one that was found, or has ended: raises TakenAway or
+    StackUnavailable then."""
+    clock = fleet.outside.clock
+    waited_for = {name: member.address.identity for name, member in fleet.members.items()}
+    ended_s: dict[str, float] = {}
+    while True:
+        await clock.sleep(_CONTAINERS_EVERY_S)
+        found = {node.name: node for node in await fleet.outside.stack.nodes()}
+        for name, identity in waited_for.items():
+            node = found.get(name)
+            if node is None or node.identity != identity:
+                raise TakenAway(fleet.outside.stack.name)
+            if node.server_running:
+                ended_s.pop(name, None)
+                continue
+            # Who removes a stack kills its containers first, and those of a busy daemon take a while to go.
+            grace_s = _ENDED_S if node.sidecar_running else _REMOVED_WITHIN_S
+            if clock.monotonic() - ended_s.setdefault(name, clock.monotonic()) >= grace_s:
+                raise StackUnavailable(
+                    f"the server of {name} ended while it started",
+                    f"its log: docker logs (label dev.replexplorer.node={name})",
+                )
 
 
 async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:

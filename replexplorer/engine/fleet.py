@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.errors import NoSuchStack, StackUnavailable
 from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.server import Capabilities
 from replexplorer.ports import (
@@ -125,7 +125,7 @@ class Fleet:
         if not nodes:
             name = self.outside.stack.name
             which = "" if name == "default" else f" --stack {name}"
-            raise StackUnavailable(f"no stack '{name}' runs here", f"replexplorer up{which}")
+            raise NoSuchStack(f"no stack '{name}' runs here", f"replexplorer up{which}")
         credentials = self.credentials
         if credentials is None or any(self._is_new(node) for node in nodes):
             credentials = await self.outside.stack.credentials()

@@ -106,6 +106,8 @@ class LoadDriver:
         """Where the load was started; None when it was stopped, or never begun."""
         self.fault: str | None = None
         """Why the process ended by itself; None while it runs or was stopped."""
+        self.lost: str | None = None
+        """Why there is nothing left to load, though the process tries on; None while there is."""
         self.prepared: float | None = None
         """Which part of the table was ready when that was told last, 0 to 1."""
         self.on_progress: Report = _silent
@@ -207,6 +209,12 @@ class LoadDriver:
             yield inbox
         finally:
             self._inboxes.remove(inbox)
+
+    def lose(self, why: str | None) -> None:
+        """Say that there is nothing left to load, to whoever waits for intervals; None: there is again."""
+        self.lost = why
+        for inbox in self._inboxes:
+            inbox.arrived.set()
 
     async def stop(self) -> None:
         """End the process, and a bare one that nobody started; nothing when there is none."""

@@ -93,7 +93,7 @@ async def measure(
 
     Ends with the interval that completes the duration and as many commits as asked; an open loop's
     backlog is drained then, so that no slow arrival is left out. Raises StackUnavailable when the load
-    ends by itself.
+    ends by itself, or has lost its stack.
     """
     if from_s is None and warmup_s:
         from_s = clock.monotonic() + warmup_s
@@ -125,6 +125,8 @@ async def _drain(
 async def _next(load: LoadDriver, inbox: Inbox) -> Sequence[Interval]:
     """The next intervals, at least one; raises StackUnavailable when the load ended."""
     while not (taken := inbox.take()):
+        if load.lost is not None:
+            raise StackUnavailable(load.lost, "`replexplorer up` makes it again")
         if not load.is_running:
             raise StackUnavailable(load.fault or "the load ended", "`replexplorer status` shows the stack")
         inbox.arrived.clear()

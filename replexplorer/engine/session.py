@@ -538,6 +538,12 @@ class Session:
             await self.driving.stop()
             self.driving.begin()
 
+    def stack_seen(self, is_there: bool) -> None:
+        """All that was of the stack has gone, or something of its name is there again."""
+        self.load.lose(None if is_there else f"stack '{self.outside.stack.name}' was removed")
+        if self.load.lost is not None:
+            self.chronicle.tell(Severity.BAD, self.load.lost)
+
     async def stack_remade(self) -> None:
         """Another stack has this one's name now: nothing that was turned is so any more."""
         self._undo.clear()

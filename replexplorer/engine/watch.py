@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from replexplorer.core.counters import Rates, rates, restarted
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import NoSuchStack, ReplexplorerError
 from replexplorer.core.knobs import PRIMARY, Desired, KnobName, Value
 from replexplorer.core.tick import NodeView
 from replexplorer.engine.bringup import watch_links
@@ -18,7 +18,7 @@ from replexplorer.engine.fleet import Member
 from replexplorer.engine.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.heartbeat import Heartbeat
 from replexplorer.engine.observer import NodeSample
-from replexplorer.ports import Lease
+from replexplorer.ports import Lease, NodeAddress
 
 _PRIMARY_EVERY_S: Final = 0.5
 _REPLICA_EVERY_S: Final = 1.0
@@ -77,6 +77,10 @@ class Listener(Protocol):
         """The stack was removed and made anew."""
         ...
 
+    def stack_seen(self, is_there: bool) -> None:
+        """All that was of the stack has gone, or something of that name is there again."""
+        ...
+
     async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
         """Another app wrote these requests; `before` has what was requested of them until then."""
         ...
@@ -111,6 +115,8 @@ class Watcher:
         """The primary as the listener knows it."""
         self._runs: dict[str, _Run] = {}
         """Each agent's run as last seen."""
+        self._is_there = True
+        """Something of the stack is."""
         self._errant: set[str] = set()
         """Replicas with transactions that the primary lacks."""
 
@@ -185,6 +191,9 @@ class Watcher:
                 self._listener.reachable_seen(name, reachable)
             if sample.view.role == "replica":
                 self._listener.threads_seen(sample.view)
+            if name == PRIMARY and not reachable:
+                with contextlib.suppress(ReplexplorerError):
+                    self._see_whether_there(await self._controls.fleet.outside.stack.nodes())
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(answered.counters, sample.counters):
                     member.capabilities = None
@@ -199,6 +208,12 @@ class Watcher:
                     self._ask_whose(name)
                 answered = sample
             await self._clock.sleep(every_s)
+
+    def _see_whether_there(self, nodes: Sequence[NodeAddress]) -> None:
+        """Tell that the stack has gone, once, and that it is back."""
+        if bool(nodes) != self._is_there:
+            self._is_there = bool(nodes)
+            self._listener.stack_seen(self._is_there)
 
     async def _look_at_gtids(self) -> None:
         """What replicas have and the primary lacks."""
@@ -241,7 +256,12 @@ class Watcher:
         """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""
         fleet = self._controls.fleet
         before, known = dict(fleet.members), fleet.credentials
-        await fleet.discover()
+        try:
+            await fleet.discover()
+        except NoSuchStack:
+            self._see_whether_there(())
+            raise
+        self._see_whether_there([member.address for member in fleet.members.values()])
         if known != fleet.credentials:
             await self._begin_anew()
         after = dict(fleet.members)

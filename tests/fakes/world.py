@@ -333,7 +333,7 @@ class FakeStack:
             world._make()
             if world.servers_stay_away:
                 for server in world.servers.values():
-                    server.crash()
+                    server.starting = True
             return True
         await asyncio.sleep(DOCKER_S)
         while options.replicas is not None and len(world.node_names) <= options.replicas:
@@ -342,8 +342,9 @@ class FakeStack:
             if not sidecar.running:
                 sidecar.boot()
         for server in world.servers.values():
-            if not server.running and not world.servers_stay_away:
+            if not server.running:
                 server.boot()
+                server.starting = world.servers_stay_away
         return False
 
     async def shrink(self, replicas: int) -> None:
@@ -351,7 +352,7 @@ class FakeStack:
         await asyncio.sleep(DOCKER_S)
         self._world.shrink(replicas)
 
-    async def down(self) -> int:
+    async def down(self, report: Report | None = None) -> int:
         """See `ports.Stack`."""
         await asyncio.sleep(DOCKER_S)
         self._world.removals += 1

@@ -276,6 +276,57 @@ def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
     until(lambda: shell.status().load.driver is None)
 
 
+def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_had(shell: Shell) -> None:
+    """`down` removed it without a word, and the load printed zeros to its end and exited 0."""
+    stack = f"{STACK}-gone"
+    shell.run("up", "--stack", stack)
+    load = ["load", "--stack", stack, "--clients", "3", "--duration", "300", "--table-size", "500", "--json"]
+    running = shell.start(*load)
+    try:
+        until(lambda: shell.json("status", "--stack", stack)["load"]["clients"] == 3)
+        status = shell.json("status", "--stack", stack)["load"]
+        assert (status["mode"], status["workload"]) == ("closed", "update_index")
+        time.sleep(2)
+        refused = shell.run("down", "--stack", stack, code=4)
+        assert f"load (pid {running.pid}) drives a load" in refused.stderr
+        assert "down --yes" in refused.stderr
+        shell.run("down", "--stack", stack, "--yes")
+        said, narration = running.communicate(timeout=20)
+        assert running.returncode == 4, narration
+        assert f"stack '{stack}' was removed" in narration
+        report = LoadReport.model_validate_json(said)
+        assert report.commits > 0
+        assert report.duration_s < 100
+    finally:
+        running.kill()
+        running.communicate()
+        shell.run("down", "--stack", stack, "--yes")
+
+
+def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell) -> None:
+    """It waited 105 s and blamed the primary's log."""
+    stack = f"{STACK}-taken"
+    coming = shell.start("up", "--stack", stack)
+    client = connect()
+    try:
+        label = {"label": f"dev.replexplorer.stack={stack}"}
+        until(lambda: len(client.containers(all=True, filters=label)) > 0, within_s=60)
+        shell.run("down", "--stack", stack)
+        began_s = time.monotonic()
+        _, narration = coming.communicate(timeout=60)
+        assert time.monotonic() - began_s < 15
+        # On a quick machine it was up before `down` got its turn.
+        assert coming.returncode in (0, 4), narration
+        if coming.returncode == 4:
+            assert f"stack '{stack}' was removed while it came up" in narration
+        assert client.containers(all=True, filters=label) == []
+    finally:
+        client.close()
+        coming.kill()
+        coming.communicate()
+        shell.run("down", "--stack", stack)
+
+
 @pytest.mark.usefixtures("at_rest")
 def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> None:
     shell.run("set", "semi_sync=on", "rtt=10", "sync_binlog=0")

@@ -18,7 +18,9 @@ import asyncmy
 import pytest
 
 from replexplorer.adapters import docker_stack, images
+from replexplorer.adapters.docker_client import client as docker
 from replexplorer.adapters.docker_inventory import take
+from replexplorer.adapters.docker_removal import remove_stack
 from replexplorer.adapters.docker_stack import DockerStack
 from replexplorer.config.paths import shipped
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
@@ -484,3 +486,33 @@ async def test_the_compose_tool_alone_and_the_app_on_top(
         assert len(await stack.nodes()) == 3
     finally:
         await take_down(stack)
+
+
+async def test_two_ups_and_two_downs_at_once_are_one(own_stack: DockerStack, docker_client: Any) -> None:
+    other = DockerStack(own_stack.name)
+    told: list[str] = []
+    try:
+        made = await asyncio.gather(
+            own_stack.up(UpOptions(), quiet), other.up(UpOptions(), lambda text, done: told.append(text))
+        )
+        assert sorted(made) == [False, True]
+        own = LiveStack(own_stack, await own_stack.credentials())
+        await own.ready()
+        assert len(await own_stack.nodes()) == 2
+        gone = await asyncio.gather(own_stack.down(quiet), other.down(quiet))
+        assert sorted(gone) == [0, 4 + 1 + 3]
+        assert take(docker_client, own_stack.name).empty
+    finally:
+        await other.close()
+
+
+async def test_two_users_downs_at_once_leave_nothing(own_stack: DockerStack, docker_client: Any) -> None:
+    """Each has a lock of his own: they meet at the daemon."""
+    await bring_up(own_stack, UpOptions())
+    await asyncio.gather(*(asyncio.to_thread(_remove, own_stack.name) for _ in range(2)))
+    assert take(docker_client, own_stack.name).empty
+
+
+def _remove(stack: str) -> None:
+    with docker() as daemon:
+        remove_stack(daemon, stack)

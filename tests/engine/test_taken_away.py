@@ -1,0 +1,116 @@
+"""A stack that somebody removes while it comes up, or while a load runs on it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable, TakenAway
+from replexplorer.engine.measure import Measurement, measure
+from tests.fakes.clock import virtual
+from tests.fakes.world import CREATING_S, World, tasks_left
+
+
+@virtual
+async def test_up_sees_that_its_stack_was_taken_away_and_leaves_what_came_after() -> None:
+    """It waited 90 s and blamed the primary's log."""
+    world = World(exists=False)
+    world.servers_stay_away = True
+    session = world.session("up")
+    coming = asyncio.create_task(session.up(lambda _: None))
+    await asyncio.sleep(CREATING_S + 2)
+    world.remove()
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(TakenAway, match="stack 'default' was removed while it came up") as caught:
+        await coming
+    assert asyncio.get_running_loop().time() - began_s < 2.0
+    assert caught.value.exit_code == 4
+    assert world.removals == 0
+    await session.disconnect()
+    assert tasks_left() == []
+
+
+@virtual
+async def test_a_stack_that_another_up_made_meanwhile_is_not_ours_to_remove() -> None:
+    world = World(exists=False)
+    world.servers_stay_away = True
+    session = world.session("up")
+    coming = asyncio.create_task(session.up(lambda _: None))
+    await asyncio.sleep(CREATING_S + 0.2)
+    world._make()  # `down` and `up` in two other shells
+    with pytest.raises(TakenAway):
+        await coming
+    assert (world.exists, world.removals) == (True, 0)
+    await session.disconnect()
+
+
+@virtual
+async def test_a_server_that_ends_while_it_starts_is_not_waited_for() -> None:
+    world = World()
+    for server in world.servers.values():
+        server.starting = True
+    session = world.session("up")
+    coming = asyncio.create_task(session.up(lambda _: None))
+    await asyncio.sleep(2)
+    world.crash("replica")
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(StackUnavailable, match="the server of replica ended while it started"):
+        await coming
+    assert asyncio.get_running_loop().time() - began_s < 5.0
+    await session.disconnect()
+
+
+@virtual
+async def test_containers_that_are_killed_before_they_are_removed_are_taken_away_not_ended() -> None:
+    world = World()
+    for server in world.servers.values():
+        server.starting = True
+    session = world.session("up")
+    coming = asyncio.create_task(session.up(lambda _: None))
+    await asyncio.sleep(2)
+    for node in world.node_names:
+        world.crash(node)
+        world.sidecars[node].stop()
+    await asyncio.sleep(8)  # a busy daemon
+    world.remove()
+    with pytest.raises(TakenAway):
+        await coming
+    await session.disconnect()
+
+
+@virtual
+async def test_a_load_whose_stack_goes_ends_at_once_with_what_it_had() -> None:
+    """It printed zeros to its end and exited 0."""
+    world = World()
+    async with world.attached("load") as session, session.observed():
+        await session.drive(session.load_settings())
+        had = Measurement()
+        measuring = asyncio.create_task(
+            measure(session.load, session.outside.clock, duration_s=600, into=had)
+        )
+        await asyncio.sleep(5)
+        world.remove()
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(StackUnavailable, match="stack 'default' was removed") as caught:
+            await measuring
+        assert asyncio.get_running_loop().time() - began_s < 1.5
+        assert caught.value.exit_code == 4
+        assert had.commits > 0
+        assert had.duration_s == pytest.approx(5, abs=1.5)
+
+
+@virtual
+async def test_a_dashboards_load_goes_on_when_the_stack_is_there_again() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await asyncio.sleep(2)
+        world.remove()
+        await asyncio.sleep(5)
+        assert session.load.lost == "stack 'default' was removed"
+        world.exists = True
+        world._make()
+        await asyncio.sleep(10)
+        assert session.load.lost is None
+        assert session.load.is_running
+        assert (await measure(session.load, session.outside.clock, duration_s=2)).commits > 0

@@ -1,0 +1,137 @@
+"""A busy daemon is waited for, is told of, and is asked again where that is harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters import docker_client, docker_stack
+from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.core.errors import MissingPiece
+
+TIMEOUT_S = 0.4
+
+
+class Daemon:
+    """A daemon that says nothing to the first calls of a kind."""
+
+    def __init__(self) -> None:
+        self.silent: dict[str, int] = {}
+        """Part of a path to how many calls get no answer in time."""
+        self.late_s: dict[str, float] = {}
+        self.calls: list[str] = []
+
+    def answer(self, method: str, path: str) -> Any:
+        self.calls.append(f"{method} {path.partition('?')[0].rpartition('/')[0].rpartition('/')[2]}")
+        for part, left in self.silent.items():
+            if part in path and left:
+                self.silent[part] -= 1
+                time.sleep(3 * TIMEOUT_S)
+        for part, late_s in self.late_s.items():
+            if part in path:
+                time.sleep(late_s)
+        if "version" in path:
+            return {"ApiVersion": "1.41", "Version": "20.10"}
+        return {"Id": "x"} if method == "POST" else []
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    found = Daemon()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(found.answer(self.command, self.path)).encode()
+            try:
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                return  # who asked has gone
+
+        do_POST = do_GET  # noqa: N815 - http.server calls it so
+
+        def address_string(self) -> str:
+            return "here"
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    class Server(socketserver.ThreadingUnixStreamServer):
+        daemon_threads = True
+
+    path = tmp_path / "docker.sock"
+    with Server(str(path), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        monkeypatch.setattr(docker_client, "CALL_TIMEOUT_S", TIMEOUT_S)
+        monkeypatch.setattr(docker_client, "CHANGE_TIMEOUT_S", 10 * TIMEOUT_S)
+        monkeypatch.setattr(docker_client.connect, "__kwdefaults__", {"timeout_s": TIMEOUT_S})
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def looked(daemon: Daemon) -> int:
+    return daemon.calls.count("GET containers")
+
+
+async def call(daemon: Daemon, work: Callable[[Any], Any], told: list[str] | None = None) -> Any:
+    stack = DockerStack("s", slow=None if told is None else told.append)
+    try:
+        return await stack._call(work)
+    finally:
+        await stack.close()
+
+
+async def test_a_look_that_is_late_is_made_again(daemon: Daemon) -> None:
+    daemon.silent["containers/json"] = 2
+    assert await call(daemon, lambda client: client.containers()) == []
+    assert looked(daemon) == 3
+
+
+async def test_a_daemon_that_never_answers_is_given_up_in_one_line(daemon: Daemon) -> None:
+    daemon.silent["containers/json"] = 9
+    with pytest.raises(MissingPiece, match="Docker did not answer in time") as caught:
+        await call(daemon, lambda client: client.containers())
+    assert looked(daemon) == 3
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_change_gets_more_time_and_is_made_once(daemon: Daemon) -> None:
+    daemon.late_s["containers/create"] = 2 * TIMEOUT_S
+    assert (await call(daemon, lambda client: client.create_container("image")))["Id"] == "x"
+    assert daemon.calls.count("POST containers") == 1
+
+
+async def test_what_a_busy_daemon_is_waited_for_is_told(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker_stack, "_TELL_EVERY_S", 0.3)
+    daemon.late_s["containers/create"] = 3 * TIMEOUT_S
+    told: list[str] = []
+    await call(daemon, lambda client: client.create_container("image"), told)
+    assert told
+    assert all(line.startswith("Docker is slow: waiting ") for line in told)
+    assert all(line.endswith(" s for it to make containers") for line in told)
+
+
+async def test_a_quick_daemon_is_not_talked_of(daemon: Daemon) -> None:
+    told: list[str] = []
+    await call(daemon, lambda client: client.containers(), told)
+    assert told == []
+    await asyncio.sleep(0)
