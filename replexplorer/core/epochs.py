@@ -115,7 +115,8 @@ class _Segment:
             case ProtectionState.DOWN:
                 out = replace(out, down_s=out.down_s + seconds)
             case _:
-                out = replace(out, unprotected_s=out.unprotected_s + seconds)
+                fell_first = out.fell_first or not (out.blocked_s or out.down_s)
+                out = replace(out, unprotected_s=out.unprotected_s + seconds, fell_first=fell_first)
         self.outage = replace(out, unprotected=out.unprotected + unprotected, again_s=None)
         self.touch()
 

@@ -28,6 +28,8 @@ class Outage:
     again_s: float | None = None
     """From the outage's beginning, or the window's if that is later, until commits were protected
     again; None: they are not, or never were."""
+    fell_first: bool = False
+    """It began unprotected, and stalls came after."""
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
@@ -56,11 +58,18 @@ def outage_words(outage: Outage) -> tuple[str, ...]:
     fell = outage.unprotected > 0 or outage.unprotected_s > 0
     again = [] if outage.again_s is None else [f"protected again after {_length(outage.again_s)}"]
     lasts = " so far" if outage.lasts and not again else ""
-    first = [*restarts, *stalls]
-    told = ", ".join([*first, f"then {commits}" if first else commits] if fell else first)
+    told = ", ".join(_in_order([*restarts, *stalls], [commits] if fell else [], outage.fell_first))
     full = ", ".join(part for part in (told, *again) if part)
-    brief = ", ".join([*first, *([f"{outage.unprotected:,} unprotected"] if outage.unprotected else [])])
+    brief = ", ".join(
+        [*restarts, *stalls, *([f"{outage.unprotected:,} unprotected"] if outage.unprotected else [])]
+    )
     return tuple(dict.fromkeys([f"{full}{lasts}", full, told or full, brief or told or full]))
+
+
+def _in_order(stalls: list[str], commits: list[str], fell_first: bool) -> list[str]:
+    """One, then the other."""
+    first, second = (commits, stalls) if fell_first else (stalls, commits)
+    return [*first, *(f"then {each}" if first and at == 0 else each for at, each in enumerate(second))]
 
 
 def _length(seconds: float) -> str:

@@ -35,6 +35,14 @@ BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED
                 "1 unprotected",
             ),
         ),
+        (
+            Outage(blocked_s=2.3, unprotected_s=1.8, unprotected=2671, fell_first=True, again_s=2.3),
+            (
+                "2,671 commits unprotected, then blocked 2.3 s, protected again after 2.3 s",
+                "2,671 commits unprotected, then blocked 2.3 s",
+                "blocked 2.3 s, 2,671 unprotected",
+            ),
+        ),
         (Outage(down_s=3.0, restarts=("primary",)), ("primary restarted, down 3.0 s",)),
         (Outage(unprotected_s=2.0), ("fell back to async for 2.0 s",)),
         (Outage(again_s=0.4), ("protected again after 0.4 s",)),
@@ -84,6 +92,17 @@ def test_an_epoch_with_an_outage_claims_no_gain_and_neither_does_the_next() -> N
     assert back.after is not None
     assert back.after.outage.again_s == pytest.approx(0.4)
     assert back.after.outage.unprotected == 400, "a look's commits are shared out by the time in each epoch"
+
+
+def test_what_came_first_is_told_first() -> None:
+    """The cable is in again: unprotected until the replica has caught up, then a commit waits for it."""
+    epochs = Epochs(0.0)
+    epochs.begin(1, 40.0, "partition both → none")
+    epochs.suffer(Stretch(DEGRADED, 40.0, 41.8, 2671))
+    epochs.suffer(Stretch(BLOCKED, 42.0, 44.3, is_first=True))
+    row = epochs.rows()[1]
+    assert row.after is not None
+    assert outage_words(row.after.outage)[1] == "2,671 commits unprotected, then blocked 2.3 s"
 
 
 def test_the_epoch_after_a_clean_one_is_compared_again() -> None:
