@@ -19,7 +19,7 @@ from replexplorer.config.small_file import read_text
 from replexplorer.core.course import Course
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.interval import Interval
-from replexplorer.core.knobs import BY_KEY, PRIMARY, parse_value
+from replexplorer.core.knobs import BY_KEY, parse_value
 from replexplorer.core.pacing import OPEN, POISSON
 from replexplorer.core.script import LARGEST_BYTES, read_script
 from replexplorer.engine.load import load_knobs
@@ -117,8 +117,7 @@ class _Witness:
 
     def see(self, tick: Tick) -> None:
         """A look at everything."""
-        sample = self.session.controls.samples.get(PRIMARY)
-        self.course.add(tick, sample.status.no_tx if sample is not None else None)
+        self.course.add(tick)
 
     def circumstances(
         self, conditions: Conditions, command: Sequence[str], ended: str | None

@@ -23,7 +23,7 @@ class Glimpse:
     fallbacks: int | None
     """Of the server, since it started."""
     unprotected: int | None
-    """Commits that were acknowledged though no replica had them, of the server."""
+    """Commits that clients were told of without an acknowledgement, since the session began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Passage:
     """By protection state, in the order in which they came."""
     fallbacks: int | None
     unprotected: int | None
-    """With semi-sync on: the server does not count while it is off."""
+    """While semi-sync was asked for."""
     events: tuple[Event, ...]
     """Marks, warnings and faults, oldest first."""
 
@@ -46,10 +46,10 @@ class Course:
     glimpses: list[Glimpse] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
-    def add(self, tick: Tick, unprotected: int | None) -> None:
-        """Take a tick, and the server's count of commits that did not wait."""
-        state, fallbacks = tick.protection.state.value, tick.protection.fallbacks
-        self.glimpses.append(Glimpse(tick.at_s, state, fallbacks, unprotected))
+    def add(self, tick: Tick) -> None:
+        """Take a tick."""
+        seen = tick.protection
+        self.glimpses.append(Glimpse(tick.at_s, seen.state.value, seen.fallbacks, seen.unprotected))
         self.events += [event for event in tick.events if event.severity is not Severity.INFO]
 
     def between(self, from_s: float, to_s: float) -> Passage:

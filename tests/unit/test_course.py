@@ -16,7 +16,8 @@ def course(*looks: tuple[float, ProtectionState, int | None, int | None]) -> Cou
     found = Course()
     for at_s, state, fallbacks, unprotected in looks:
         tick = make_tick(at_s, state=state)
-        found.add(replace(tick, protection=replace(tick.protection, fallbacks=fallbacks)), unprotected)
+        seen = replace(tick.protection, fallbacks=fallbacks, unprotected=unprotected)
+        found.add(replace(tick, protection=seen))
     return found
 
 
@@ -64,5 +65,5 @@ def test_marks_and_faults_within_it_are_kept_and_plain_news_are_not() -> None:
             (5.0, Severity.BAD, "replica is down"),
         )
     )
-    found.add(make_tick(5.5, events=events), None)
+    found.add(make_tick(5.5, events=events))
     assert [event.text for event in found.between(2.0, 6.0).events] == ["rtt 0 → 10 ms", "replica is down"]
