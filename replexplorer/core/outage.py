@@ -57,7 +57,7 @@ def outage_words(outage: Outage) -> tuple[str, ...]:
     restarts = [f"{' and '.join(outage.restarts)} restarted"] if outage.restarts else []
     fell = outage.unprotected > 0 or outage.unprotected_s > 0
     again = [] if outage.again_s is None else [f"protected again after {_length(outage.again_s)}"]
-    lasts = " so far" if outage.lasts and not again else ""
+    lasts = ", not over yet" if outage.lasts and not again else ""
     told = ", ".join(_in_order([*restarts, *stalls], [commits] if fell else [], outage.fell_first))
     full = ", ".join(part for part in (told, *again) if part)
     brief = ", ".join(

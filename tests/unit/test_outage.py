@@ -26,7 +26,7 @@ BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED
                 "blocked 10.0 s, 18,678 unprotected",
             ),
         ),
-        (Outage(blocked_s=6.2, lasts=True), ("blocked 6.2 s so far", "blocked 6.2 s")),
+        (Outage(blocked_s=6.2, lasts=True), ("blocked 6.2 s, not over yet", "blocked 6.2 s")),
         (
             Outage(unprotected_s=0.4, unprotected=1, again_s=0.4),
             (
@@ -137,7 +137,7 @@ def test_an_outage_that_lasts_says_so_until_its_epoch_ends() -> None:
     epochs.suffer(Stretch(BLOCKED, 3.0, 9.2, is_first=True))
     (row,) = epochs.rows()
     assert row.after is not None
-    assert outage_words(row.after.outage)[0] == "blocked 6.2 s so far"
+    assert outage_words(row.after.outage)[0] == "blocked 6.2 s, not over yet"
     epochs.begin(1, 9.3, "partition both → none")
     row = epochs.rows()[0]
     assert row.after is not None
