@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.hints import DEFAULT_STACK, with_stack
 from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Console:
     ) -> None:
         self.json = json
         self.verbose = verbose
+        self.stack = DEFAULT_STACK
+        """Which one is addressed: the commands that a remedy names say so."""
         self._out = out
         self._err = err
         self._progress = ""
@@ -76,7 +79,7 @@ class Console:
     def narrate(self, text: str) -> None:
         """A line for the person who watches."""
         self._end_progress()
-        self._to_err(printable(text, LAYOUT) + "\n")
+        self._to_err(printable(with_stack(text, self.stack), LAYOUT) + "\n")
 
     def ask(self, text: str) -> None:
         """A question to the person who watches; the answer is typed behind it."""
@@ -112,7 +115,9 @@ class Console:
         if self.json and not self._documented:
             import json
 
-            message, hint = shortened(error.message, _MOST_SAID), shortened(error.hint, _MOST_SAID)
+            message, hint = (
+                shortened(with_stack(text, self.stack), _MOST_SAID) for text in (error.message, error.hint)
+            )
             detail = {"code": error.code, "message": message, "hint": hint}
             document = json.dumps({"error": detail, **beside}, indent=2, ensure_ascii=False)
             self._put(json_escaped(document))

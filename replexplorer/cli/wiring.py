@@ -52,6 +52,7 @@ def load_configuration_of(call: Call) -> LoadedConfiguration:
     named = call.args.config or os.environ.get("REPLEXPLORER_CONFIG")
     file = Path(named).expanduser() if named else paths.config_file()
     loaded = load_configuration(file, named_by_user=bool(named), flags={"stack": call.args.stack})
+    call.console.stack = loaded.values.stack
     for variable in loaded.unknown_variables:
         call.console.warn(f"{variable} is no setting: `replexplorer config` lists them")
     return loaded

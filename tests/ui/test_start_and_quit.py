@@ -63,6 +63,15 @@ async def test_a_failed_start_tells_the_remedy_and_can_be_tried_again() -> None:
         assert len(facade.called("start")) == 2
 
 
+async def test_a_remedy_on_the_screen_names_the_stack_that_it_is_about() -> None:
+    async with bench(stack="demo") as app:
+        app.facade.failures["undo"] = MissingPiece("replica is down", "`replexplorer up` brings it back")
+        await app.press("u")
+        await app.until(lambda: bool(app.app._notifications))
+        (toast,) = app.app._notifications
+        assert str(toast.message) == "replica is down: `replexplorer up --stack demo` brings it back"
+
+
 @pytest.mark.parametrize("keys", [("q", "q"), ("ctrl+c",)])
 async def test_quitting_closes_and_returns_what_is_left(keys: tuple[str, ...]) -> None:
     async with bench() as app:
@@ -95,7 +104,7 @@ async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
     async with bench(cut) as app:
         await app.press("q")
         assert app.text("#footer").strip() == (
-            "Quit? The load (32 clients) stops, partition both stays.  q quits, any other key goes on"
+            "Quit? The load (32 clients) stops, partition both stays.  q quits, any other key stays"
         )
 
 

@@ -66,6 +66,7 @@ def test_version_and_help_import_almost_nothing(words: list[str]) -> None:
         "replexplorer.cli.console",
         "replexplorer.core",
         "replexplorer.core.errors",
+        "replexplorer.core.hints",
         "replexplorer.core.nodes",
         "replexplorer.core.printable",
     }

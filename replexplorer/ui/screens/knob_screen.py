@@ -8,6 +8,7 @@ from textual import events, on, work
 from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.hints import with_stack
 from replexplorer.core.knobs import PRIMARY, KnobName
 from replexplorer.engine.facade import Facade
 from replexplorer.ui.actions import LEAVE_KEY
@@ -195,6 +196,7 @@ class KnobScreen(PictureScreen):
         if message.label == "set":
             self.board.confirm(applied=False)
         text = f"{message.text}: {message.hint}" if message.hint else message.text
+        text = with_stack(text, self._settings.stack)
         self.notify(text, title=f"{message.label} failed", severity="error", timeout=10, markup=False)
         self._draw_now()
 

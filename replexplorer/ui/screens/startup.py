@@ -11,6 +11,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.hints import with_stack
 from replexplorer.engine.facade import Facade, Progress
 from replexplorer.ui.messages import StartAdvanced, Started, StartFailed
 from replexplorer.ui.settings import Settings
@@ -120,7 +121,10 @@ class StartupScreen(Screen[None]):
 
     @on(StartFailed)
     def _fail(self, message: StartFailed) -> None:
-        self.query_one(StartSteps).failure = (message.text, message.hint)
+        self.query_one(StartSteps).failure = (
+            with_stack(message.text, self._settings.stack),
+            with_stack(message.hint, self._settings.stack),
+        )
 
     def _begin(self) -> None:
         self._began_s = self._settings.monotonic()

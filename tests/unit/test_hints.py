@@ -1,0 +1,44 @@
+"""Commands to type in a remedy address the stack that it is about."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from replexplorer.cli.console import Console
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.hints import command, with_stack
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("`replexplorer up` brings it back", "`replexplorer up --stack demo` brings it back"),
+        ("replexplorer down, then up", "replexplorer down --stack demo, then up"),
+        ("`replexplorer down --stack demo` first", "`replexplorer down --stack demo` first"),
+        ("`replexplorer down --all`", "`replexplorer down --all`"),
+        ("`replexplorer doctor` says more", "`replexplorer doctor` says more"),
+        ("`replexplorer scene list` shows them", "`replexplorer scene list` shows them"),
+    ],
+)
+def test_a_remedy_names_the_stack_where_it_is_not_the_default(text: str, told: str) -> None:
+    assert with_stack(text, "demo") == told
+    assert with_stack(text, "default") == text
+
+
+def test_a_command_is_written_as_it_is_typed() -> None:
+    assert command("down", "default") == "`replexplorer down`"
+    assert command("set", "demo", "partition=none") == "`replexplorer set partition=none --stack demo`"
+
+
+def test_an_error_of_a_verb_addresses_its_stack_for_people_and_for_scripts() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    console = Console(json=True, out=out, err=err)
+    console.stack = "demo"
+    console.fail(StackUnavailable("replica is down", "`replexplorer up` brings it back"))
+    assert err.getvalue() == (
+        "replexplorer: replica is down: `replexplorer up --stack demo` brings it back\n"
+    )
+    assert json.loads(out.getvalue())["error"]["hint"] == "`replexplorer up --stack demo` brings it back"
