@@ -102,7 +102,7 @@ class _Connection:
         number = self._number
         future: asyncio.Future[protocol.Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        line = protocol.REQUEST.dump_json(protocol.REQUEST.validate_python(request)).decode()
+        line = request.model_dump_json()
         write = asyncio.create_task(self._write(f'{{"id":{number},{line[1:]}'))
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)

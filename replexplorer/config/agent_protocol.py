@@ -15,8 +15,11 @@ PROTOCOL_VERSION = 3
 """Both sides must speak the same; `hello` says which."""
 
 
+# Models are built when they are first used: a verb uses few, and on a busy machine its start takes long.
+
+
 class _Asked(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Hello(_Asked):
@@ -183,11 +186,11 @@ Request = Annotated[
 ]
 """Everything that an app may ask."""
 
-REQUEST: TypeAdapter[Request] = TypeAdapter(Request)
+REQUEST: TypeAdapter[Request] = TypeAdapter(Request, config=ConfigDict(defer_build=True))
 
 
 class _Told(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class Welcome(_Told):

@@ -20,9 +20,12 @@ Scalar = int | float | str
 
 
 class Shape(BaseModel):
-    """A part of a JSON document; unknown fields are refused so that code and contract stay one."""
+    """A part of a JSON document; unknown fields are refused so that code and contract stay one.
 
-    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="null")
+    Each is built when it is first used: a verb uses few of them.
+    """
+
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="null", defer_build=True)
 
 
 class ErrorDetail(Shape):
