@@ -337,7 +337,9 @@ def _load_of(columns: Mapping[str, Any], *, is_deflated: bool) -> LoadView | Non
         load = _LOAD.validate_python({"connected": 0, "workload": "", "tps": None, **known})
     except ValidationError as error:
         raise UnreadableRow(f"a tick: {error.errors()[0]['msg']}") from None
-    _check_numbers(load, "a tick")
+    figures = (getattr(load, name) for name in LOAD_COLUMNS)
+    if not all(abs(each) <= _LARGEST_FIGURE for each in figures if isinstance(each, int | float)):
+        raise UnreadableRow("a tick with a number that is not finite, or larger than any")
     service, response = (unpacked(columns.get(name), is_deflated=is_deflated) for name in HISTOGRAMS)
     return replace(load, service=service, response=response)
 

@@ -220,6 +220,7 @@ def test_any_bytes_are_a_histogram_or_are_not(blob: bytes) -> None:
 
 WRONG = {
     "figure of no size": "UPDATE tick SET tps = 1.5e300 WHERE rowid = 5",
+    "count of no size": f"UPDATE tick SET n = {2**62} WHERE rowid = 5",
     "no viewer": "UPDATE tick SET viewer = 'abc' WHERE rowid = 5",
     "tick at no time": "UPDATE tick SET at_s = 9e999 WHERE rowid = 5",
     "tick at nothing": "UPDATE tick SET at_s = NULL WHERE rowid = 5",
