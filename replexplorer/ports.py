@@ -433,6 +433,10 @@ class Recorder(Protocol):
         """Close it; harmless twice."""
         ...
 
+    async def discard(self) -> None:
+        """Close it and leave no file."""
+        ...
+
 
 class SweepJournal(Protocol):
     """What one sweep has done so far, kept so that a kill loses one run at most.

@@ -111,6 +111,14 @@ class SessionWriter:
         """Close the file, so that it is one file; harmless twice."""
         await self._in_thread(self._close)
 
+    async def discard(self) -> None:
+        """Close the file and remove it."""
+        await self._in_thread(self._discard)
+
+    def _discard(self) -> None:
+        self._close()
+        _remove(self._path)
+
     async def _in_thread(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
 

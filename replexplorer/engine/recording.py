@@ -29,6 +29,7 @@ class Recording:
         self._writing: asyncio.Task[None] | None = None
         self._waiting: list[Tick] = []
         self._ended = asyncio.Event()
+        self._kept = True
         self.file: str | None = None
         """Where it is, or was, written; None when nothing is recorded."""
 
@@ -54,8 +55,10 @@ class Recording:
             return
         self._waiting.append(tick)
 
-    async def end(self) -> None:
-        """Write what waits, and close the file; harmless twice. A disk that hangs is not waited for long."""
+    async def end(self, *, kept: bool = True) -> None:
+        """Write what waits, and close the file, or leave none unless it is to be `kept`; harmless twice. A
+        disk that hangs is not waited for long."""
+        self._kept = kept
         self._ended.set()
         if self._writing is None:
             return
@@ -72,7 +75,7 @@ class Recording:
                     await self._ended.wait()
             await self._write()
         if recorder is not None:
-            await recorder.close()
+            await (recorder.close() if self._kept else recorder.discard())
 
     async def _write(self) -> None:
         if self._recorder is None or not self._waiting:

@@ -231,10 +231,14 @@ class Session:
         await self._begin_recording()
         self.watcher.start()
         looking = asyncio.create_task(self._look_on(hear, see), name="look on")
+        kept = False
         try:
             yield
+            kept = True
         finally:
-            await to_the_end(self._look_no_more(looking, hear, see))
+            # What was refused before any load began is no session.
+            kept = kept or self.load.settings is not None
+            await to_the_end(self._look_no_more(looking, hear, see, kept))
 
     async def _look_on(self, hear: Callable[[Event], None], see: Callable[[Tick], None]) -> None:
         async for tick in self.ticks():
@@ -243,7 +247,11 @@ class Session:
                 hear(event)
 
     async def _look_no_more(
-        self, looking: asyncio.Task[None], hear: Callable[[Event], None], see: Callable[[Tick], None]
+        self,
+        looking: asyncio.Task[None],
+        hear: Callable[[Event], None],
+        see: Callable[[Tick], None],
+        kept: bool,
     ) -> None:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
@@ -254,7 +262,7 @@ class Session:
         last = self._picture.tick()
         see(last)
         self.recording.take(last)
-        await self.recording.end()
+        await self.recording.end(kept=kept)
         for event in (*last.events, *self.chronicle.take_events()):
             hear(event)
 

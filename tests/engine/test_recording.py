@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
+from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.tick import Event, Severity, Tick
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
@@ -130,3 +133,26 @@ async def test_a_recorder_that_hangs_holds_nothing_up() -> None:
         at_s = VirtualClock().monotonic()
     assert VirtualClock().monotonic() - at_s < 5
     assert tasks_left() == []
+
+
+@virtual
+async def test_a_refused_load_leaves_no_session() -> None:
+    """`export last` showed an empty one instead of the last that ran."""
+    world = World()
+    async with world.started("tui") as tui:
+        await looked(tui, 1)
+        recorder = world.recorder = FakeRecorder()
+        async with world.attached("load") as load:
+            with pytest.raises(StackUnavailable, match="drives the load"):
+                async with load.observed():
+                    await load.drive(load.load_settings())
+        assert (recorder.closed, recorder.discarded) == (1, True)
+        await tui.toggle_load()
+        await tui.fleet.primary.agent.release_lease()
+        recorder = world.recorder = FakeRecorder()
+        async with world.attached("load") as load:
+            with contextlib.suppress(StackUnavailable):
+                async with load.observed():
+                    await load.drive(load.load_settings())
+                    raise StackUnavailable("the stack was removed", "up")
+        assert (recorder.closed, recorder.discarded) == (1, False)

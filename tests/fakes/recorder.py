@@ -20,6 +20,8 @@ class FakeRecorder:
         self.is_full = False
         self.hangs = False
         self.closed = 0
+        self.discarded = False
+        """There is no file any more."""
 
     async def open(self, about: Mapping[str, str]) -> None:
         """See `ports.Recorder`."""
@@ -36,6 +38,11 @@ class FakeRecorder:
     async def close(self) -> None:
         """See `ports.Recorder`."""
         self.closed += 1
+
+    async def discard(self) -> None:
+        """See `ports.Recorder`."""
+        self.closed += 1
+        self.discarded = True
 
     def _write(self) -> None:
         if self.is_full:
