@@ -75,13 +75,14 @@ def knob_document(view: KnobView) -> GetKnob:
     )
 
 
-def set_report(result: SetResult) -> SetReport:
-    """What a `set`, `reset` or scene did."""
+def set_report(result: SetResult, took_ms: float | None = None) -> SetReport:
+    """What a `set`, `reset` or scene did, and how long the user waited for it."""
     return SetReport(
         changed=[_changed(change) for change in result.changed],
         warnings=[*result.warnings, *result.unmet],
         rolled_back=result.rolled_back,
         dry_run=result.dry_run,
+        took_ms=None if took_ms is None else round(took_ms, 1),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.documents import knob_document, set_report
-from replexplorer.cli.render import render_knobs, render_set
+from replexplorer.cli.render import render_knobs, render_set, waiting_words
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
@@ -84,6 +85,7 @@ _CONNECTING_IS_SAID_AFTER_S: Final = 2.0
 
 async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:
     """Attach, change, and report what was changed, or that all of it was taken back."""
+    began_s = time.monotonic()
     try:
         connecting = asyncio.get_running_loop().call_later(
             _CONNECTING_IS_SAID_AFTER_S, call.console.progress, "connecting to the stack"
@@ -92,17 +94,21 @@ async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[Se
             async with attached(call, holder, look=False) as session:
                 connecting.cancel()
                 session.narrate = call.console.narrate
+                connected_s = time.monotonic()
                 result = await change(session)
+                took_s = time.monotonic() - began_s
         finally:
             connecting.cancel()
     except RolledBack as error:
         call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
         return error.exit_code
-    report = set_report(result)
+    report = set_report(result, took_s * 1000)
     for warning in report.warnings:
         call.console.warn(warning)
     if call.console.json:
         call.console.document(report)
     else:
         call.console.print(render_set(report, [str(name) for name in result.unchanged]))
+        if (line := waiting_words(report, connected_s - began_s)) is not None:
+            call.console.narrate(line)
     return StackUnavailable.exit_code if result.unmet else 0

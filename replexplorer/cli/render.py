@@ -149,6 +149,16 @@ def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
+def waiting_words(report: SetReport, connecting_s: float) -> str | None:
+    """How long the user waited in all, where that is a second more than the changes themselves took."""
+    whole_s = (report.took_ms or 0.0) / 1000
+    if report.dry_run or not report.changed:
+        return None
+    if whole_s < 1.0 + sum(change.took_ms for change in report.changed) / 1000:
+        return None
+    return f"in effect {whole_s:.1f} s after the command began; {connecting_s:.1f} s of that to connect"
+
+
 def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
     key = change.key if change.node in ("primary", "load") else f"{change.key}@{change.node}"
     before, asked = _value(key, change.before), _value(key, change.requested)

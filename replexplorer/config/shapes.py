@@ -199,6 +199,9 @@ class SetReport(Shape):
     warnings: list[str]
     rolled_back: bool
     dry_run: bool = False
+    took_ms: float | None = Field(
+        default=None, description="from the verb's start until all was in effect: connecting and waiting too"
+    )
 
 
 class RolledBack(ErrorDocument):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replexplorer.cli.console import folded, number, table
 from replexplorer.cli.documents import knob_document, set_report, status_document
-from replexplorer.cli.render import render_knobs, render_set, render_status
+from replexplorer.cli.render import render_knobs, render_set, render_status, waiting_words
 from replexplorer.config.shapes import Status, to_json
 from replexplorer.core.knobs import BY_KEY, CATALOGUE, KnobName, defaults
 from replexplorer.core.link import LinkSettings
@@ -189,6 +189,23 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
     assert "replica has 8,267 transactions that the primary lacks: u:443-8709" in text
     assert "PROTECTED: the last commit is on a replica; NO ACKNOWLEDGEMENT CAN COME" in text
     assert "replicas 2 (the source counts 3: not all of them are connected) of 1 required" in text
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "line"),
+    [
+        (12_200.0, "in effect 12.2 s after the command began; 4.4 s of that to connect"),
+        (1_400.0, None),
+        (None, None),
+    ],
+)
+def test_a_set_says_what_else_the_user_waited_for(took_ms: float | None, line: str | None) -> None:
+    """542 ms were told of a command that took 12.2 s."""
+    healed = Changed(KnobName("partition", "replica"), "both", "none", "none", 542.0)
+    report = set_report(SetResult(changed=(healed,)), took_ms)
+    assert report.took_ms == took_ms
+    assert waiting_words(report, 4.4) == line
+    assert waiting_words(set_report(SetResult(changed=()), took_ms), 4.4) is None
 
 
 def test_get_tells_all_that_the_catalogue_knows() -> None:
