@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer import __version__
 from replexplorer.config.calibration import this_machine
 from replexplorer.config.shapes import Conditions, MachineShape, Scalar, SettingShape
-from replexplorer.core.knobs import Backing, Value, format_value, parse_name, same_value
+from replexplorer.core.knobs import BY_KEY, Backing, Value, format_value, parse_name, same_value
 
 if TYPE_CHECKING:
     from replexplorer.engine.session import Session
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 
 
-def conditions_of(session: Session) -> Conditions:
-    """The stack and its machine as they are, from the session's last look."""
+def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
+    """The stack and its machine as they are, from the session's last look; with the text of the workloads
+    among what is requested and among the values that will be `turned`."""
+    controls = session.controls
+    asked = dict.fromkeys([*(controls.requested_value(name) for name in controls.names()), *turned])
+    files = [value for value in asked if isinstance(value, str) and BY_KEY["workload"].is_file(value)]
     capabilities = session.fleet.primary.capabilities
     return Conditions(
         program=__version__,
@@ -32,6 +36,7 @@ def conditions_of(session: Session) -> Conditions:
             str(name): SettingShape(requested=view.requested, effective=view.effective)
             for name, view in session.controls.views().items()
         },
+        workload_files=dict(session.outside.workload_file(file) for file in files),
     )
 
 
@@ -106,7 +111,10 @@ def again(conditions: Conditions, command: Sequence[str], varied: Container[str]
     lines = [["replexplorer", "up", "--replicas", str(conditions.replicas)], ["replexplorer", "reset"]]
     if turned:
         lines.append(["replexplorer", "set", *turned])
-    return [shlex.join(line) for line in (*lines, command)]
+    told = [shlex.join(line) for line in (*lines, command)]
+    for path in conditions.workload_files:  # which somebody else has elsewhere
+        told = [line.replace(path, f"./{Path(path).name}") for line in told]
+    return told
 
 
 def _short(settings: Mapping[str, SettingShape]) -> dict[str, Scalar]:

@@ -12,6 +12,7 @@ from replexplorer.cli.documents import knob_document, set_report
 from replexplorer.cli.render import render_knobs, render_set, waiting_words
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
+from replexplorer.config.workload_file import workload_file
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs import KnobName, addressed, find, parse_assignment
 from replexplorer.core.tick import KnobView
@@ -70,7 +71,9 @@ def _chosen(
 def check_without_stack(text: str) -> None:
     """Refuse what is wrong on any stack before one is looked for; raise UsageError."""
     left, equals, value = text.partition("=")
-    parse_assignment(f"{left.partition('@')[0]}{equals}{value}", ("replica",))
+    found = parse_assignment(f"{left.partition('@')[0]}{equals}{value}", ("replica",))
+    if found.names[0].knob.is_file(str(found.value)):
+        workload_file(str(found.value))
 
 
 async def apply(session: Session, texts: Iterable[str], args: Namespace) -> SetResult:

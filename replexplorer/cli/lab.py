@@ -129,7 +129,8 @@ async def _run(call: Call, lab: Lab) -> int:
     ) as session:
         try:
             await session.up(lambda step: console.progress(step.text, step.done))
-            conditions = conditions_of(session)
+            turned = (session.parse(text).value for phase in lab.phases for text in phase.settings)
+            conditions = conditions_of(session, turned)
             async with session.observed(console.hear):
                 result = await run_lab(session, lab, quick=call.args.quick, watch=Narration(console))
         finally:

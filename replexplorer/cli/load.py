@@ -15,13 +15,12 @@ from replexplorer.cli.load_report import Circumstances, IntervalLines, load_repo
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
 from replexplorer.config.shapes import Conditions
-from replexplorer.config.small_file import read_text
+from replexplorer.config.workload_file import read_workload
 from replexplorer.core.course import Course
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.interval import Interval
 from replexplorer.core.knobs import BY_KEY, parse_value
 from replexplorer.core.pacing import OPEN, POISSON
-from replexplorer.core.script import LARGEST_BYTES, read_script
 from replexplorer.engine.load import load_knobs
 from replexplorer.engine.measure import Measurement, measure
 from replexplorer.engine.session import Session
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from replexplorer.cli.console import Console
     from replexplorer.cli.entry import Call
     from replexplorer.core.tick import Event, Tick
-
-_SUFFIX = ".sql"
 
 
 def run(call: Call) -> int:
@@ -46,23 +43,11 @@ def run(call: Call) -> int:
     if args.arrivals is not None and args.rate is None:
         raise UsageError("--arrivals is for the open loop", "give --rate R with it")
     script = None
-    if args.workload is not None and is_file(args.workload):
-        script = read_file(Path(args.workload))
+    if args.workload is not None and BY_KEY["workload"].is_file(args.workload):
+        script = read_workload(Path(args.workload))
     elif args.workload is not None:
         parse_value(BY_KEY["workload"], args.workload)
     return run_async(_load(call, script))
-
-
-def is_file(workload: str) -> bool:
-    """Whether a user's file is meant: a path, or something that ends with `.sql`."""
-    return "/" in workload or workload.endswith(_SUFFIX)
-
-
-def read_file(path: Path) -> str:
-    """The text of a user's workload, checked; raises UsageError naming file and line."""
-    text = read_text(path, "workload", LARGEST_BYTES)
-    read_script(text, str(path))
-    return text
 
 
 def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> LoadSettings:
@@ -73,9 +58,10 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
     settings = replace(wanted, clients=clients, by_statement=args.statements)
     if args.rate is not None:
         settings = replace(settings, mode=OPEN, rate_tps=args.rate, spacing=args.arrivals or POISSON)
-    if script is not None:
-        return replace(settings, workload=args.workload, script=script)
-    return replace(settings, workload=str(parse_value(BY_KEY["workload"], args.workload or wanted.workload)))
+    if args.workload is None:
+        return settings
+    workload = args.workload if script is not None else str(parse_value(BY_KEY["workload"], args.workload))
+    return replace(settings, workload=workload, script=script)
 
 
 def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
@@ -150,7 +136,7 @@ async def _load(call: Call, script: str | None) -> int:
         async with session.observed(seen.hear, seen.see):
             await session.drive(settings)
             target = await session.driving.target()
-            conditions = conditions_of(session)
+            conditions = conditions_of(session, [settings.workload] if settings.script is not None else ())
             try:
                 await measure(
                     session.load,

@@ -49,7 +49,7 @@ async def _run(call: Call) -> int:
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
         grid = read_grid(args.knobs, session.parse, scene_texts)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
-        conditions = conditions_of(session)
+        conditions = conditions_of(session, (value for cell in grid.cells for value in cell.values.values()))
         console.narrate(f"{plan_text(wanted)}: {grid.text}")
         progress = _Narrator(console)
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.config import paths
 from replexplorer.config.model import Configuration, LoadedConfiguration, load_configuration
+from replexplorer.config.workload_file import workload_file
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.model import Calibration
@@ -115,6 +116,7 @@ def outside_of(stack: DockerStack, record: Callable[[], Recorder] | None = None)
         clock=HostClock(),
         recorder=record,
         sweeps=lambda identity: FileJournal(paths.sweep_journal(stack.name, identity)),
+        workload_file=workload_file,
     )
 
 

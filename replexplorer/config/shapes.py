@@ -303,6 +303,7 @@ class Conditions(Shape):
     replicas: int
     machine: MachineShape
     settings: dict[str, SettingShape] = Field(description="by key@node")
+    workload_files: dict[str, str] = Field(default={}, description="the text of each file of SQL by its path")
 
 
 class CourseEvent(Shape):

@@ -114,6 +114,8 @@ class Knob:
     """Server variables that carry it, newest name first; the server has one of them or lacks the knob."""
     aliases: tuple[str, ...] = ()
     """Other names that are accepted on input."""
+    files: bool = False
+    """Besides its words it takes a file of SQL: a path, or a name that ends with `.sql`."""
     extra_nodes: bool = False
     """A PRIMARY knob that a replica has as well (`key@replica`)."""
 
@@ -121,6 +123,10 @@ class Knob:
     def input_names(self) -> tuple[str, ...]:
         """Every name that is accepted for it on input, its own first."""
         return tuple(dict.fromkeys((self.key, *self.aliases, *self.variables)))
+
+    def is_file(self, text: str) -> bool:
+        """Whether a user's file is meant."""
+        return self.files and ("/" in text or text.endswith(".sql"))
 
     def word(self, text: str) -> str:
         """The word as it is kept: lower-case, synonyms resolved, whatever means on or off as that."""
@@ -569,7 +575,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         Place.LOAD,
         Backing.LOAD,
         "update_index",
-        "What a transaction does: sysbench's of that name, a lab's row (foo, employees), or numbered rows.",
+        "What a transaction does: sysbench's of that name, a lab's row, numbered rows, or a file of SQL.",
+        files=True,
         choices=(
             "update_index",
             "update_non_index",

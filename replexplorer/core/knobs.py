@@ -207,6 +207,8 @@ def parse_value(knob: Knob, text: str) -> Value:
 
 
 def _parse_word(knob: Knob, text: str) -> str:
+    if knob.is_file(text):
+        return text
     word = knob.word(text)
     if word not in knob.choices:
         near = get_close_matches(word, knob.choices, n=1)
@@ -287,6 +289,8 @@ def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
         if meant == value:
             return word
     if isinstance(value, str):
+        if knob.is_file(value):
+            return value.rpartition("/")[2]
         server_word = knob.backing is Backing.SERVER and value not in ON_OFF
         return value.upper() if server_word else value
     if knob.unit in _RATE_UNITS_BPS and unit:

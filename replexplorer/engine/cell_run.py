@@ -28,6 +28,7 @@ _FROM_NOW_S: Final = 1e-3
 _CPU_LIMIT_PERCENT: Final = 80.0
 """Of one core: the generator is the limit from there on (`core.interval`)."""
 
+_WORKLOAD: Final = KnobName("workload", "load")
 _NOT_MODELLED: Final = frozenset({"jitter", "loss", "bandwidth", "partition", "key_spread", "payload"})
 """Knobs that the model does not look at."""
 
@@ -157,4 +158,5 @@ class CellRun:
         controls = self.session.controls
         beside = [name for name in controls.names() if name.key in _NOT_MODELLED]
         usual = all(controls.requested_value(name) == name.knob.default for name in beside)
-        return usual and total is not None and total.mode != OPEN
+        own = _WORKLOAD.knob.is_file(str(controls.requested_value(_WORKLOAD)))
+        return usual and not own and total is not None and total.mode != OPEN

@@ -85,6 +85,9 @@ class Controls(Sight):
             member = self.fleet.members.get(name.node)
             if member is not None and member.capabilities is not None:
                 member.capabilities.knob(name.key)
+        if isinstance(assignment.value, str) and assignment.names[0].knob.is_file(assignment.value):
+            path, _ = self.fleet.outside.workload_file(assignment.value)
+            return replace(assignment, value=path)
         return assignment
 
     def preview(self, assignments: Sequence[Assignment]) -> Preview:

@@ -52,7 +52,7 @@ class Driving:
     def settings(self) -> LoadSettings:
         """The load as requested."""
         bare = LoadSettings(0, "", self._driver.table_size)
-        return with_knobs(bare, self._controls.wanted_load())
+        return with_knobs(bare, self._controls.wanted_load(), self._fleet.outside.workload_file)
 
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""

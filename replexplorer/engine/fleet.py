@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from replexplorer.core.errors import NoSuchStack, StackUnavailable
+from replexplorer.core.errors import NoSuchStack, StackUnavailable, UsageError
 from replexplorer.core.knobs import PRIMARY
 from replexplorer.core.server import Capabilities
 from replexplorer.ports import (
@@ -25,6 +25,10 @@ from replexplorer.ports import (
     Stack,
     SweepJournal,
 )
+
+
+def _no_files(written: str) -> tuple[str, str]:
+    raise UsageError(f"no workload {written}", "no files are read here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Outside:
     """A new session file that is not made yet; None: the session is not recorded."""
     sweeps: Callable[[str], SweepJournal] | None = None
     """The journal of the sweep of this identity; None: sweeps are not kept."""
+    workload_file: Callable[[str], tuple[str, str]] = _no_files
+    """A user's workload by its path: where it is, from any directory, and its text, checked."""
 
 
 @dataclass(slots=True)

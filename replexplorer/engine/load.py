@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.interval import Interval
-from replexplorer.core.knobs import Value
+from replexplorer.core.knobs import BY_KEY, Value
 from replexplorer.engine.finish import to_the_end
 from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget, Report
 
@@ -29,16 +29,22 @@ def load_knobs(settings: LoadSettings) -> dict[str, Value]:
     }
 
 
-def with_knobs(settings: LoadSettings, knobs: Mapping[str, Value]) -> LoadSettings:
-    """The settings with these knobs as given; another workload takes the place of a user's file."""
+def with_knobs(
+    settings: LoadSettings, knobs: Mapping[str, Value], files: Callable[[str], tuple[str, str]]
+) -> LoadSettings:
+    """The settings with these knobs as given; `files` reads a workload that is a user's. Raises UsageError
+    when it cannot be read."""
     now = {**load_knobs(settings), **knobs}
+    workload, script = str(now["workload"]), settings.script
+    if "workload" in knobs:
+        script = files(workload)[1] if BY_KEY["workload"].is_file(workload) else None
     return replace(
         settings,
         clients=int(now["clients"]),
         mode=str(now["load_mode"]),
         rate_tps=float(now["rate"]),
-        workload=str(now["workload"]),
-        script=None if "workload" in knobs else settings.script,
+        workload=workload,
+        script=script,
         key_spread=int(now["key_spread"]),
         payload_bytes=int(now["payload"]),
     )
@@ -89,8 +95,10 @@ class LoadDriver:
         *,
         interval_s: float,
         on_end: Callable[[str], None] = lambda _: None,
+        files: Callable[[str], tuple[str, str]] = lambda written: (written, ""),
     ) -> None:
         self._make = make
+        self._files = files
         self._on_end = on_end
         self._interval_s = interval_s
         self._running: _Running | None = None
@@ -175,7 +183,7 @@ class LoadDriver:
     async def change(self, changes: Mapping[str, Value]) -> None:
         """Apply these load knobs to the running load; nothing when none runs."""
         if self.settings is not None:
-            await self._adopt(with_knobs(self.settings, changes))
+            await self._adopt(with_knobs(self.settings, changes, self._files))
 
     async def drain(self) -> None:
         """Serve what arrived and let nothing more come; nothing when none runs."""

@@ -99,7 +99,12 @@ class Session:
         self.options = options
         self.outside = outside
         self.fleet = Fleet(outside)
-        self.load = LoadDriver(outside.load, interval_s=options.tick_s, on_end=self._load_ended)
+        self.load = LoadDriver(
+            outside.load,
+            interval_s=options.tick_s,
+            on_end=self._load_ended,
+            files=outside.workload_file,
+        )
         self.writer = f"{options.holder} (pid {os.getpid()})"
         self.chronicle = Chronicle(outside.clock)
         self.controls = Controls(

@@ -339,3 +339,10 @@ def test_the_same_can_be_run_again_elsewhere() -> None:
         "replexplorer load --clients 8 --workload insert --rate 500 --arrivals poisson --table-size 10000"
         " --duration 30 --warmup 2 --statements",
     ]
+
+
+def test_a_workload_of_one_s_own_is_kept_with_the_report_and_named_where_somebody_else_has_it() -> None:
+    under = conditions(workload=("/home/me/mine.sql", "/home/me/mine.sql"))
+    under.workload_files["/home/me/mine.sql"] = "UPDATE sandbox.t SET n = n + 1;"
+    lines = again(under, ["replexplorer", "load", "--workload", "/home/me/mine.sql"])
+    assert lines[2:] == ["replexplorer set workload=./mine.sql", "replexplorer load --workload ./mine.sql"]

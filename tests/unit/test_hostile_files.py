@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replexplorer.cli.load import read_file
 from replexplorer.cli.own_labs import own_lab
 from replexplorer.config.calibration import read_calibration
 from replexplorer.config.keymap import load_keymap
@@ -22,6 +21,7 @@ from replexplorer.config.model import load_configuration
 from replexplorer.config.scenes import read_scene
 from replexplorer.config.small_file import MOST_DEPTH, MOST_TOML_BYTES, WrongToml, parse_toml, read_bytes
 from replexplorer.config.themes import read_theme
+from replexplorer.config.workload_file import read_workload
 from replexplorer.core.errors import UsageError
 from replexplorer.core.script import LARGEST_BYTES
 from replexplorer.ui.actions import DEFAULT_KEYS
@@ -42,7 +42,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "scene": read_scene,
     "lab": lambda file: own_lab(read_lab(file)),
     "calibration": read_calibration,
-    "workload": read_file,
+    "workload": read_workload,
 }
 EACH = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 
@@ -103,7 +103,7 @@ def test_the_limit_is_as_it_is_told(tmp_path: Path) -> None:
     file.write_bytes(b"#" * (MOST_TOML_BYTES + 1))
     assert "is larger than 64 KB" in answered(READERS["config"], file)
     file.write_bytes(b"-- x\n" * (LARGEST_BYTES // 5 + 1))
-    assert "is larger than 1 MB" in answered(read_file, file)
+    assert "is larger than 1 MB" in answered(read_workload, file)
 
 
 FULL = MOST_TOML_BYTES - 100
@@ -157,7 +157,7 @@ QUOTES = {
 def test_an_open_quote_costs_no_square_of_its_lines(text: str, tmp_path: Path) -> None:
     file = tmp_path / "a.sql"
     file.write_text(text)
-    answered(read_file, file)
+    answered(read_workload, file)
 
 
 @EACH

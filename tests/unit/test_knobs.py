@@ -402,3 +402,13 @@ def test_same_value_never_takes_the_unknown_for_known() -> None:
 )
 def test_a_count_may_be_written_in_thousands_and_millions(key: str, text: str, value: Value) -> None:
     assert parse_value(BY_KEY[key], text) == value
+
+
+def test_the_workload_takes_a_file_of_sql_as_well() -> None:
+    for text in ("./Mine.sql", "mine.sql", "/srv/work loads/mine"):
+        assert parse_value(BY_KEY["workload"], text) == text
+    assert format_value(BY_KEY["workload"], "/srv/mine.sql") == "mine.sql"
+    with pytest.raises(UsageError, match="workload=mine is not known"):
+        parse_value(BY_KEY["workload"], "mine")
+    with pytest.raises(UsageError, match="not known"):
+        parse_value(BY_KEY["wait_point"], "./mine.sql")

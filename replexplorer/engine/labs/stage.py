@@ -86,6 +86,9 @@ class Stage:
         replicas = len(session.fleet.replicas)
         was_running = session.load.is_running
         settings = session.load_settings()
+        for phase in lab.phases:
+            for text in phase.settings:
+                session.parse(text)
         await session.drive(replace(settings, clients=0))  # refused before anything was turned
         try:
             self.begun()

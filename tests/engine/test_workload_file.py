@@ -1,0 +1,50 @@
+"""A user's file of SQL as the value of the workload knob."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from replexplorer.config.workload_file import workload_file
+from replexplorer.core.errors import UsageError
+from replexplorer.core.sweep import Sweep, read_grid
+from replexplorer.engine.session import Session, SessionOptions
+from tests.fakes.clock import until, virtual
+from tests.fakes.world import World
+
+
+def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(tmp_path: Path) -> None:
+    @virtual
+    async def check() -> None:
+        """Only `load --workload` took one."""
+        mine = tmp_path / "mine.sql"
+        mine.write_text("UPDATE sandbox.t SET n = n + 1;\n")
+        world = World()
+        outside = replace(world.outside(), workload_file=workload_file)
+        session = Session(outside, SessionOptions("tui"))
+        try:
+            await session.start(lambda _: None)
+            await until(lambda: session.load.is_running)
+            with pytest.raises(UsageError, match=r"no such workload: .*gone\.sql"):
+                session.parse(f"workload={tmp_path}/gone.sql")
+            await session.set([session.parse(f"workload={mine}")])
+            settings = session.load.settings
+            assert settings is not None
+            assert (settings.workload, settings.script) == (str(mine), mine.read_text())
+            assert world.requested["workload"] == str(mine)
+            assert session.load_settings().script == mine.read_text()
+            grid = read_grid([f"workload=insert,{mine}"], session.parse, lambda _: ())
+            swept = await session.sweep(Sweep(grid, 2.0), lambda _: None)
+            assert [run.why for run in swept.runs] == [None, None]
+            assert {run.setting is None for run in swept.runs} == {True, False}, (
+                "the model knows no such workload"
+            )
+            await session.undo()
+            assert session.load.settings is not None
+            assert session.load.settings.script is None
+        finally:
+            await session.close()
+
+    check()
