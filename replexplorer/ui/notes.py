@@ -91,5 +91,6 @@ def window_words(recent: Recent) -> str:
     if recent.length_s <= 0:
         return ""
     known = [name for name in ENOUGH if recent.latency_ms(name) is not None]
-    few = "" if all(recent.is_firm(name) for name in known) else f"n {figures.count(recent.n)} "
+    enough = recent.is_mixed or all(recent.is_firm(name) for name in known)
+    few = "" if enough else f"n {figures.count(recent.n)} "
     return f"{few}in {figures.span(recent.length_s)}"

@@ -322,6 +322,11 @@ async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size:
         assert row.startswith(f" ▲ replica: SQL{thread} stopped   ▲ replica2: IO{thread} stopped ")
         assert row.rstrip().endswith("f repair  N nodes")
         assert len(row) <= size[0]
+        late = threads(threads(broken, "replica", sql="off", lag_s=625.0), "replica2", io="off", lag_s=714.0)
+        await app.play(replace(late, at_s=1.8))
+        assert "SQL" in app.rows("#replica-strip")[0]
+        assert "replica2: IO" in app.rows("#replica-strip")[0]
+        assert "…" not in app.rows("#replica-strip")[0]
         await app.play(threads(make_tick(2.0, replicas=2), "replica2", lag_s=12.0))
         assert app.rows("#replica-strip")[0].startswith(" ▲ replica2: 12 s behind ")
         assert "repair" not in app.rows("#replica-strip")[0]

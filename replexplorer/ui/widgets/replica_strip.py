@@ -30,17 +30,19 @@ class ReplicaStrip(Lines):
     def paint(self, width: int, height: int) -> list[Line]:
         """Each replica with its trouble; a server's own words where there is room for them."""
         keys = self._keys()
-        rows = [self._row(with_why=True), self._row(), self._row(is_brief=True)]
+        rows = [self._row(with_why=True), self._row(), self._row(is_brief=True), self._row(is_first=True)]
         room = width - width_of(keys)
         return [spread(next((row for row in rows if width_of(row) < room), rows[-1]), keys, width)]
 
-    def _row(self, *, with_why: bool = False, is_brief: bool = False) -> list[Run]:
+    def _row(self, *, with_why: bool = False, is_brief: bool = False, is_first: bool = False) -> list[Run]:
+        """All of them; brief without the word `thread`, `is_first` each with its first words alone: a lag
+        comes of the thread that does not run."""
         row: list[Run] = []
         for trouble in self._troubles:
             symbol, ink = ("✖", "bad") if trouble.is_failure else ("▲", "warn")
             row += [("   " if row else " ", "text"), (f"{symbol} {trouble.replica}: ", f"{ink} b")]
-            words = ", ".join(trouble.words)
-            row.append((words.replace(" thread", "") if is_brief else words, f"{ink} b"))
+            words = ", ".join(trouble.words[:1] if is_first else trouble.words)
+            row.append((words.replace(" thread", "") if is_brief or is_first else words, f"{ink} b"))
             if with_why and trouble.why:
                 row.append((f": {trouble.why}", ink))
         return row
