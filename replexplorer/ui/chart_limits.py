@@ -23,8 +23,7 @@ Held = tuple[float, float]
 """A value, and for how many seconds of the page it held."""
 
 _NEAR: Final = 2.0
-"""A level so many times the greatest value is still worth the rows that it takes; on a logarithmic axis
-twice as many."""
+"""A level so many times the greatest value is still worth the rows that it takes."""
 _BESIDE: Final = 1.1
 """One that is so near is in view at once."""
 _LASTS: Final = 20
@@ -54,7 +53,7 @@ def limits_of(model: ChartModel) -> Limits | None:
         return Limits(min(known), max(known)) if known else None
     top = max(drawn)
     if not model.log:
-        return Limits(min(drawn), max(top, _lasting_top(levels, top, _NEAR, model)))
+        return Limits(min(drawn), max(top, _lasting_top(levels, top, model)))
     above_zero = [value for value in drawn if value > 0]
     if not above_zero:
         return Limits(1.0, 1.0, has_zero=True)
@@ -63,8 +62,8 @@ def limits_of(model: ChartModel) -> Limits | None:
     least = least if has_far and least is not None else bottom
     near = [(value, held_s) for value, held_s in levels if value > 0]
     return Limits(
-        min(least, _lasting_bottom(near, least, 2 * _NEAR, model)),
-        max(top, _lasting_top(near, top, 2 * _NEAR, model)),
+        min(least, _lasting_bottom(near, least, model)),
+        max(top, _lasting_top(near, top, model)),
         has_zero=has_far or len(above_zero) < len(drawn),
     )
 
@@ -127,16 +126,16 @@ def _intervals(points: Points) -> list[Held]:
     ]
 
 
-def _lasting_top(levels: Iterable[Held], top: float, near: float, model: ChartModel) -> float:
+def _lasting_top(levels: Iterable[Held], top: float, model: ChartModel) -> float:
     """How far levels above the values widen the axis."""
-    inside = [held for held in levels if top <= 0 or held[0] <= top * near]
+    inside = [held for held in levels if top <= 0 or held[0] <= top * _NEAR]
     beside = [value for value, _ in inside if value <= top * _BESIDE]
     return max([top, *beside, _that_lasts(sorted(inside, reverse=True), top, model)])
 
 
-def _lasting_bottom(levels: Iterable[Held], least: float, near: float, model: ChartModel) -> float:
+def _lasting_bottom(levels: Iterable[Held], least: float, model: ChartModel) -> float:
     """How far levels below the values widen the axis."""
-    inside = [held for held in levels if held[0] >= least / near]
+    inside = [held for held in levels if held[0] >= least / _NEAR]
     beside = [value for value, _ in inside if value >= least / _BESIDE]
     return min([least, *beside, _that_lasts(sorted(inside), least, model)])
 

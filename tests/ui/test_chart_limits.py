@@ -132,6 +132,15 @@ def test_a_lasting_ceiling_nearby_is_drawn() -> None:
     assert row_of(rows, "180 ceil") < row_of(rows, "100 now")
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_a_lasting_ceiling_far_above_is_an_arrow_and_the_data_keep_the_rows(log: bool) -> None:
+    """5,225 over at most 1,700: seen on real servers, where it took a third of the rows."""
+    tps = half_seconds((100, 215.0), (6, 1_700.0), (94, 160.0))
+    rows = painted(tps_model(tps, half_seconds((200, 5_225.0)), page=PAGE, log=log))[1]
+    assert "▴5225 ceil" in rows[1]
+    assert any("⠀" < char <= "⣿" for row in rows[1:4] for char in row[PLOT])
+
+
 @pytest.mark.parametrize("glyphs", [BRAILLE, BLOCK])
 def test_a_prediction_is_drawn_where_it_is_and_not_on_the_nearest_row(glyphs: Glyphs) -> None:
     """176 between the rows of 180 and 150 is nearer to 180, and above a curve of 163."""
