@@ -22,7 +22,7 @@ MOST_TOML_BYTES: Final = 1 << 16
 """Of a TOML file."""
 MOST_DEPTH: Final = 16
 """Tables and lists within each other, names of a dotted key included."""
-_LARGEST_NUMBER: Final = 2**63
+_LARGEST_NUMBER: Final = 2**64
 _KINDS: Final = (
     (stat.S_ISDIR, "Is a directory"),
     (stat.S_ISFIFO, "is a pipe, not a file"),
@@ -113,7 +113,7 @@ def parse_toml(text: str) -> dict[str, Any]:
             raise WrongToml(where[:2], deep)
         if isinstance(value, float) and not math.isfinite(value):
             raise WrongToml(where, f"must be a number, not {value}")
-        if isinstance(value, int) and not -_LARGEST_NUMBER <= value < _LARGEST_NUMBER:
+        if isinstance(value, int) and not -_LARGEST_NUMBER // 2 <= value < _LARGEST_NUMBER:
             raise WrongToml(where, "is a number of more than 64 bits")
     return document
 
