@@ -124,7 +124,7 @@ def _phases() -> Iterator[Phase]:
             for semi in (False, True):
                 if again and not semi:
                     continue
-                shows = "each commit waits for the first acknowledgement" if semi else "nobody waits"
+                shows = "each commit waits for the first acknowledgement" if semi else "commits do not wait"
                 yield _phase(_name(semi, replicas, form, again), settings, semi, shows, replicas)
 
 
