@@ -289,7 +289,7 @@ def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_ha
         time.sleep(2)
         refused = shell.run("down", "--stack", stack, code=4)
         assert f"load (pid {running.pid}) drives a load" in refused.stderr
-        assert "down --yes" in refused.stderr
+        assert f"down --stack {stack} --yes" in refused.stderr
         shell.run("down", "--stack", stack, "--yes")
         said, narration = running.communicate(timeout=20)
         assert running.returncode == 4, narration
