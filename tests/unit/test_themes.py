@@ -140,6 +140,9 @@ def test_the_safe_theme_uses_the_palette_of_okabe_and_ito() -> None:
         "#d55e00",
         "#cc79a7",
         "#ffffff",
+        # Blue and vermillion, as much lighter as the text on them needs (4.5 to 1; test_contrast).
+        "#007bc0",
+        "#e8702a",
     }
     safe = read_theme(themes_directory() / "safe.toml")
     coloured = {
