@@ -173,7 +173,7 @@ def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
 
 
 def knob_catalogue_markdown() -> str:
-    """The README's table of knobs, drawn from the catalogue."""
+    """The table of docs/knobs.md, drawn from the catalogue."""
     rows = ["| knob | values | default | what it does |", "|---|---|---|---|"]
     for knob in BY_KEY.values():
         values = describe_range(knob).replace("|", "\\|")

@@ -1,6 +1,6 @@
 """The catalogue: every setting that an operator can turn, one row a knob.
 
-Law: the planner, the panel, the command line, the help and the README are drawn from
+Law: the planner, the panel, the command line, the help and docs/knobs.md are drawn from
 `CATALOGUE`; nothing else knows a knob's name, range, node, statement or risk. A knob whose
 backing is not built is absent. A value is a number or a lower-case word (`on`, `after_sync`);
 which of these a server has is probed (core/server.py), never guessed. Ranges are the widest of

@@ -195,7 +195,7 @@ def key_label(key: str) -> str:
 
 
 def keys_markdown() -> str:
-    """The actions with their default keys, as the README has them."""
+    """The actions with their default keys, as docs/keys.md has them."""
     rows = ["| id | keys | does |", "|---|---|---|"]
     for action in ACTIONS:
         keys = " ".join(f"`{key_label(key)}`" for key in keys_of(action.id, {}))

@@ -1,6 +1,6 @@
 """`python -m tests.bench.calibration [FILE]`: ship a calibration, by default this machine's last sweep's.
 
-Its runs are fitted anew, so that what ships is what this fit makes of them; the README's table follows.
+Its runs are fitted again, so that what ships is what this fit makes of them; docs/model.md follows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from replexplorer.config.calibration import (
 )
 from replexplorer.core.fit import Origin, fit
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "model.md"
 BEGINS = "<!-- prediction: drawn from the shipped calibration -->\n"
 ENDS = "<!-- end of prediction -->"
 
@@ -30,10 +30,10 @@ def main(file: Path) -> None:
     old = read.calibration
     fitted = fit(read.runs, Origin(old.day, old.machine, old.server))
     save_calibration(replace(fitted, is_shipped=False), read.runs, shipped_file())
-    before, _, rest = README.read_text(encoding="utf-8").partition(BEGINS)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGINS)
     _, _, after = rest.partition(ENDS)
     table = errors_markdown(shipped_calibration())
-    README.write_text(f"{before}{BEGINS}{table}\n{ENDS}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGINS}{table}\n{ENDS}{after}", encoding="utf-8")
     print(table)
 
 

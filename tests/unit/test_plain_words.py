@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "replexplorer"
+ROOT = PACKAGE.parent
 UNCLEAR = re.compile(
     r"\banew\b|\bso many\b|\bof ours\b|nobody looked|come what may|drives no more|\btaken back\b"
     r"|\bgiven back\b|told, not asserted|at every look|wait if alone|\btells? (more|what)\b",
@@ -33,6 +34,9 @@ def test_no_text_for_people_uses_the_project_s_own_idiom(file: Path) -> None:
     assert [(line, text) for line, text in texts(file) if UNCLEAR.search(text)] == []
 
 
-def test_the_readme_does_not_either() -> None:
-    readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
-    assert [line for line in readme.splitlines() if UNCLEAR.search(line)] == []
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
+)
+def test_no_page_does_either(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if UNCLEAR.search(line)] == []
