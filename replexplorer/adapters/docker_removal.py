@@ -11,6 +11,8 @@ from replexplorer.adapters.docker_inventory import NODE, STACK
 
 _CONFLICTS: Final = (403, 409)
 """A network with endpoints, a volume in use: two `down` at once, from two users, see these for a moment."""
+_GOING: Final = "is marked for removal"
+"""What the daemon says, as a defect of its own (500), of a container that another `down` removes now."""
 _HELD_S: Final = 10.0
 _AGAIN_S: Final = 0.1
 
@@ -64,7 +66,8 @@ def _each(found: Iterable[str], remove: Callable[[str], object]) -> int:
             except APIError as error:
                 if "already in progress" in str(error):
                     return
-                if error.status_code not in _CONFLICTS or time.monotonic() > ends_s:
+                is_held = error.status_code in _CONFLICTS or _GOING in str(error)
+                if not is_held or time.monotonic() > ends_s:
                     raise
                 time.sleep(_AGAIN_S)
             else:

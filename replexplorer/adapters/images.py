@@ -116,25 +116,30 @@ def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
 def ensure(recipes: Iterable[Recipe], compose: Path, report: Report) -> dict[str, str]:
     """Role to reference of each image, built where it is missing, at once where several are.
 
-    Raises MissingPiece in one line: no registry and no mmdebstrap, no network, a full disk, a
-    failing build.
+    The `latest` of each repository, which the Compose tool takes, is then the image that is wanted here.
+    Raises MissingPiece in one line: no registry and no mmdebstrap, no network, a full disk, a failing build.
     """
     wanted = {recipe.role: reference(recipe, compose) for recipe in recipes}
     with client() as daemon:
         missing = [recipe for recipe in recipes if image_id(daemon, wanted[recipe.role]) is None]
-    if not missing:
-        return wanted
+    if missing:
+        _build_all(missing, compose, report)
+    with client() as daemon:
+        for recipe in recipes:
+            daemon.tag(wanted[recipe.role], recipe.repository, "latest")
+            built_with = _state(daemon, recipe, wanted[recipe.role]).built_with if recipe in missing else None
+            if built_with:
+                report(f"built the {recipe.says} image with {built_with}", None)
+    return wanted
+
+
+def _build_all(missing: list[Recipe], compose: Path, report: Report) -> None:
     base = find_base(report)
     progress = _Progress(report, [recipe.says for recipe in missing])
     with ThreadPoolExecutor(len(missing)) as pool:
         builds = [pool.submit(_build, recipe, compose, base, progress.of(recipe.says)) for recipe in missing]
     for build in builds:
         build.result()
-    for recipe in missing:
-        with client() as daemon:
-            if made := _state(daemon, recipe, wanted[recipe.role]).built_with:
-                report(f"built the {recipe.says} image with {made}", None)
-    return wanted
 
 
 class _Progress:
@@ -157,7 +162,7 @@ class _Progress:
 
 
 def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], None]) -> None:
-    """Build one image, note what it was built with, and tag it with its hash and `latest`."""
+    """Build one image, note what it was built with, and tag it with its hash."""
     content, tag = context(recipe, compose)
     again = f"docker build --build-arg BASE={base} -f {compose / recipe.dockerfile} {compose}"
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
@@ -182,7 +187,6 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], 
             tag=f"{recipe.repository}:{tag}",
             labels={_BUILT_WITH: _built_with(daemon, made), f"{LABEL}base": base},
         )
-        daemon.tag(f"{recipe.repository}:{tag}", recipe.repository, "latest")
 
 
 def _run_build(daemon: Any, says: str, again: str, step: Callable[[int, int], None], **options: Any) -> str:

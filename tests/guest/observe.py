@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -29,6 +30,8 @@ from typing import Any, NamedTuple
 ADDRESSES = {"primary": "10.77.0.2", "replica": "10.77.0.3", "client": "10.77.0.4", "spare": "10.77.0.5"}
 NODES = Path("/nodes")
 """Directories that stand for each sidecar's /run/replexplorer."""
+AGENT = "/opt/replexplorer"
+"""Where the image has the agent."""
 PLAIN: dict[str, Any] = {
     "delay_ms": 0.0, "jitter_ms": 0.0, "loss_percent": 0.0, "bandwidth_bps": 0, "cut": False
 }  # fmt: skip
@@ -38,6 +41,13 @@ _CLONE_NEWNET = 0x40000000
 _SO_TIMESTAMPNS, _SO_RCVBUFFORCE = 35, 33
 
 Fields = dict[str, Any]
+
+
+def protocol_version() -> int:
+    """What the image's own agent speaks: links are looked at here, not versions."""
+    sys.path.append(AGENT)
+    version: int = importlib.import_module("server").PROTOCOL_VERSION
+    return version
 
 
 def run(*argv: str) -> str:
@@ -133,7 +143,7 @@ class Agent:
         script = (
             f"mount --bind {state} /run/replexplorer && mount -t tmpfs data /var/lib/replexplorer/tools"
             f" && exec setpriv --bounding-set={','.join(filter(None, ('-all', capabilities)))} --no-new-privs"
-            " python3 /opt/replexplorer/agent.py serve"
+            f" python3 {AGENT}/agent.py serve"
         )
         process = await asyncio.create_subprocess_exec(
             "ip", "netns", "exec", node,
@@ -155,7 +165,7 @@ class Agent:
                 if time.monotonic() > ends_s:
                     raise
                 await asyncio.sleep(0.05)
-        answer = await self.ask("hello", version=2)
+        answer = await self.ask("hello", version=protocol_version())
         assert "ok" in answer, answer
 
     async def ask(self, op: str, **fields: Any) -> Fields:

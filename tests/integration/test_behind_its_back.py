@@ -18,6 +18,8 @@ from tests.integration.sessions import attached, turn, until
 pytestmark = pytest.mark.docker
 
 SWITCH_OFF = "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"
+FAR_AHEAD = 10**12
+"""A transaction of the primary's own name that it never made: as after RESET BINARY LOGS AND GTIDS."""
 
 
 async def by_hand(session: Session, node: str, *statements: str) -> None:
@@ -79,21 +81,22 @@ async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveSta
     async with attached(live_stack) as session:
         primary, replica = session.fleet.primary, session.fleet.member("replica")
         assert await errant_gtids(primary, replica) == ""
-        uuid = "11111111-2222-3333-4444-555555555555"
-        await by_hand(session, "replica", f"SET GTID_NEXT = '{uuid}:5'", "BEGIN", "COMMIT")
+        rows = await primary.control.query("SELECT @@GLOBAL.server_uuid AS uuid")
+        foreign = f"{rows[0]['uuid']}:{FAR_AHEAD}"
+        await by_hand(session, "replica", f"SET GTID_NEXT = '{foreign}'", "BEGIN", "COMMIT")
         try:
             found = await errant_gtids(primary, replica)
-            assert found == f"{uuid}:5"
+            assert found == foreign
             assert gtid_count(found) == 1
             status = await session.status()
-            assert [node.errant_gtids for node in status.nodes] == [None, f"{uuid}:5"]
+            assert [node.errant_gtids for node in status.nodes] == [None, foreign]
         finally:
             await by_hand(session, "replica", "SET GTID_NEXT = 'AUTOMATIC'")
             # The primary gets it too, as an operator would mend it.
             await by_hand(
                 session,
                 PRIMARY,
-                f"SET GTID_NEXT = '{uuid}:5'",
+                f"SET GTID_NEXT = '{foreign}'",
                 "BEGIN",
                 "COMMIT",
                 "SET GTID_NEXT = 'AUTOMATIC'",

@@ -139,7 +139,8 @@ def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
     assert knobs["rtt@replica"].requested == 25.0
     status = shell.status()
     assert status.protection.state == "protected"
-    assert status.links[0].rtt_measured_ms == pytest.approx(25, abs=2.5)
+    # Never sooner than asked; how much later a full machine lets packets go is the benchmark's.
+    assert 24.5 <= (status.links[0].rtt_measured_ms or 0.0) < 50
     assert shell.json("set", "semi_sync=on")["changed"] == []
 
 
