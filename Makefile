@@ -110,6 +110,10 @@ $(STAMP): pyproject.toml
 bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK=1: five minutes; HOUR=1: memory over an hour, too
 	@exec $(BIN)/python -m tests.bench
 
+.PHONY: pictures
+pictures: $(STAMP) ## draw the README's picture again, from the recorded tour
+	@exec $(BIN)/python -m tests.pictures
+
 .PHONY: clean
 clean: ## remove our stacks and images, the virtual environment and the caches
 	@if [ -x $(BIN)/replexplorer ]; then

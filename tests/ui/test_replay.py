@@ -216,9 +216,9 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         await player.until(lambda: isinstance(app.screen, ReplayScreen))
         marked = [event.text for event in tape.events() if event.mark is not None]
         assert marked[:3] == ["async", "semi-sync, 1 client", "32 clients"]
-        assert len(replay.marks_s) == 8
+        assert len(replay.marks_s) == 9
         await pilot.press("n", "n", "n", "right")
-        await player.until(lambda: 44 < replay.player.position_s < 46)
+        await player.until(lambda: abs(replay.player.position_s - replay.marks_s[2] - 5) < 1)
         await player.until(lambda: "PROTECTED" in player.row("#header"))
         tick = player.screen.picture.tick
         assert tick is not None
@@ -226,3 +226,9 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         assert (tick.load.clients, tick.anatomy is not None, tick.truth is not None) == (32, True, True)
         rows = "\n".join(player.screen.query_one("#anatomy", Lines).rows)
         assert "ACK wait" in rows
+        replay.seek(tape.last_s)
+        await player.at(tape.last_s)
+        assert "ASYNC" in player.row("#header")
+        last = player.screen.picture.tick
+        assert last is not None
+        assert {name.key: view.requested for name, view in last.knobs.items()}["semi_sync"] == "off"

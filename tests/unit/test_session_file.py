@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -301,3 +302,15 @@ def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path, make: object, t
     make(file)
     with pytest.raises(UsageError, match=told):
         read(file)
+
+
+def test_a_recording_that_an_older_version_shipped_is_read_whole() -> None:
+    """Format 1, of a tour with eight phases: no states, no outages, histograms that are not deflated."""
+    with closing(SessionReader(Path(__file__).parents[1] / "recordings" / "format-1.rxs")) as reader:
+        ticks = list(reader.ticks())
+        marks = [event.text for event in reader.events() if event.mark is not None]
+    assert marks[0] == "async"
+    assert [epoch.title for epoch in ticks[-1].epochs][1:] == marks
+    assert sum(tick.load.n for tick in ticks if tick.load) == sum(
+        tick.load.service.count for tick in ticks if tick.load and tick.load.service
+    )
