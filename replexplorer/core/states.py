@@ -3,7 +3,7 @@
 Law: a state is taken for an outage only when no change is under way that may be all there is to it, and
 semi-sync found off though asked for only when it stays so for a while: who switches it off writes the
 request down a moment later. Commits are counted by the binlog (`Binlog_cache_use`): the semi-sync
-counters count queues under after_sync (DOMAIN.md section 0).
+counters count queues under after_sync (docs/facts.md, trap 1).
 """
 
 from __future__ import annotations

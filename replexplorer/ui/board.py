@@ -7,7 +7,7 @@ Nothing here talks to a server or reads a clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -127,7 +127,10 @@ class Board:
         found = sections([name for name, rank in ranks.items() if rank is not None])
         if not text:
             return found
-        order: Callable[[KnobName], int] = lambda name: ranks[name] or 0  # noqa: E731
+
+        def order(name: KnobName) -> int:
+            return ranks[name] or 0
+
         ranked = [replace(one, names=tuple(sorted(one.names, key=order))) for one in found]
         return tuple(sorted(ranked, key=lambda one: order(one.names[0])))
 

@@ -287,7 +287,9 @@ def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_ha
         until(lambda: shell.json("status", "--stack", stack)["load"]["clients"] == 3)
         status = shell.json("status", "--stack", stack)["load"]
         assert (status["mode"], status["workload"]) == ("closed", "update_index")
-        time.sleep(2)
+        assert running.stderr is not None
+        said_so_far = iter(running.stderr.readline, "")
+        assert any(line.startswith("[ 1s ]") for line in said_so_far)
         refused = shell.run("down", "--stack", stack, code=4)
         assert f"load (pid {running.pid}) drives a load" in refused.stderr
         assert f"down --stack {stack} --yes" in refused.stderr
