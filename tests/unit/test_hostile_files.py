@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +22,7 @@ from replexplorer.config.workload_file import read_workload
 from replexplorer.core.errors import UsageError
 from replexplorer.core.script import LARGEST_BYTES
 from replexplorer.ui.actions import DEFAULT_KEYS
+from tests.affordable import affordable
 
 FUZZ = settings(
     derandomize=True,
@@ -32,8 +30,6 @@ FUZZ = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-MOST_CPU_S = 2.0
-MOST_MB = 200
 
 READERS: dict[str, Callable[[Path], object]] = {
     "config": lambda file: load_configuration(file, named_by_user=True),
@@ -45,19 +41,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "workload": read_workload,
 }
 EACH = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-
-
-@contextmanager
-def affordable() -> Iterator[None]:
-    """The block uses less than the processor's time and the memory that a reader may."""
-    before, began_s = _most_mb(), time.process_time()
-    yield
-    assert time.process_time() - began_s < MOST_CPU_S
-    assert _most_mb() - before < MOST_MB
-
-
-def _most_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def answered(read: Callable[[Path], object], file: Path) -> str:

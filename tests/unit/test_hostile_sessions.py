@@ -7,13 +7,10 @@ import csv
 import io
 import json
 import os
-import resource
 import shutil
 import sqlite3
-import time
 import zlib
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +22,7 @@ from replexplorer.config import paths
 from replexplorer.config.session_rows import MOST_EPOCHS, UnreadableRow, unpacked
 from replexplorer.core.errors import UsageError
 from replexplorer.core.export import csv_rows, json_lines, markdown_report
+from tests.affordable import affordable
 
 FUZZ = settings(
     derandomize=True,
@@ -32,22 +30,7 @@ FUZZ = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-MOST_CPU_S = 2.0
-MOST_MB = 200
 TICKS = 12
-
-
-@contextmanager
-def affordable() -> Iterator[None]:
-    """The block uses less than the processor's time and the memory that a reader may."""
-    before, began_s = _most_mb(), time.process_time()
-    yield
-    assert time.process_time() - began_s < MOST_CPU_S
-    assert _most_mb() - before < MOST_MB
-
-
-def _most_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 @pytest.fixture(scope="module")
