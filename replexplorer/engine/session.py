@@ -295,7 +295,7 @@ class Session:
             return f"stack '{name}' is removed"
         if not nodes:
             return f"no stack '{name}' was reached"
-        load = "no load" if driver is None else f"its load driven by {driver.holder} (pid {driver.pid})"
+        load = "no load" if driver is None else f"its load driven by {driver}"
         left = f"stack '{name}' keeps running ({nodes} servers, {load}); {command('down', name)} removes it"
         return left + self._cut_links()
 
