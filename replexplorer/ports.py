@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from replexplorer.core.interval import Interval
 from replexplorer.core.link import Shape
-from replexplorer.core.pacing import CLOSED, POISSON
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.tick import Tick
 
 Row = Mapping[str, Any]

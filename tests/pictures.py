@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.config.paths import shipped_tour
-from replexplorer.engine.replay import Replay
+from replexplorer.engine.record.replay import Replay
+from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.settings import Settings
 from tests.ui.test_replay import Player, StillClock

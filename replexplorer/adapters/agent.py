@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from replexplorer.config import agent_protocol as protocol
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.link import Shape
+from replexplorer.formats import agent_protocol as protocol
 from replexplorer.ports import Bridge, DiskProbe, DiskState, Document, Experiment, Lease, LinkState
 
 OPEN_DEADLINE_S = 10.0

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from replexplorer.adapters.docker_client import client, one_line
-from replexplorer.config.stack_file import LABEL
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
+from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import Report
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from replexplorer.adapters import images, secrets
 from replexplorer.adapters.base_image import image_id
 from replexplorer.adapters.docker_inventory import Container, Inventory
 from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
-from replexplorer.config.stack_file import Mount, Service, StackFile, read_stack_file
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.nodes import MOST_REPLICAS, node_names
+from replexplorer.core.topology import MOST_REPLICAS, node_names
+from replexplorer.formats.stack_file import Mount, Service, StackFile, read_stack_file
 from replexplorer.ports import Report, UpOptions
 
 _KILL_LIMIT_S: Final = 10

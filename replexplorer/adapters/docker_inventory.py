@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from replexplorer.config.stack_file import LABEL
-from replexplorer.core.nodes import replica_number
+from replexplorer.core.topology import replica_number
+from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import NodeAddress
 
 STACK: Final = f"{LABEL}stack"

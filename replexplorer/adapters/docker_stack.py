@@ -21,9 +21,9 @@ from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.adapters.docker_build import Builder
 from replexplorer.adapters.docker_client import client, connect, spoken
 from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
-from replexplorer.config import paths
 from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway
-from replexplorer.core.nodes import node_names
+from replexplorer.core.topology import node_names
+from replexplorer.formats import paths
 from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
 
 ACCOUNTS_FILE: Final = "accounts"

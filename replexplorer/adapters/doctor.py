@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
-from replexplorer.config.model import Configuration
-from replexplorer.config.paths import shipped
-from replexplorer.config.shapes import Check, Doctor
 from replexplorer.core.errors import MissingPiece
+from replexplorer.formats.configuration import Configuration
+from replexplorer.formats.paths import shipped
+from replexplorer.formats.shapes import Check, Doctor
 from replexplorer.ports import DiskState, LinkState
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ import replexplorer
 from replexplorer.adapters.base_image import BUILD_SILENCE_S, failure, find_base, image_id, pull
 from replexplorer.adapters.docker_client import client, one_line
 from replexplorer.adapters.secrets import SERVER_UID
-from replexplorer.config.stack_file import LABEL
 from replexplorer.core.errors import MissingPiece
+from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import Report
 
 _PROBE_LIMIT_S: Final = 20

@@ -17,9 +17,9 @@ from typing import Final
 
 from replexplorer.adapters.load_process import LoadChild, Part
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.interval import Interval, together
-from replexplorer.core.pacing import OPEN, processes_for, share_out
-from replexplorer.core.workload import statements_in
+from replexplorer.core.load.interval import Interval, together
+from replexplorer.core.load.pacing import OPEN, processes_for, share_out
+from replexplorer.core.load.workload import statements_in
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
 _KEPT_INTERVALS: Final = 240

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
-from replexplorer.core.interval import Interval
+from replexplorer.core.load.interval import Interval
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from replexplorer.adapters.untrusted_base import Meter, open_base
-from replexplorer.config.session_rows import (
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.tick import Event, Tick
+from replexplorer.formats.session_rows import (
     HISTOGRAMS,
     LOAD_COLUMNS,
     Reading,
@@ -30,8 +32,6 @@ from replexplorer.config.session_rows import (
     event_of,
     moment,
 )
-from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.tick import Event, Tick
 
 FORMAT: Final = 2
 """Of the schema: kept in `PRAGMA user_version`; a file of a higher one is refused. Format 1 has its

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from replexplorer.config.paths import OPTION_FILE
-from replexplorer.config.small_file import read_bytes
-from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.formats.paths import OPTION_FILE
+from replexplorer.formats.small_file import read_bytes
+from replexplorer.formats.whole_file import whole_file
 from replexplorer.ports import Credentials
 
 CONTROL_USER: Final = "replexplorer"

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from replexplorer.config.small_file import read_bytes
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.small_file import read_bytes
 
 _T = TypeVar("_T")
 

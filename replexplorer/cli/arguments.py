@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from replexplorer import __version__
 from replexplorer.core.errors import UsageError
-from replexplorer.core.nodes import MOST_REPLICAS
+from replexplorer.core.topology import MOST_REPLICAS
 
 PROGRAM: Final = "replexplorer"
 MOST_CLIENTS: Final = 1024

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from replexplorer.config import paths
-from replexplorer.config.calibration import Calibrated, save_calibration, this_machine
 from replexplorer.core.errors import UsageError
-from replexplorer.core.fit import Origin, Residual, fit, lacking, residuals
-from replexplorer.core.model import Calibration, Run, Setting
-from replexplorer.core.sweep_runs import SweptRun, figures_of
+from replexplorer.core.experiment.sweep_runs import SweptRun, figures_of
+from replexplorer.core.model.fit import Origin, Residual, fit, lacking, residuals
+from replexplorer.core.model.fitted import Calibration, Run, Setting
 from replexplorer.engine.facade import Swept
+from replexplorer.formats import paths
+from replexplorer.formats.calibration import Calibrated, save_calibration, this_machine
 
 MOST_ERROR: Final = 0.25
 """A model that misses half of its own runs by more than this was fitted on a busy machine."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.hints import DEFAULT_STACK, with_stack
 from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
+from replexplorer.core.text import folded
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -60,7 +61,7 @@ class Console:
 
     def document(self, document: BaseModel | dict[str, Any] | list[Any]) -> None:
         """The one JSON document of a verb with --json."""
-        from replexplorer.config.shapes import to_json
+        from replexplorer.formats.shapes import to_json
 
         self._documented = True
         self._put(to_json(document))
@@ -160,39 +161,16 @@ def said(error: ReplexplorerError) -> str:
     return ": ".join(part for part in parts if part)
 
 
-def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Sequence[int] = ()) -> str:
-    """Columns two spaces apart; `right` names the columns of numbers."""
-    lines = [list(map(printable, line)) for line in ([headings, *rows] if headings else rows)]
-    if not lines:
-        return ""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
-
-
-def folded(text: str, columns: int | None, indent: str = "  ") -> str:
-    """A long line cut between words for so many columns, the rest indented; whole where nobody says how
-    many."""
-    if columns is None or len(text) < columns:
-        return text
-    import textwrap
-
-    return "\n".join(
-        textwrap.wrap(
-            text, columns - 1, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-    )
-
-
-def number(value: float | None, digits: int = 1) -> str:
-    """A figure with its digits; an unknown one is a dash, never zero."""
-    return "-" if value is None else f"{value:,.{digits}f}"
-
-
 def _clip(text: str, columns: int) -> str:
     return text if len(text) < columns else text[: max(columns - 2, 0)] + "…"
+
+
+def reported(console: Console, write: Callable[[], str]) -> int:
+    """Write a report and say what was written; a result is not lost with its report, so that a failure
+    is a line and an exit code."""
+    try:
+        console.narrate(write())
+    except UsageError as error:
+        console.narrate(f"replexplorer: {error}")
+        return error.exit_code
+    return 0

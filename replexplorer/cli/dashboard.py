@@ -18,18 +18,18 @@ from replexplorer.cli.wiring import (
     recorder_of,
     stack_of,
 )
-from replexplorer.config import paths
-from replexplorer.config.keymap import load_keymap
-from replexplorer.config.model import LoadedConfiguration, closest
-from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.formats import paths
+from replexplorer.formats.configuration import LoadedConfiguration, closest
+from replexplorer.formats.keymap import load_keymap
+from replexplorer.formats.themes import load_themes
 from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.engine.experiment.labs.lab import LabResult
     from replexplorer.engine.facade import Swept
-    from replexplorer.engine.labs.lab import LabResult
     from replexplorer.ui.settings import Settings
 
 
@@ -67,7 +67,7 @@ def run(call: Call) -> int:
 
 def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
     """The one line of a defect of `what`; its traceback is in the log."""
-    from replexplorer.ui.crash import log_crash
+    from replexplorer.ui.terminal.crash import log_crash
 
     file = paths.log_file()
     where = f"its traceback is in {file}" if log_crash(crash, file) else f"{file} cannot be written"
@@ -87,9 +87,9 @@ async def _look(name: str, loaded: LoadedConfiguration) -> None:
 
 def settings_of(loaded: LoadedConfiguration) -> Settings:
     """The dashboard's settings; a broken theme or key is a notice, an unknown theme an error."""
-    from replexplorer.ui.actions import DEFAULT_KEYS
-    from replexplorer.ui.glyphs import choose_glyphs
+    from replexplorer.ui.keys.actions import DEFAULT_KEYS
     from replexplorer.ui.settings import Settings
+    from replexplorer.ui.terminal.glyphs import choose_glyphs
 
     values = loaded.values
     themes, failed = load_themes(paths.themes_directory())
@@ -129,8 +129,8 @@ def _lab_page(result: LabResult) -> str:
     """A lab's result as `--report` writes it."""
     import shlex
 
-    from replexplorer.cli.lab_pages import markdown, rerun
-    from replexplorer.cli.lab_report import lab_document
+    from replexplorer.reports.lab_pages import markdown, rerun
+    from replexplorer.reports.lab_result import lab_document
 
     document = lab_document(result)
     document.again = [shlex.join(rerun(result.lab.name, quick=result.quick))]

@@ -8,17 +8,17 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.documents import knob_document, set_report
 from replexplorer.cli.render import render_knobs, render_set, waiting_words
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
-from replexplorer.config.workload_file import workload_file
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs import KnobName, addressed, find, parse_assignment
+from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assignment
 from replexplorer.core.tick import KnobView
-from replexplorer.engine.apply import RolledBack
+from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.facade import SetResult
 from replexplorer.engine.session import Session
+from replexplorer.formats.workload_file import workload_file
+from replexplorer.reports.documents import knob_document, set_report
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

@@ -9,24 +9,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.conditions import again, conditions_of
-from replexplorer.cli.console import Console, folded, table
-from replexplorer.cli.employees_dump import checked, rows_of
-from replexplorer.cli.lab_pages import rerun, write_report
-from replexplorer.cli.lab_report import lab_document, render_lab
+from replexplorer.cli.console import Console, reported
 from replexplorer.cli.own_labs import lab_named, own_file, own_labs
-from replexplorer.cli.report_files import report_directory, reported
 from replexplorer.cli.running import run_async
-from replexplorer.cli.wiring import composed
-from replexplorer.config.shapes import LabEntry
+from replexplorer.cli.wiring import composed, recorded_ticks
 from replexplorer.core.errors import ExpectationFailed, StackUnavailable, UsageError
-from replexplorer.engine.labs import LABS
-from replexplorer.engine.labs.archive import ARCHIVE, archive_of
-from replexplorer.engine.labs.bulk_load import BULK_LOAD, bulk_load_of
-from replexplorer.engine.labs.lab import Lab
-from replexplorer.engine.labs.stage import run_lab
-from replexplorer.engine.labs.step import LabStep
+from replexplorer.core.text import folded, table
+from replexplorer.engine.experiment.labs import LABS
+from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
+from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
+from replexplorer.engine.experiment.labs.lab import Lab
+from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.step import LabStep
+from replexplorer.formats.employees_dump import checked, rows_of
+from replexplorer.formats.shapes import LabEntry
 from replexplorer.ports import UpOptions
+from replexplorer.reports.conditions import again, conditions_of
+from replexplorer.reports.directory import report_directory
+from replexplorer.reports.lab_pages import rerun, write_report
+from replexplorer.reports.lab_result import lab_document, render_lab
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -140,7 +141,9 @@ async def _run(call: Call, lab: Lab) -> int:
     unwritten = 0
     if report is not None:
         session_file = session.recording.file
-        write = partial(write_report, report, document, session_file, own_file(args.name))
+        write = partial(
+            write_report, report, document, session_file, own_file(args.name), recorded_ticks(session_file)
+        )
         unwritten = reported(console, write)
     if console.json:
         console.document(document)

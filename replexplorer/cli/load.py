@@ -10,22 +10,22 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from replexplorer.cli.conditions import again, conditions_of
-from replexplorer.cli.load_report import Circumstances, IntervalLines, load_report, render
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
-from replexplorer.config.shapes import Conditions
-from replexplorer.config.workload_file import read_workload
-from replexplorer.core.course import Course
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.interval import Interval
-from replexplorer.core.knobs import BY_KEY, parse_value
-from replexplorer.core.pacing import OPEN, POISSON
-from replexplorer.engine.load import load_knobs
-from replexplorer.engine.measure import Measurement, measure
+from replexplorer.core.experiment.course import Course
+from replexplorer.core.knobs.names import BY_KEY, parse_value
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import OPEN, POISSON
+from replexplorer.engine.load.driver import load_knobs
+from replexplorer.engine.load.measure import Measurement, measure
+from replexplorer.engine.observe.stretch import Gathering
 from replexplorer.engine.session import Session
-from replexplorer.engine.stretch import Gathering
+from replexplorer.formats.shapes import Conditions
+from replexplorer.formats.workload_file import read_workload
 from replexplorer.ports import LoadSettings
+from replexplorer.reports.conditions import again, conditions_of
+from replexplorer.reports.load import Circumstances, IntervalLines, load_report, render
 
 if TYPE_CHECKING:
     from replexplorer.cli.console import Console

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replexplorer.cli.console import table
 from replexplorer.cli.wiring import load_configuration_of, sidecar_facts
-from replexplorer.config import paths
 from replexplorer.core.errors import UsageError
+from replexplorer.core.text import table
+from replexplorer.formats import paths
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def config(call: Call) -> int:
     """The effective configuration with each value's origin, and the paths."""
-    from replexplorer.config.shapes import ConfigDocument, ConfigValue
+    from replexplorer.formats.shapes import ConfigDocument, ConfigValue
 
     loaded = load_configuration_of(call)
     document = ConfigDocument(
@@ -42,8 +42,8 @@ def config(call: Call) -> int:
 
 def themes(call: Call) -> int:
     """Built-in and own themes; a broken one is named with file and key."""
-    from replexplorer.config.shapes import ThemeEntry
-    from replexplorer.config.themes import load_themes
+    from replexplorer.formats.shapes import ThemeEntry
+    from replexplorer.formats.themes import load_themes
 
     loaded, failed = load_themes(paths.themes_directory())
     entries = [
@@ -78,9 +78,9 @@ def themes(call: Call) -> int:
 
 def keys(call: Call) -> int:
     """Every binding with the keys that it has now, and what is wrong with keys.toml."""
-    from replexplorer.config.keymap import load_keymap
-    from replexplorer.config.shapes import KeyBinding
-    from replexplorer.ui.actions import ACTIONS, DEFAULT_KEYS, key_label, keys_of
+    from replexplorer.formats.keymap import load_keymap
+    from replexplorer.formats.shapes import KeyBinding
+    from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, key_label, keys_of
 
     keymap = load_keymap(paths.keys_file(), DEFAULT_KEYS)
     bindings = [
@@ -111,9 +111,9 @@ def keys(call: Call) -> int:
 
 def schema(call: Call) -> int:
     """JSON Schema of every --json document, or of one."""
-    from replexplorer.config.model import closest
-    from replexplorer.config.shapes import DOCUMENTS, document_schema
-    from replexplorer.config.shapes import schema as whole_schema
+    from replexplorer.formats.configuration import closest
+    from replexplorer.formats.shapes import DOCUMENTS, document_schema
+    from replexplorer.formats.shapes import schema as whole_schema
 
     wanted = " ".join(call.args.document)
     if not wanted:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from replexplorer.config import paths
-from replexplorer.config.lab_files import LabFile, PhaseTable, read_lab
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import KnobName, desired_of, parse_assignment
-from replexplorer.core.nodes import ANY_REPLICAS, PRIMARY
+from replexplorer.core.knobs.names import KnobName, desired_of, parse_assignment
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.labs import LABS, find_lab
-from replexplorer.engine.labs.comparison import Comparison, judge_by, read_term
-from replexplorer.engine.labs.lab import Lab, Phase, Published, Stretch
+from replexplorer.core.topology import ANY_REPLICAS, PRIMARY
+from replexplorer.engine.experiment.labs import LABS, find_lab
+from replexplorer.engine.experiment.labs.comparison import Comparison, judge_by, read_term
+from replexplorer.engine.experiment.labs.lab import Lab, Phase, Published, Stretch
+from replexplorer.formats import paths
+from replexplorer.formats.lab_files import LabFile, PhaseTable, read_lab
 
 _SUFFIX: Final = ".toml"
 _SEMI_SYNC: Final = KnobName("semi_sync", PRIMARY)

@@ -6,17 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from replexplorer.cli.console import number, table
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sweep import scene_texts
 from replexplorer.cli.wiring import attached
-from replexplorer.config import paths
-from replexplorer.config.calibration import Calibrated, load_calibration
-from replexplorer.config.shapes import PredictCalibration, PredictDocument, PredictTerm
-from replexplorer.core.ceiling import bound
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.knobs import (
+from replexplorer.core.experiment.sweep import SCENE_KEYS, read_grid
+from replexplorer.core.knobs.names import (
     KnobName,
     Place,
     Value,
@@ -26,13 +22,17 @@ from replexplorer.core.knobs import (
     parse_assignment,
     parse_name,
 )
-from replexplorer.core.model import Calibration, Prediction, Setting
-from replexplorer.core.nodes import ANY_REPLICAS
-from replexplorer.core.pacing import OPEN
-from replexplorer.core.prediction import alone_ms, predict
-from replexplorer.core.setting import beyond, looked_at, setting_of, unacknowledged
-from replexplorer.core.sweep import SCENE_KEYS, read_grid
-from replexplorer.core.warn import warnings_for
+from replexplorer.core.knobs.warnings import warnings_for
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.ceiling import bound
+from replexplorer.core.model.fitted import Calibration, Prediction, Setting
+from replexplorer.core.model.prediction import alone_ms, predict
+from replexplorer.core.model.setting import beyond, looked_at, setting_of, unacknowledged
+from replexplorer.core.text import number, table
+from replexplorer.core.topology import ANY_REPLICAS
+from replexplorer.formats import paths
+from replexplorer.formats.calibration import Calibrated, load_calibration
+from replexplorer.formats.shapes import PredictCalibration, PredictDocument, PredictTerm
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

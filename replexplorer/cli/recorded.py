@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import HostClock, load_configuration_of
-from replexplorer.config import paths
-from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
+from replexplorer.formats import paths
+from replexplorer.formats.whole_file import whole_file
 
 if TYPE_CHECKING:
     from replexplorer.adapters.recording import SessionReader
@@ -45,7 +45,7 @@ def replay(call: Call) -> int:
     """Play a recorded session in the dashboard; needs no servers and no Docker."""
     check_textual_variables(os.environ)
     from replexplorer.cli.dashboard import settings_of, told
-    from replexplorer.engine.replay import Replay
+    from replexplorer.engine.record.replay import Replay
     from replexplorer.ui.app import ExplorerApp
 
     if not sys.stdout.isatty() or not sys.stdin.isatty():
@@ -61,7 +61,7 @@ def replay(call: Call) -> int:
 
 
 def _write(reader: SessionReader, form: str, output: TextIO) -> None:
-    from replexplorer.core import export as forms
+    from replexplorer.core.history import export as forms
 
     match form:
         case "csv":

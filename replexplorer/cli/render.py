@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replexplorer.cli.console import folded, number, table
-from replexplorer.config.shapes import (
+from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value, same_value
+from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.text import folded, number, table
+from replexplorer.formats.shapes import (
     ChangedKnob,
     DiskShape,
     GetKnob,
@@ -18,8 +20,6 @@ from replexplorer.config.shapes import (
     StatusKnob,
     StatusLoad,
 )
-from replexplorer.core.gtid import gtid_count
-from replexplorer.core.knobs import BY_KEY, Knob, describe_range, format_value, same_value
 
 _COLUMNS_AT_LEAST = 3
 _NAMED_UNCHANGED = 3

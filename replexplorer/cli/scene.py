@@ -6,17 +6,17 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.console import table
 from replexplorer.cli.knobs import apply, turn
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
-from replexplorer.config import paths
-from replexplorer.config.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
-from replexplorer.config.shapes import SceneEntry
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import Knob, Place, Value, find
+from replexplorer.core.knobs.names import Knob, Place, Value, find
+from replexplorer.core.text import table
 from replexplorer.engine.facade import SetResult
 from replexplorer.engine.session import Session
+from replexplorer.formats import paths
+from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
+from replexplorer.formats.shapes import SceneEntry
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

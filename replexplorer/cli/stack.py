@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from replexplorer.cli.documents import status_document
 from replexplorer.cli.question import can_ask, says_yes
 from replexplorer.cli.render import render_status
 from replexplorer.cli.running import run_async
@@ -17,14 +16,15 @@ from replexplorer.cli.wiring import (
     stack_names,
     stack_of,
 )
-from replexplorer.config import paths
-from replexplorer.config.model import closest
-from replexplorer.config.shapes import Dsn, Status
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs import Desired, format_value
-from replexplorer.engine.effect import unmet
+from replexplorer.core.knobs.names import Desired, format_value
+from replexplorer.engine.change.effect import unmet
 from replexplorer.engine.session import Session
+from replexplorer.formats import paths
+from replexplorer.formats.configuration import closest
+from replexplorer.formats.shapes import Dsn, Status
 from replexplorer.ports import UpOptions
+from replexplorer.reports.documents import status_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

@@ -6,20 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.calibrating import learned
-from replexplorer.cli.conditions import conditions_of
-from replexplorer.cli.console import Console
-from replexplorer.cli.report_files import report_directory, reported
+from replexplorer.cli.console import Console, reported
 from replexplorer.cli.running import run_async
-from replexplorer.cli.sweep_report import render, sweep_document, write_report
 from replexplorer.cli.wiring import attached
-from replexplorer.config import paths
-from replexplorer.config.scenes import find_scene
-from replexplorer.core.heat import mapped
-from replexplorer.core.knobs import parse_assignment
-from replexplorer.core.nodes import ANY_REPLICAS
-from replexplorer.core.sweep import Sweep, read_grid
-from replexplorer.core.sweep_text import plan_text, run_line, runs_text
+from replexplorer.core.experiment.heat import mapped
+from replexplorer.core.experiment.sweep import Sweep, read_grid
+from replexplorer.core.experiment.sweep_text import plan_text, run_line, runs_text
+from replexplorer.core.knobs.names import parse_assignment
+from replexplorer.core.topology import ANY_REPLICAS
 from replexplorer.engine.facade import SweepProgress
+from replexplorer.formats import paths
+from replexplorer.formats.scenes import find_scene
+from replexplorer.reports.conditions import conditions_of
+from replexplorer.reports.directory import report_directory
+from replexplorer.reports.sweep import render, sweep_document, write_report
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

@@ -6,18 +6,19 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.config import paths
-from replexplorer.config.model import Configuration, LoadedConfiguration, load_configuration
-from replexplorer.config.workload_file import workload_file
-from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs import PRIMARY
-from replexplorer.core.model import Calibration
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.knobs.names import PRIMARY
+from replexplorer.core.model.fitted import Calibration
+from replexplorer.core.tick import Tick
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.formats import paths
+from replexplorer.formats.configuration import Configuration, LoadedConfiguration, load_configuration
+from replexplorer.formats.workload_file import workload_file
 from replexplorer.ports import Credentials, DiskState, Lease, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def load_configuration_of(call: Call) -> LoadedConfiguration:
 
 def calibration_of(call: Call) -> Calibration:
     """What the model was fitted to: this machine's last sweep, else what ships; says what is wrong."""
-    from replexplorer.config.calibration import load_calibration
+    from replexplorer.formats.calibration import load_calibration
 
     calibrated = load_calibration(paths.calibration_file())
     if calibrated.problem is not None:
@@ -247,3 +248,16 @@ async def _probed(agent: BridgedAgent) -> DiskState | None:
         except ReplexplorerError:
             continue
     return None
+
+
+def recorded_ticks(session: str | None) -> list[Tick]:
+    """All ticks of the session file at this path; none where there is no file, or none that can be read."""
+    if session is None:
+        return []
+    from replexplorer.adapters.recording import SessionReader
+
+    try:
+        with closing(SessionReader(Path(session))) as reader:
+            return list(reader.ticks())
+    except UsageError:
+        return []

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, cast
 
-from replexplorer.core.catalogue import Value
+from replexplorer.core.knobs.catalogue import Value
 
 TOLERATED_MS = 1.0
 TOLERATED_SHARE = 0.05

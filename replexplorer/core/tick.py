@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from replexplorer.core.anatomy import Anatomy
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import PRIMARY, KnobName, Value
+from replexplorer.core.knobs.names import PRIMARY, KnobName, Value
 from replexplorer.core.link import NO_PARTITION, LinkSettings
-from replexplorer.core.model import Prediction
-from replexplorer.core.outage import Outage
-from replexplorer.core.pacing import CLOSED
-from replexplorer.core.truth import ServerTruth
+from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.model.fitted import Prediction
+from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.outage import Outage
+from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.stats.histogram import Histogram
 
 
 class ProtectionState(StrEnum):
@@ -198,7 +198,7 @@ class LoadView:
     service: Histogram | None = None
     """Durations of the interval's commits, so that the charts can merge ticks; None in a viewer."""
     mode: str = CLOSED
-    """`closed` or `open` (core/pacing.py); `HIDES` says what each hides."""
+    """`closed` or `open` (core/load/pacing.py); `HIDES` says what each hides."""
     rate_asked_tps: float | None = None
     """Arrivals per second asked for; None in the closed loop."""
     qps: float | None = None

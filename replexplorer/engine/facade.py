@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from replexplorer.core.knobs import Assignment, KnobName, Value
-from replexplorer.core.sweep import Cell, Sweep
-from replexplorer.core.sweep_runs import SweptRun
+from replexplorer.core.experiment.sweep import Cell, Sweep
+from replexplorer.core.experiment.sweep_runs import SweptRun
+from replexplorer.core.knobs.names import Assignment, KnobName, Value
 from replexplorer.core.tick import Tick
-from replexplorer.engine.labs.lab import Lab, LabResult
-from replexplorer.engine.labs.step import Conductor, LabWatch
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult
+from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import NoSuchStack, StackUnavailable, UsageError
-from replexplorer.core.knobs import PRIMARY
-from replexplorer.core.server import Capabilities
+from replexplorer.core.knobs.names import PRIMARY
 from replexplorer.ports import (
     Agent,
     Clock,

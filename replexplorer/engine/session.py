@@ -18,9 +18,9 @@ from typing import Any
 
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.gtid import gtid_count
+from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.hints import command
-from replexplorer.core.knobs import (
+from replexplorer.core.knobs.names import (
     PRIMARY,
     Assignment,
     Backing,
@@ -32,16 +32,17 @@ from replexplorer.core.knobs import (
     format_value,
     same_value,
 )
-from replexplorer.core.model import Calibration
-from replexplorer.core.replication import ThreadWatch
-from replexplorer.core.sweep import Sweep
+from replexplorer.core.model.fitted import Calibration
+from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.replication import ThreadWatch
 from replexplorer.core.tick import Event, NodeView, Severity, Tick, partition_words
-from replexplorer.engine.absence import restarts_since_the_request
-from replexplorer.engine.bringup import Raised, bring_up, connect
-from replexplorer.engine.chronicle import Chronicle
-from replexplorer.engine.controls import Controls, forbidden
-from replexplorer.engine.driving import Driver, Driving
-from replexplorer.engine.effect import SEMI_SYNC, doubtful, switched_off, unmet
+from replexplorer.engine.change.bringup import Raised, bring_up, connect
+from replexplorer.engine.change.controls import Controls, forbidden
+from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult
+from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
+from replexplorer.engine.experiment.sweep import Sweeping, Unkept
 from replexplorer.engine.facade import (
     Changed,
     Preview,
@@ -53,16 +54,15 @@ from replexplorer.engine.facade import (
 )
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
-from replexplorer.engine.labs.lab import Lab, LabResult
-from replexplorer.engine.labs.stage import run_lab
-from replexplorer.engine.labs.step import Conductor, LabWatch
-from replexplorer.engine.load import LoadDriver
-from replexplorer.engine.outlook import Outlook
-from replexplorer.engine.picture import Picture
-from replexplorer.engine.recording import Recording
-from replexplorer.engine.status import Status, take_status
-from replexplorer.engine.sweep import Sweeping, Unkept
-from replexplorer.engine.watch import Watcher
+from replexplorer.engine.load.driver import LoadDriver
+from replexplorer.engine.load.driving import Driver, Driving
+from replexplorer.engine.observe.absence import restarts_since_the_request
+from replexplorer.engine.observe.fold import Picture
+from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.status import Status, take_status
+from replexplorer.engine.observe.watch import Watcher
+from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.record.recording import Recording
 from replexplorer.ports import Experiment, Lease, LoadSettings, UpOptions
 
 Consent = Callable[[Desired], Awaitable[bool]]
@@ -87,7 +87,7 @@ class SessionOptions:
     table_size: int = 10_000
     tick_s: float = 0.5
     heartbeat: bool = False
-    """Write a heartbeat a second while our load runs (engine/heartbeat.py); the dashboard alone does."""
+    """Write a heartbeat a second while our load runs (observe/heartbeat.py); the dashboard alone does."""
     calibration: Calibration | None = None
     """What the model was fitted to; None: nothing is predicted."""
 

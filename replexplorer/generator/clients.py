@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.workload import Statement
+from replexplorer.core.load.workload import Statement
 from replexplorer.generator.course import Course, Floor
 from replexplorer.generator.run import Run, Turn
 from replexplorer.generator.session import Build, Prepared, Session, text_query

@@ -12,8 +12,8 @@ from random import Random
 from typing import Final, Protocol
 
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.pacing import Pace, Schedule
-from replexplorer.core.workload import Draw, Workload
+from replexplorer.core.load.pacing import Pace, Schedule
+from replexplorer.core.load.workload import Draw, Workload
 from replexplorer.generator.tally import Tally
 from replexplorer.ports import LoadTarget
 

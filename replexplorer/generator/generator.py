@@ -17,9 +17,9 @@ from random import Random
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageError
-from replexplorer.core.interval import Interval
-from replexplorer.core.pacing import CLOSED, Pace, Schedule
-from replexplorer.core.workload import Workload
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import CLOSED, Pace, Schedule
+from replexplorer.core.load.workload import Workload
 from replexplorer.generator.alarm import Alarm
 from replexplorer.generator.clients import Clients
 from replexplorer.generator.course import Course, Floor

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from replexplorer.core.interval import Interval
+from replexplorer.core.load.interval import Interval
 
 _KEPT_LINES: Final = 256
 """Other lines than intervals; beyond it the oldest progress goes."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from replexplorer.core.errors import ServerRefused, UsageError
-from replexplorer.core.script import read_script
-from replexplorer.core.workload import WORKLOADS, Sources, Statement, Workload, draw_of
+from replexplorer.core.load.script import read_script
+from replexplorer.core.load.workload import WORKLOADS, Sources, Statement, Workload, draw_of
 from replexplorer.generator.course import Course
 from replexplorer.generator.session import Session
 from replexplorer.ports import LoadSettings, LoadTarget

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Final
 
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.workload import Draw, Transaction
+from replexplorer.core.load.workload import Draw, Transaction
 from replexplorer.generator.course import Course, Floor
 from replexplorer.generator.reply import Refusal
 from replexplorer.generator.session import Build, Session, query_packet

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.adapters.mysql import LOST_NUMBERS, log_in
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
-from replexplorer.core.workload import Statement, Values
+from replexplorer.core.load.workload import Statement, Values
 from replexplorer.generator.reply import ERR, Refusal, Reply, refusal
 from replexplorer.ports import LoadTarget
 

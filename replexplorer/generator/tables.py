@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.workload import DATABASE, PAYLOAD, PAYLOAD_COLUMN, Table, fill_source
+from replexplorer.core.load.workload import DATABASE, PAYLOAD, PAYLOAD_COLUMN, Table, fill_source
 from replexplorer.ports import LoadTarget, Row
 
 ROWS_A_STATEMENT: Final = 5000

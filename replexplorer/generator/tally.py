@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
-from replexplorer.core.pacing import Pace, Schedule
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import Pace, Schedule
+from replexplorer.core.stats.histogram import Histogram
 
 DEADLOCK: Final = 1213
 LOCK_TIMEOUT: Final = 1205

@@ -14,22 +14,22 @@ from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
 from textual.worker import WorkerError
 
-from replexplorer.config.themes import load_themes
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.printable import LAYOUT, printable, shortened
 from replexplorer.engine.facade import Facade
-from replexplorer.engine.replay import Replay
-from replexplorer.ui import memory
-from replexplorer.ui.actions import EVERYWHERE, LEAVE_KEY
-from replexplorer.ui.bindings import bindings_of
-from replexplorer.ui.commands import ExplorerCommands
-from replexplorer.ui.crash import QuietEnd
-from replexplorer.ui.hangup import TERMINATED, TerminalWatch
+from replexplorer.engine.record.replay import Replay
+from replexplorer.formats.themes import load_themes
+from replexplorer.ui.keys.actions import EVERYWHERE, LEAVE_KEY
+from replexplorer.ui.keys.bindings import bindings_of
+from replexplorer.ui.keys.commands import ExplorerCommands
 from replexplorer.ui.messages import Started
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.terminal_output import QuietOutput
+from replexplorer.ui.terminal import memory
+from replexplorer.ui.terminal.crash import QuietEnd
+from replexplorer.ui.terminal.hangup import TERMINATED, TerminalWatch
+from replexplorer.ui.terminal.output import QuietOutput
 from replexplorer.ui.theme import NO_COLOR_THEME, no_color_theme, textual_theme
 
 MOST_TOLD = 600

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from replexplorer.config.themes import Theme
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.facade import Swept
-from replexplorer.engine.labs.lab import Lab, LabResult
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.formats.themes import Theme
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from textual.app import App
 from textual.theme import BUILTIN_THEMES
 from textual.theme import Theme as TextualTheme
 
-from replexplorer.config.themes import TOKENS, Theme
+from replexplorer.formats.themes import TOKENS, Theme
 
 PREFIX: Final = "rx-"
 """What every theme variable of ours begins with: `$rx-p50` in tcss."""

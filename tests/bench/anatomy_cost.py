@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replexplorer.adapters.docker_client import connect
-from replexplorer.core.commit_counters import INSTRUMENTS
-from replexplorer.engine.measure import measure
+from replexplorer.core.server.commit_counters import INSTRUMENTS
+from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure
 

@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from replexplorer.cli.calibrating import errors_markdown
-from replexplorer.config import paths
-from replexplorer.config.calibration import (
+from replexplorer.core.model.fit import Origin, fit
+from replexplorer.formats import paths
+from replexplorer.formats.calibration import (
     read_calibration,
     save_calibration,
     shipped_calibration,
     shipped_file,
 )
-from replexplorer.core.fit import Origin, fit
 
 PAGE = Path(__file__).parents[2] / "docs" / "model.md"
 BEGINS = "<!-- prediction: drawn from the shipped calibration -->\n"

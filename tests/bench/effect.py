@@ -7,7 +7,7 @@ import time
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, wanted
-from replexplorer.engine.disk_change import KICK_STATEMENT
+from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, spread
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from replexplorer.adapters import images
-from replexplorer.config.paths import shipped
 from replexplorer.engine.session import Session
+from replexplorer.formats.paths import shipped
 from tests.bench.figure import Figure
 
 DATA, TOOLS = "/var/lib/replexplorer/data", "/var/lib/replexplorer/tools"

@@ -28,10 +28,10 @@ from pathlib import Path
 import docker
 
 from replexplorer.adapters.load_group import LoadGroup
-from replexplorer.config.stack_file import LABEL
-from replexplorer.core.histogram import slot_middle_us
-from replexplorer.core.interval import Interval
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.session import Session
+from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import LoadSettings, LoadTarget
 from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread

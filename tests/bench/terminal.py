@@ -17,7 +17,7 @@ from pathlib import Path
 import pyte
 
 from replexplorer.adapters.recording import SUFFIX
-from replexplorer.config.paths import sessions_directory
+from replexplorer.formats.paths import sessions_directory
 
 PROGRAM = (sys.executable, "-m", "replexplorer")
 _FIRST_S = 120.0

@@ -6,7 +6,7 @@ import asyncio
 import statistics
 import time
 
-from replexplorer.engine.disk_change import KICK_STATEMENT
+from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.session import Session
 from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters.agent import BridgedAgent
-from replexplorer.config import agent_protocol as protocol
 from replexplorer.core.errors import MissingPiece, StackUnavailable
 from replexplorer.core.link import Shape
+from replexplorer.formats import agent_protocol as protocol
 from replexplorer.ports import Bridge, DiskProbe, DiskState, Lease
 
 LINK = {

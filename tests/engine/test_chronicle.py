@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from replexplorer.core.counters import Sample
-from replexplorer.core.server import ServerStatus
+from replexplorer.core.dialect.capabilities import ServerStatus
+from replexplorer.core.server.counters import Sample
 from replexplorer.core.tick import Protection, ProtectionState, Severity
-from replexplorer.engine.chronicle import Chronicle
+from replexplorer.engine.record.chronicle import Chronicle
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.facade import WALL_S
 

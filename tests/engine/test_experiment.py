@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.sweep import Sweep, read_grid
+from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.facade import SweepProgress
-from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
-from replexplorer.engine.labs.stage import run_lab
-from replexplorer.engine.labs.step import LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from replexplorer.core.anatomy import Part
+from replexplorer.core.server.anatomy import Part
 from replexplorer.core.tick import Tick
 from tests.engine.test_session import load_runs, turn, until_tick
 from tests.fakes.clock import until, virtual

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs import parse_assignment
-from replexplorer.core.series import History
+from replexplorer.core.history.series import History
+from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.tick import ProtectionState, Tick
-from replexplorer.engine.apply import RolledBack
-from replexplorer.engine.labs import LABS, find_lab
-from replexplorer.engine.labs.evidence import busy
-from replexplorer.engine.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
-from replexplorer.engine.labs.stage import run_lab
-from replexplorer.engine.labs.step import Conductor, LabStep
+from replexplorer.engine.change.apply import RolledBack
+from replexplorer.engine.experiment.labs import LABS, find_lab
+from replexplorer.engine.experiment.labs.evidence import busy
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.step import Conductor, LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.recorder import FakeRecorder

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.link import Shape
 from replexplorer.engine.facade import SetResult
 from replexplorer.engine.session import Session

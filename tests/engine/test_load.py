@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.catalogue import CATALOGUE, Backing, Value
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
-from replexplorer.core.interval import Interval
-from replexplorer.engine.load import LoadDriver
-from replexplorer.engine.measure import measure
+from replexplorer.core.knobs.catalogue import CATALOGUE, Backing, Value
+from replexplorer.core.load.interval import Interval
+from replexplorer.engine.load.driver import LoadDriver
+from replexplorer.engine.load.measure import measure
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.load import PREPARING_S, FakeLoadProcess

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.anatomy import Part
-from replexplorer.core.commit_counters import CommitSample, Source, Total
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
-from replexplorer.core.knobs import Value
-from replexplorer.core.server import ServerStatus
+from replexplorer.core.dialect.capabilities import ServerStatus
+from replexplorer.core.knobs.names import Value
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.server.anatomy import Part
+from replexplorer.core.server.commit_counters import CommitSample, Source, Total
+from replexplorer.core.server.truth import Applied, Check, ServerTruth
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import NodeView
-from replexplorer.core.truth import Applied, Check, ServerTruth
-from replexplorer.engine.lookback import Lookback
-from replexplorer.engine.observer import NodeSample
-from replexplorer.engine.stretch import Gathering
+from replexplorer.engine.observe.lookback import Lookback
+from replexplorer.engine.observe.looks import NodeSample
+from replexplorer.engine.observe.stretch import Gathering
 
 TPS = 100
 VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.generator.outbox import Outbox
 
 SPREAD_US = range(100, 40_000, 37)

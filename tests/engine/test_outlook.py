@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.config.calibration import shipped_calibration
-from replexplorer.core.anatomy import Anatomy, Part
-from replexplorer.core.histogram import Histogram
+from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import LoadView, Protection, ProtectionState, Tick
 from replexplorer.engine.session import Session
+from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual
 from tests.fakes.world import LOCAL_MS, World
 

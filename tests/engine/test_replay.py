@@ -11,7 +11,7 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.tick import Event, Severity, Tick
-from replexplorer.engine.replay import Replay
+from replexplorer.engine.record.replay import Replay
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.facade import make_tick
 

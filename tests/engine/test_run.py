@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.pacing import EVEN, Pace, Schedule
-from replexplorer.core.workload import OTHER, READ, WRITE, Statement, Workload
+from replexplorer.core.load.pacing import EVEN, Pace, Schedule
+from replexplorer.core.load.workload import OTHER, READ, WRITE, Statement, Workload
 from replexplorer.generator.course import Course, Floor
 from replexplorer.generator.reply import Refusal
 from replexplorer.generator.run import Run, Turn

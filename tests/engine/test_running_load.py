@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.config.calibration import shipped_calibration
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs import KnobName, Place
+from replexplorer.core.knobs.names import KnobName, Place
 from replexplorer.core.tick import Tick
+from replexplorer.engine.observe.sight import NO_LOAD
 from replexplorer.engine.session import Session
-from replexplorer.engine.sight import NO_LOAD
+from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
 

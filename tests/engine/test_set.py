@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
-from replexplorer.core.knobs import KnobName
+from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.apply import RolledBack
-from replexplorer.engine.disk_change import KICK_STATEMENT
+from replexplorer.engine.change.apply import RolledBack
+from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.facade import SetResult
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from replexplorer.engine.status import Status
+from replexplorer.engine.observe.status import Status
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
 

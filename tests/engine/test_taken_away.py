@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, TakenAway
-from replexplorer.engine.measure import Measurement, measure
+from replexplorer.engine.load.measure import Measurement, measure
 from tests.fakes.clock import virtual
 from tests.fakes.world import CREATING_S, World, tasks_left
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.engine.measure import measure
-from replexplorer.engine.upkeep import is_low, purge_to
+from replexplorer.engine.load.measure import measure
+from replexplorer.engine.load.upkeep import is_low, purge_to
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs import Desired
+from replexplorer.core.knobs.names import Desired
 from replexplorer.core.tick import Event, Severity
-from replexplorer.engine.apply import RolledBack
+from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.engine.test_session import load_runs, turn, until_tick

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
-from replexplorer.core.anatomy import Anatomy, Part
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import (
+from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.core.experiment.sweep_runs import SweptRun
+from replexplorer.core.knobs.names import (
     CATALOGUE,
     Assignment,
     Backing,
@@ -21,9 +21,10 @@ from replexplorer.core.knobs import (
     parse_assignment,
 )
 from replexplorer.core.link import LinkSettings
-from replexplorer.core.model import Prediction
-from replexplorer.core.sweep import Sweep
-from replexplorer.core.sweep_runs import SweptRun
+from replexplorer.core.model.fitted import Prediction
+from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.truth import Check, ReplicaTruth, ServerTruth
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import (
     Ceiling,
     DiskView,
@@ -38,7 +39,8 @@ from replexplorer.core.tick import (
     Severity,
     Tick,
 )
-from replexplorer.core.truth import Check, ReplicaTruth, ServerTruth
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
+from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
 from replexplorer.engine.facade import (
     Changed,
     Preview,
@@ -49,8 +51,6 @@ from replexplorer.engine.facade import (
     SweepReport,
     Swept,
 )
-from replexplorer.engine.labs.lab import Lab, LabResult, PhaseResult, Relation
-from replexplorer.engine.labs.step import Conductor, LabStep, LabWatch
 
 WALL_S = 1_760_000_000.0
 """The fake's wall clock at its zero: a fixed moment."""

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
-from replexplorer.core.pacing import OPEN
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.ports import LoadSettings, LoadTarget
 
 PREPARING_S = 0.3

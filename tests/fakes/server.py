@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from replexplorer.core.commit_counters import commit_statement
+from replexplorer.core.dialect.capabilities import METADATA_PROBES, OLDEST_WAIT_STATEMENT, TIMEOUTS_STATEMENT
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
-from replexplorer.core.server import METADATA_PROBES, OLDEST_WAIT_STATEMENT, TIMEOUTS_STATEMENT
-from replexplorer.engine.disk_change import KICK_STATEMENT
-from replexplorer.engine.heartbeat import BEAT_STATEMENT, CREATE_STATEMENT
-from replexplorer.engine.insight import APPLIED_STATEMENT, HEARTBEAT_AGE_STATEMENT, SENT_STATEMENT
-from replexplorer.engine.link_change import STREAM_STATEMENT
-from replexplorer.engine.observer import OWNED_AND_EXECUTED_STATEMENT
+from replexplorer.core.server.commit_counters import commit_statement
+from replexplorer.engine.change.disk_change import KICK_STATEMENT
+from replexplorer.engine.change.link_change import STREAM_STATEMENT
+from replexplorer.engine.observe.heartbeat import BEAT_STATEMENT, CREATE_STATEMENT
+from replexplorer.engine.observe.insight import APPLIED_STATEMENT, HEARTBEAT_AGE_STATEMENT, SENT_STATEMENT
+from replexplorer.engine.observe.looks import OWNED_AND_EXECUTED_STATEMENT
 from tests.fakes.servers import METADATA_9, MYSQL_9
 
 STATEMENT_S = 0.0004

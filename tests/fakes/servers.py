@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replexplorer.core.server import Capabilities
+from replexplorer.core.dialect.capabilities import Capabilities
 
 MYSQL_9: Mapping[str, str] = {
     "version": "9.7.4-2",

@@ -14,7 +14,7 @@ from typing import Any, Final
 import replexplorer
 from replexplorer.adapters import base_image, images
 from replexplorer.adapters.docker_client import client
-from replexplorer.config.stack_file import LABEL
+from replexplorer.formats.stack_file import LABEL
 from tests.sidecar import DIRECTORY
 
 GUEST: Final = Path(__file__).parent

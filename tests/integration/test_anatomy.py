@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from replexplorer.core.gtid import gtid_count
-from replexplorer.core.knobs import PRIMARY, KnobName
+from replexplorer.core.knobs.names import PRIMARY, KnobName
+from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.disk_change import KICK_STATEMENT
-from replexplorer.engine.observer import errant_gtids
+from replexplorer.engine.change.disk_change import KICK_STATEMENT
+from replexplorer.engine.observe.looks import errant_gtids
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached, turn, until

@@ -21,8 +21,8 @@ import pytest
 
 from replexplorer.adapters.docker_client import connect
 from replexplorer.adapters.mysql import Address, ControlConnection
-from replexplorer.config.shapes import Doctor, Dsn, GetKnob, LoadReport, SetReport, Status
 from replexplorer.core.errors import MissingPiece
+from replexplorer.formats.shapes import Doctor, Dsn, GetKnob, LoadReport, SetReport, Status
 
 pytestmark = pytest.mark.docker
 

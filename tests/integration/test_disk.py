@@ -17,8 +17,8 @@ from replexplorer.adapters import images
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker_inventory import take
 from replexplorer.adapters.docker_stack import DockerStack
-from replexplorer.config.paths import shipped
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, eventually
 

@@ -24,8 +24,8 @@ from docker.errors import ImageNotFound
 from replexplorer.adapters import base_image, images
 from replexplorer.adapters.docker_inventory import take
 from replexplorer.adapters.docker_stack import DockerStack
-from replexplorer.config.paths import shipped
 from replexplorer.core.errors import MissingPiece
+from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, bring_up
 

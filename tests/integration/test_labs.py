@@ -13,12 +13,12 @@ import pytest
 
 from replexplorer.adapters.docker_client import connect
 from replexplorer.adapters.docker_stack import DockerStack
-from replexplorer.core.knobs import Value
+from replexplorer.core.knobs.names import Value
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.labs import find_lab
-from replexplorer.engine.labs.lab import LabResult
-from replexplorer.engine.labs.stage import run_lab
-from replexplorer.engine.labs.step import LabStep
+from replexplorer.engine.experiment.labs import find_lab
+from replexplorer.engine.experiment.labs.lab import LabResult
+from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import LiveStack, bring_up

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from replexplorer.core.knobs import PRIMARY
+from replexplorer.core.knobs.names import PRIMARY
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack

@@ -22,9 +22,9 @@ from replexplorer.adapters.load_group import LoadGroup
 from replexplorer.adapters.load_process import LoadChild
 from replexplorer.adapters.mysql import ControlConnection, connect_address
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
-from replexplorer.core.histogram import slot_middle_us
-from replexplorer.core.interval import Interval
-from replexplorer.core.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
+from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions
 
 pytestmark = pytest.mark.docker

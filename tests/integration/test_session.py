@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from replexplorer.core.catalogue import Backing
 from replexplorer.core.errors import StackUnavailable, UsageError
-from replexplorer.core.knobs import PRIMARY, KnobName
+from replexplorer.core.knobs.catalogue import Backing
+from replexplorer.core.knobs.names import PRIMARY, KnobName
 from replexplorer.core.tick import ProtectionState, Tick
-from replexplorer.engine.measure import measure
+from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.integration.conftest import LiveStack

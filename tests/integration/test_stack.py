@@ -22,8 +22,8 @@ from replexplorer.adapters.docker_client import client as docker
 from replexplorer.adapters.docker_inventory import take
 from replexplorer.adapters.docker_removal import remove_stack
 from replexplorer.adapters.docker_stack import DockerStack
-from replexplorer.config.paths import shipped
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up, eventually, take_down
 

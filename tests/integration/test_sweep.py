@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from replexplorer.adapters.docker_client import connect
-from replexplorer.config.shapes import SweepResult
 from replexplorer.core.errors import MissingPiece
+from replexplorer.formats.shapes import SweepResult
 from tests.integration.test_cli import Shell, until
 
 pytestmark = pytest.mark.docker

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import ProtectionState, Tick
-from replexplorer.core.truth import ReplicaTruth, ServerTruth
-from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
-from replexplorer.ui.truth_words import truth_runs
+from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, bar
 from replexplorer.ui.widgets.lines import Lines, width_of
+from replexplorer.ui.words.truth import truth_runs
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 

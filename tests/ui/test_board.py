@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.knobs import CATALOGUE, KnobName, Value, expand
-from replexplorer.ui.board import LABEL_CELLS, SELDOM, Board, Fold, sections
+from replexplorer.core.knobs.names import CATALOGUE, KnobName, Value, expand
+from replexplorer.ui.desks.board import LABEL_CELLS, SELDOM, Board, Fold, sections
 from tests.fakes.facade import make_tick
 
 SYNC = KnobName("sync_binlog", "primary")

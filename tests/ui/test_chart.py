@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from replexplorer.core.points import Point
-from replexplorer.ui.chart_model import (
+from replexplorer.core.history.points import Point
+from replexplorer.ui.charts.axes import (
+    linear_scale,
+    log_scale,
+    spread_rows,
+    tick_text,
+    time_ticks,
+)
+from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.model import (
     Band,
     ChartMark,
     ChartModel,
@@ -27,22 +35,14 @@ from replexplorer.ui.chart_model import (
     tps_model,
     zoomed,
 )
-from replexplorer.ui.figures import moment
-from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
+from replexplorer.ui.charts.paint import BAND_INKS, paint_chart, plot_area
+from replexplorer.ui.charts.raster import Raster, Trace, raster_dots, straightened, thinned, trace_dots
+from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
 from replexplorer.ui.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.widgets import chart as chart_module
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.chart import Chart, raster
-from replexplorer.ui.widgets.chart_axes import (
-    linear_scale,
-    log_scale,
-    spread_rows,
-    tick_text,
-    time_ticks,
-)
-from replexplorer.ui.widgets.chart_cells import Grid
-from replexplorer.ui.widgets.chart_paint import BAND_INKS, paint_chart, plot_area
-from replexplorer.ui.widgets.chart_raster import Raster, Trace, raster_dots, straightened, thinned, trace_dots
+from replexplorer.ui.words.figures import moment
 
 PAGE = (600.0, 720.0)
 WIDTH, HEIGHT = 75, 11
@@ -423,12 +423,12 @@ def test_our_own_raster_steps_in_for_a_canvas_of_another_size(monkeypatch: pytes
 
 _FUZZ = """
 import math, random, sys
-from replexplorer.ui.chart_model import Band, ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke
-from replexplorer.ui.figures import moment
-from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE
+from replexplorer.ui.charts.model import Band, ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke
+from replexplorer.ui.words.figures import moment
+from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE
 from replexplorer.ui.widgets import chart
-from replexplorer.ui.widgets.chart_paint import paint_chart
-from replexplorer.ui.widgets.chart_raster import Trace
+from replexplorer.ui.charts.paint import paint_chart
+from replexplorer.ui.charts.raster import Trace
 
 def no_fallback(traces, width, height, glyphs):
     if traces:

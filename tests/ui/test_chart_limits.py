@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.ui.chart_limits import drawn_values, finite, limits_of
-from replexplorer.ui.chart_model import ChartMark, ChartModel, tps_model
-from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
+from replexplorer.ui.charts.axes import Scale, linear_scale, log_scale
+from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.levels import levels_of
+from replexplorer.ui.charts.limits import drawn_values, finite, limits_of
+from replexplorer.ui.charts.model import ChartMark, ChartModel, tps_model
+from replexplorer.ui.charts.paint import paint_chart, scale_of
+from replexplorer.ui.charts.raster import braille_bit
+from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
 from replexplorer.ui.widgets.chart import raster
-from replexplorer.ui.widgets.chart_axes import Scale, linear_scale, log_scale
-from replexplorer.ui.widgets.chart_cells import Grid
-from replexplorer.ui.widgets.chart_levels import levels_of
-from replexplorer.ui.widgets.chart_paint import paint_chart, scale_of
-from replexplorer.ui.widgets.chart_raster import braille_bit
 
 PAGE = (600.0, 720.0)
 WIDTH, HEIGHT = 75, 11

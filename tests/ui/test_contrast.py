@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from rich.color import Color
 
-from replexplorer.config.themes import BUILT_IN, TOKENS, Theme, load_themes, parse_color
 from replexplorer.core.tick import ProtectionState
+from replexplorer.formats.themes import BUILT_IN, TOKENS, Theme, load_themes, parse_color
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.crash import log_crash
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.terminal.crash import log_crash
 from tests.fakes.facade import FakeFacade, make_tick
 
 LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"

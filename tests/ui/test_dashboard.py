@@ -12,29 +12,29 @@ from textual import events
 from textual.geometry import Region
 from textual.widgets import Input
 
-from replexplorer.core.durability import lax_knobs
 from replexplorer.core.errors import ServerRefused, StackUnavailable
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.durability import lax_knobs
+from replexplorer.core.server.truth import ReplicaTruth
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
-from replexplorer.core.truth import ReplicaTruth
-from replexplorer.ui import figures
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.chart_model import ChartModel
-from replexplorer.ui.commander import CommandDone, CommandFailed
+from replexplorer.ui.charts.model import ChartModel
+from replexplorer.ui.desks.commander import CommandDone, CommandFailed
 from replexplorer.ui.layout import Layout, layout_for
-from replexplorer.ui.memory import forget_what_was_drawn
 from replexplorer.ui.messages import Started, Ticked
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.terminal.memory import forget_what_was_drawn
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import OwnRows
+from replexplorer.ui.words import figures
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
 

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.density import DensityHistory
-from replexplorer.core.histogram import Histogram
+from replexplorer.core.stats.density import DensityHistory
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.ui.chart_model import (
+from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.density import SHADES, shade_of, top_of
+from replexplorer.ui.charts.model import (
     Band,
     ChartMark,
     ChartModel,
@@ -20,12 +22,10 @@ from replexplorer.ui.chart_model import (
     density_model,
     latency_model,
 )
-from replexplorer.ui.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
+from replexplorer.ui.charts.paint import paint_chart, plot_area
+from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
 from replexplorer.ui.theme import NO_COLOR_THEME
 from replexplorer.ui.widgets.chart import Chart, raster
-from replexplorer.ui.widgets.chart_cells import Grid
-from replexplorer.ui.widgets.chart_density import SHADES, shade_of, top_of
-from replexplorer.ui.widgets.chart_paint import paint_chart, plot_area
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from textual import events
 
-from replexplorer.core.knobs import KnobName
-from replexplorer.ui.board import Board
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.ui.desks.board import Board
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import make_tick

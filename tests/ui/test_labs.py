@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.sweep import Sweep
-from replexplorer.engine.labs import LABS
-from replexplorer.engine.labs.lab import Lab
+from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.engine.experiment.labs import LABS
+from replexplorer.engine.experiment.labs.lab import Lab
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.labs import LabResultScreen, LabsScreen
 from replexplorer.ui.screens.listing import ListingScreen

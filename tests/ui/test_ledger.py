@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.epoch_table import markdown
-from replexplorer.core.outage import Outage
+from replexplorer.core.history.epoch_table import markdown
+from replexplorer.core.server.outage import Outage
 from replexplorer.core.tick import Epoch, EpochSide, Estimate
-from replexplorer.ui.glyphs import BRAILLE
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.listing import Listing
+from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.epochs import EpochStrip, details, difference, heads, row
 from replexplorer.ui.widgets.lines import Line, width_of
 from tests.fakes.facade import make_tick

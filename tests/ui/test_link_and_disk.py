@@ -8,10 +8,10 @@ import pytest
 from textual.geometry import Region
 from textual.widget import Widget
 
-from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.tick import DiskView, LinkView, ProtectionState, Tick
-from replexplorer.ui.chart_model import Band, FaultWindow
-from replexplorer.ui.picture import Picture
+from replexplorer.ui.charts.model import Band, FaultWindow
+from replexplorer.ui.history import Picture
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.lines import Lines

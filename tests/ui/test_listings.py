@@ -11,9 +11,9 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from replexplorer.core.tick import Epoch, Event, Severity, Tick
-from replexplorer.ui.actions import ACTIONS
+from replexplorer.ui.keys.actions import ACTIONS
 from replexplorer.ui.screens.listing import Listing
-from replexplorer.ui.words import CHIPS, STATES
+from replexplorer.ui.words.states import CHIPS, STATES
 from tests.fakes.facade import WALL_S, change_event, down, make_tick
 from tests.ui.driving import Bench, bench
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.knobs import KnobName
-from replexplorer.core.pacing import HIDES
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.tick import LoadView, Tick
-from replexplorer.ui.chart_model import ChartModel, Stroke, tps_model
-from replexplorer.ui.glyphs import BRAILLE
-from replexplorer.ui.picture import Picture
+from replexplorer.ui.charts.model import ChartModel, Stroke, tps_model
+from replexplorer.ui.charts.paint import paint_chart
+from replexplorer.ui.history import Picture
+from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.chart import Chart, raster
-from replexplorer.ui.widgets.chart_paint import paint_chart
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from replexplorer.core.tick import Epoch, Event, Severity, Tick
-from replexplorer.ui.terminal_output import Shadow, _different
+from replexplorer.ui.terminal.output import Shadow, _different
 from tests.fakes.facade import WALL_S, make_tick
 from tests.ui.driving import Bench, bench
 

@@ -11,10 +11,10 @@ import pytest
 from textual.pilot import Pilot
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.config.paths import shipped_tour
-from replexplorer.core.knobs import KnobName
+from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Event, Severity, Tick
-from replexplorer.engine.replay import Replay
+from replexplorer.engine.record.replay import Replay
+from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.replay import ReplayScreen
 from replexplorer.ui.settings import Settings

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import KnobName, Value
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen

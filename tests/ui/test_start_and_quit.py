@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.knobs import KnobName
+from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import LoadView, Tick
 from replexplorer.engine.facade import Progress
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.hangup import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartSteps
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.terminal.hangup import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, ManualClock, bench

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.sweep import Sweep
-from replexplorer.ui.commander import CommandFailed
+from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.ui.desks.commander import CommandFailed
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.sweep import SweepField, SweepScreen
 from tests.fakes.facade import FakeFacade, make_tick

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static
 
-from replexplorer.ui.terminal_output import Difference, QuietOutput, Shadow, supported
+from replexplorer.ui.terminal.output import Difference, QuietOutput, Shadow, supported
 
 WIDTH, HEIGHT = 24, 6
 _TOKEN = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[([0-9;]*)([A-Za-z])|([^\x1b])")
@@ -210,7 +210,7 @@ async def test_the_app_uses_it_with_the_pinned_textual(monkeypatch: pytest.Monke
 
 
 async def test_another_textual_keeps_its_own_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replexplorer.ui.terminal_output.version", lambda name: "8.3.0")
+    monkeypatch.setattr("replexplorer.ui.terminal.output.version", lambda name: "8.3.0")
     app = _Board()
     async with app.run_test():
         assert app.shadow is None

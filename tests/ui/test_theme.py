@@ -10,8 +10,8 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.widgets import Static
 
-from replexplorer.config.themes import TOKENS, load_themes
-from replexplorer.ui.chart_model import Band, FaultWindow, tps_model
+from replexplorer.formats.themes import TOKENS, load_themes
+from replexplorer.ui.charts.model import Band, FaultWindow, tps_model
 from replexplorer.ui.theme import (
     NO_COLOR_THEME,
     WINDOW_GROUNDS,

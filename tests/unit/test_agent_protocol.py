@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from replexplorer.config import agent_protocol as protocol
+from replexplorer.formats import agent_protocol as protocol
 from tests.sidecar import load
 
 SET_LINK = {"op": "set_link", "peer": "replica", "address": "172.18.0.3", "delay_ms": 42.5, "jitter_ms": 3.0,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.anatomy import Anatomy, CommitPath, Part, Served, dissect
-from replexplorer.core.commit_counters import CommitGrowth, Source, Total
+from replexplorer.core.server.anatomy import Anatomy, CommitPath, Part, Served, dissect
+from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
 
 ONE = {
     Source.REDO_FSYNC: Total(110, 220),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replexplorer.core.batch_means import Spread, spread_of
+from replexplorer.core.stats.batch_means import Spread, spread_of
 
 
 def autoregressive(source: random.Random, count: int, phi: float) -> list[float]:

@@ -13,16 +13,16 @@ import pytest
 from replexplorer.cli import calibrating
 from replexplorer.cli.calibrating import Lesson
 from replexplorer.cli.dashboard import learn
-from replexplorer.config.calibration import (
+from replexplorer.core.errors import UsageError
+from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.session import Session
+from replexplorer.formats.calibration import (
     load_calibration,
     read_calibration,
     save_calibration,
     shipped_calibration,
     shipped_file,
 )
-from replexplorer.core.errors import UsageError
-from replexplorer.engine.outlook import Outlook
-from replexplorer.engine.session import Session
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from replexplorer.core.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
 
 
 @pytest.mark.parametrize(

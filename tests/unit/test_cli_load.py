@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.cli.arguments import parse
-from replexplorer.cli.conditions import again
 from replexplorer.cli.load import command_of
-from replexplorer.cli.load_report import Circumstances, IntervalLines, interval_line, load_report, render
-from replexplorer.config.shapes import Conditions, LoadReport, MachineShape, Scalar, SettingShape
-from replexplorer.core.anatomy import Anatomy, Part
-from replexplorer.core.course import Passage
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
+from replexplorer.core.experiment.course import Passage
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Event, Severity
-from replexplorer.engine.measure import Measurement
+from replexplorer.engine.load.measure import Measurement
+from replexplorer.formats.shapes import Conditions, LoadReport, MachineShape, Scalar, SettingShape
 from replexplorer.ports import LoadSettings
+from replexplorer.reports.conditions import again
+from replexplorer.reports.load import Circumstances, IntervalLines, interval_line, load_report, render
 
 SYSBENCH_LINE = re.compile(
     r"\[ (\d+)s \] thds: (\d+) tps: ([\d.]+) qps: ([\d.]+) \(r/w/o: ([\d.]+)/([\d.]+)/([\d.]+)\) "

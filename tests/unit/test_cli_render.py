@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.cli.console import folded, number, table
-from replexplorer.cli.documents import knob_document, set_report, status_document
 from replexplorer.cli.render import render_knobs, render_set, render_status, waiting_words
-from replexplorer.config.shapes import Status, to_json
-from replexplorer.core.knobs import BY_KEY, CATALOGUE, KnobName, defaults
+from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, defaults
 from replexplorer.core.link import LinkSettings
+from replexplorer.core.text import folded, number, table
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
 from replexplorer.engine.facade import Changed, SetResult
+from replexplorer.formats.shapes import Status, to_json
+from replexplorer.reports.documents import knob_document, set_report, status_document
 
 KNOBS = {name: KnobView(name, value, value) for name, value in defaults(["replica"]).items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replexplorer.core.commit_counters import (
+from replexplorer.core.server.commit_counters import (
     INSTRUMENTS,
     CommitSample,
     Source,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.config.model import Configuration, load_configuration
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.configuration import Configuration, load_configuration
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replexplorer.core.course import Course
+from replexplorer.core.experiment.course import Course
 from replexplorer.core.tick import Event, ProtectionState, Severity
 from tests.fakes.facade import make_tick
 

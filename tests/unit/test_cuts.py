@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.adapters.load_group import Cuts
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.stats.histogram import Histogram
 
 LENGTH_S = 0.5
 

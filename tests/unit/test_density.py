@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replexplorer.core.density import BANDS_A_DECADE, DensityHistory, Slice, band_ms, band_of, columns_of
-from replexplorer.core.histogram import Histogram, slot_of
+from replexplorer.core.stats.density import (
+    BANDS_A_DECADE,
+    DensityHistory,
+    Slice,
+    band_ms,
+    band_of,
+    columns_of,
+)
+from replexplorer.core.stats.histogram import Histogram, slot_of
 
 
 def histogram(*values_us: int) -> Histogram:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters import doctor
-from replexplorer.config.model import Configuration
-from replexplorer.config.shapes import Check, Doctor
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.link import Shape
+from replexplorer.formats.configuration import Configuration
+from replexplorer.formats.shapes import Check, Doctor
 from replexplorer.ports import DiskProbe, DiskState, LinkState
 
 

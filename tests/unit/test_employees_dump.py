@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli.employees_dump import checked, rows_of
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.employees_dump import checked, rows_of
 
 DUMP = """\
 -- a dump

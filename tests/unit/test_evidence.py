@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.histogram import Histogram
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Protection, ProtectionState
-from replexplorer.engine.labs.evidence import at_least, at_most, faster, printed, within
-from replexplorer.engine.labs.lab import Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.experiment.labs.evidence import at_least, at_most, faster, printed, within
+from replexplorer.engine.experiment.labs.lab import Phase, PhaseResult, Relation, Stretch
 
 
 def phase(name: str, tps: float) -> PhaseResult:

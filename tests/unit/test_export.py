@@ -7,9 +7,9 @@ import io
 import json
 from dataclasses import replace
 
-from replexplorer.core.export import CSV_COLUMNS, csv_rows, json_lines, markdown_report
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import KnobName
+from replexplorer.core.history.export import CSV_COLUMNS, csv_rows, json_lines, markdown_report
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Epoch, Event, KnobView, Severity, Tick
 from tests.fakes.facade import WALL_S, knob_views, make_tick
 

@@ -18,13 +18,13 @@ from math import exp
 
 import pytest
 
-from replexplorer.core import sequential
-from replexplorer.core.batch_means import spread_of
-from replexplorer.core.epochs import Epochs
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
-from replexplorer.core.measured import MeanTps, remembering
-from replexplorer.core.sequential import difference
+from replexplorer.core.history.epochs import Epochs
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.stats import sequential
+from replexplorer.core.stats.batch_means import spread_of
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.stats.measured import MeanTps, remembering
+from replexplorer.core.stats.sequential import difference
 
 TICK_S = 0.5
 LOOKS_S = (*range(10, 60), *range(60, 121, 4))

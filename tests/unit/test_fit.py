@@ -9,10 +9,10 @@ from statistics import median
 
 import pytest
 
-from replexplorer.config.calibration import shipped_calibration
 from replexplorer.core.errors import UsageError
-from replexplorer.core.fit import Origin, fit, lacking, residuals, search
-from replexplorer.core.model import Calibration, LocalCost, Run, Setting, solve
+from replexplorer.core.model.fit import Origin, fit, lacking, residuals, search
+from replexplorer.core.model.fitted import Calibration, LocalCost, Run, Setting, solve
+from replexplorer.formats.calibration import shipped_calibration
 
 ORIGIN = Origin("2026-01-31", "2 cores", "mysql 9.7.4")
 TRUE = Calibration(

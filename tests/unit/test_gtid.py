@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.gtid import gtid_count, parse_gtids, subtract_gtids, write_gtids
+from replexplorer.core.server.gtid import gtid_count, parse_gtids, subtract_gtids, write_gtids
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "3e11fa47-71ca-11e1-9e33-c80aa9429563"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.histogram import Histogram, slot_middle_us, slot_of
+from replexplorer.core.stats.histogram import Histogram, slot_middle_us, slot_of
 
 durations = st.lists(st.integers(0, 10**8), max_size=60)
 

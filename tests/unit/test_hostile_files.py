@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replexplorer.cli.own_labs import own_lab
-from replexplorer.config.calibration import read_calibration
-from replexplorer.config.keymap import load_keymap
-from replexplorer.config.lab_files import read_lab
-from replexplorer.config.model import load_configuration
-from replexplorer.config.scenes import read_scene
-from replexplorer.config.small_file import MOST_DEPTH, MOST_TOML_BYTES, WrongToml, parse_toml, read_bytes
-from replexplorer.config.themes import read_theme
-from replexplorer.config.workload_file import read_workload
 from replexplorer.core.errors import UsageError
-from replexplorer.core.script import LARGEST_BYTES
-from replexplorer.ui.actions import DEFAULT_KEYS
+from replexplorer.core.load.script import LARGEST_BYTES
+from replexplorer.formats.calibration import read_calibration
+from replexplorer.formats.configuration import load_configuration
+from replexplorer.formats.keymap import load_keymap
+from replexplorer.formats.lab_files import read_lab
+from replexplorer.formats.scenes import read_scene
+from replexplorer.formats.small_file import MOST_DEPTH, MOST_TOML_BYTES, WrongToml, parse_toml, read_bytes
+from replexplorer.formats.themes import read_theme
+from replexplorer.formats.workload_file import read_workload
+from replexplorer.ui.keys.actions import DEFAULT_KEYS
 from tests.affordable import affordable
 
 FUZZ = settings(

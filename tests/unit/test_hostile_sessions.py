@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replexplorer.adapters.recording import MOST_BYTES, MOST_EVENTS, MOST_FACTS, SessionReader
-from replexplorer.config import paths
-from replexplorer.config.session_rows import MOST_EPOCHS, UnreadableRow, unpacked
 from replexplorer.core.errors import UsageError
-from replexplorer.core.export import csv_rows, json_lines, markdown_report
+from replexplorer.core.history.export import csv_rows, json_lines, markdown_report
+from replexplorer.formats import paths
+from replexplorer.formats.session_rows import MOST_EPOCHS, UnreadableRow, unpacked
 from tests.affordable import affordable
 
 FUZZ = settings(

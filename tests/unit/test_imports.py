@@ -29,7 +29,7 @@ def everything_in(package: str) -> list[str]:
     return [package, *(found.name for found in pkgutil.walk_packages(root.__path__, f"{package}."))]
 
 
-@pytest.mark.parametrize("package", ["core", "engine", "config", "ports"])
+@pytest.mark.parametrize("package", ["core", "engine", "formats", "reports", "ports"])
 def test_the_inner_layers_load_without_terminal_mysql_or_docker(package: str) -> None:
     name = f"replexplorer.{package}"
     names = everything_in(name) if package != "ports" else [name]
@@ -40,7 +40,7 @@ def test_the_inner_layers_load_without_terminal_mysql_or_docker(package: str) ->
 
 def test_core_is_pure() -> None:
     loaded = modules_after("\n".join(f"import {name}" for name in everything_in("replexplorer.core")))
-    assert not loaded & {"asyncio", "pydantic", "socket", "replexplorer.config", "replexplorer.ports"}
+    assert not loaded & {"asyncio", "pydantic", "socket", "replexplorer.formats", "replexplorer.ports"}
 
 
 def test_the_screen_loads_without_mysql_or_docker() -> None:
@@ -67,8 +67,9 @@ def test_version_and_help_import_almost_nothing(words: list[str]) -> None:
         "replexplorer.core",
         "replexplorer.core.errors",
         "replexplorer.core.hints",
-        "replexplorer.core.nodes",
+        "replexplorer.core.topology",
         "replexplorer.core.printable",
+        "replexplorer.core.text",
     }
     assert not loaded & {*HEAVY, "pydantic", "pydantic_settings", "asyncio", "ssl", "platformdirs", "yaml"}
     assert len(loaded) < 80, sorted(loaded)

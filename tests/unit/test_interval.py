@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval, together
+from replexplorer.core.load.interval import Interval, together
+from replexplorer.core.stats.histogram import Histogram
 
 
 def an_interval(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.config.keymap import key_name, load_keymap, parse_keymap
 from replexplorer.core.errors import UsageError
-from replexplorer.ui.actions import ACTIONS, DEFAULT_KEYS, FOOTER, key_label
+from replexplorer.formats.keymap import key_name, load_keymap, parse_keymap
+from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, FOOTER, key_label
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import (
+from replexplorer.core.knobs.names import (
     BY_KEY,
     CATALOGUE,
     ON_OFF,

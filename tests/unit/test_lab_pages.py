@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 from replexplorer.cli import arguments
-from replexplorer.cli.console import Console
+from replexplorer.cli.console import Console, reported
 from replexplorer.cli.lab import command_of
-from replexplorer.cli.lab_pages import html, markdown, write_report
-from replexplorer.cli.lab_report import render_lab
-from replexplorer.cli.report_files import report_directory, reported
-from replexplorer.cli.svg_chart import Series, bar_chart, line_chart
-from replexplorer.config.shapes import LabPhase, LabResult, LabSource, Latency, Published, Relation
 from replexplorer.core.errors import UsageError
+from replexplorer.formats.shapes import LabPhase, LabResult, LabSource, Latency, Published, Relation
+from replexplorer.reports.directory import report_directory
+from replexplorer.reports.lab_pages import html, markdown, write_report
+from replexplorer.reports.lab_result import render_lab
+from replexplorer.reports.svg_chart import Series, bar_chart, line_chart
 from tests.unit.test_cli_load import UNDER
 from tests.unit.test_session_file import rich_tick
 

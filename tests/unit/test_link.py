@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.catalogue import BY_KEY, CATALOGUE, Backing
+from replexplorer.core.knobs.catalogue import BY_KEY, CATALOGUE, Backing
 from replexplorer.core.link import (
     AUTO,
     TOLERATED_MS,

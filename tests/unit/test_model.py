@@ -9,12 +9,20 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from replexplorer.core.anatomy import Anatomy, Part
-from replexplorer.core.ceiling import bound
-from replexplorer.core.knobs import PRIMARY, KnobName, Value
-from replexplorer.core.model import Calibration, LocalCost, Setting, Term, queued_ms, solve, wait_factor
-from replexplorer.core.prediction import local_cost, measured, predict
-from replexplorer.core.setting import beyond, setting_of
+from replexplorer.core.knobs.names import PRIMARY, KnobName, Value
+from replexplorer.core.model.ceiling import bound
+from replexplorer.core.model.fitted import (
+    Calibration,
+    LocalCost,
+    Setting,
+    Term,
+    queued_ms,
+    solve,
+    wait_factor,
+)
+from replexplorer.core.model.prediction import local_cost, measured, predict
+from replexplorer.core.model.setting import beyond, setting_of
+from replexplorer.core.server.anatomy import Anatomy, Part
 
 CALIBRATION = Calibration(
     day="2026-01-31",

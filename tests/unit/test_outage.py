@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.epoch_table import markdown
-from replexplorer.core.epochs import Epochs
-from replexplorer.core.outage import Outage, outage_words
-from replexplorer.core.states import Stretch, Turn
+from replexplorer.core.history.epoch_table import markdown
+from replexplorer.core.history.epochs import Epochs
+from replexplorer.core.server.outage import Outage, outage_words
+from replexplorer.core.server.states import Stretch, Turn
 from replexplorer.core.tick import ProtectionState
 from tests.unit.test_epochs import noisy, play
 

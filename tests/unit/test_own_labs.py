@@ -8,13 +8,13 @@ import pytest
 
 from replexplorer.cli.lab import _table
 from replexplorer.cli.own_labs import lab_named, own_labs
-from replexplorer.config import paths
 from replexplorer.core.errors import UsageError
-from replexplorer.core.histogram import Histogram
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Protection, ProtectionState
-from replexplorer.engine.labs import LABS
-from replexplorer.engine.labs.comparison import Comparison, read_term
-from replexplorer.engine.labs.lab import Phase, PhaseResult, Published, Stretch
+from replexplorer.engine.experiment.labs import LABS
+from replexplorer.engine.experiment.labs.comparison import Comparison, read_term
+from replexplorer.engine.experiment.labs.lab import Phase, PhaseResult, Published, Stretch
+from replexplorer.formats import paths
 
 MINE = """\
 title = "Ours across the ocean"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.pacing import (
+from replexplorer.core.load.pacing import (
     CLOSED,
     EVEN,
     HIDES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.points import Point, Points
+from replexplorer.core.history.points import Point, Points
 
 _FIGURES = st.none() | st.floats(allow_nan=False)
 _POINTS = st.lists(

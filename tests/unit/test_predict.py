@@ -12,11 +12,11 @@ import pytest
 
 from replexplorer.cli import main, predict
 from replexplorer.cli.calibrating import errors_markdown, taught
-from replexplorer.config import paths
-from replexplorer.config.calibration import load_calibration, shipped_calibration
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.sweep_runs import SweptRun
+from replexplorer.core.experiment.sweep_runs import SweptRun
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.formats import paths
+from replexplorer.formats.calibration import load_calibration, shipped_calibration
 
 
 @pytest.fixture(autouse=True)

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.cli import main
-from replexplorer.cli.console import Console, table
-from replexplorer.cli.report_files import write_files
-from replexplorer.config.shapes import ThemeEntry, to_json
+from replexplorer.cli.console import Console
 from replexplorer.core.errors import UsageError
-from replexplorer.core.export import csv_rows, json_lines, markdown_report
-from replexplorer.core.knobs import parse_assignment
+from replexplorer.core.history.export import csv_rows, json_lines, markdown_report
+from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
+from replexplorer.core.text import table
 from replexplorer.core.tick import Epoch, Event, Severity, Tick
+from replexplorer.formats.shapes import ThemeEntry, to_json
+from replexplorer.reports.directory import write_files
 from tests.fakes.facade import WALL_S, make_tick
 
 RED = "\x1b[31m"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.protection import Evidence, acks_between, blocked_after_s, judge
-from replexplorer.core.server import ServerStatus
+from replexplorer.core.dialect.capabilities import ServerStatus
+from replexplorer.core.server.protection import Evidence, acks_between, blocked_after_s, judge
 from replexplorer.core.tick import ProtectionState
 
 HEALTHY = ServerStatus(operational=True, clients=1, yes_tx=50, no_tx=0, no_times=0)

@@ -10,8 +10,8 @@ import pytest
 from replexplorer.cli.arguments import VERBS
 from replexplorer.cli.calibrating import errors_markdown
 from replexplorer.cli.render import knob_catalogue_markdown
-from replexplorer.config.calibration import shipped_calibration
-from replexplorer.ui.actions import keys_markdown
+from replexplorer.formats.calibration import shipped_calibration
+from replexplorer.ui.keys.actions import keys_markdown
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
 def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
     _, _, rest = page("keys.md").partition("<!-- keys: drawn from the actions -->\n")
     table, _, _ = rest.partition("<!-- end of keys -->")
-    assert table.strip() == keys_markdown(), "paste replexplorer.ui.actions.keys_markdown()"
+    assert table.strip() == keys_markdown(), "paste replexplorer.ui.keys.actions.keys_markdown()"
 
 
 def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> None:

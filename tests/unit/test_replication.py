@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.replication import LATE_S, SETTLED_S, ThreadWatch, Trouble, healthy, troubles
+from replexplorer.core.server.replication import LATE_S, SETTLED_S, ThreadWatch, Trouble, healthy, troubles
+from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import NodeView, Severity, Tick
-from replexplorer.core.truth import ReplicaTruth, ServerTruth
 from tests.fakes.facade import make_tick
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.workload import WORKLOADS, Statement
+from replexplorer.core.load.workload import WORKLOADS, Statement
 from replexplorer.generator.reply import Refusal, Reply
 from replexplorer.generator.session import execution, text_query
 

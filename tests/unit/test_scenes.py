@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.cli.scene import turned
-from replexplorer.config.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene, scene_keys
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import (
+from replexplorer.core.knobs.names import (
     CATALOGUE,
     Kind,
     KnobName,
@@ -21,6 +20,7 @@ from replexplorer.core.knobs import (
     parse_assignment,
     same_value,
 )
+from replexplorer.formats.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene, scene_keys
 
 REPLICAS = ("replica", "replica2")
 

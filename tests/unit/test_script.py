@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.script import LARGEST_BYTES, read_script
-from replexplorer.core.workload import OTHER, READ, WRITE
+from replexplorer.core.load.script import LARGEST_BYTES, read_script
+from replexplorer.core.load.workload import OTHER, READ, WRITE
 
 BANK = r"""
 -- A transfer, as pgbench has it.

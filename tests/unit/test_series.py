@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.points import Point
-from replexplorer.core.series import History, page_of
+from replexplorer.core.history.points import Point
+from replexplorer.core.history.series import History, page_of
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Ceiling, Event, LoadView, Severity, Tick
 
 

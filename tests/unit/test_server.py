@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs import BY_KEY, CATALOGUE, Backing, Kind, Value
-from replexplorer.core.server import (
+from replexplorer.core.dialect.capabilities import (
     VARIABLES_PROBE,
     Capabilities,
     Row,
@@ -17,6 +15,8 @@ from replexplorer.core.server import (
     literal,
     version_tuple,
 )
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, Backing, Kind, Value
 from tests.fakes.servers import MARIADB, METADATA_9, MYSQL_9, MYSQL_57, rows
 
 

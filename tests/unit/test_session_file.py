@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters import recording
 from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter
-from replexplorer.config.session_rows import Reading, UnreadableRow, packed, unpacked
-from replexplorer.core.anatomy import Anatomy, Part
 from replexplorer.core.errors import UsageError
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.knobs import KnobName
-from replexplorer.core.model import Prediction
-from replexplorer.core.outage import Outage
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.model.fitted import Prediction
+from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.outage import Outage
+from replexplorer.core.server.truth import Check, ReplicaTruth, ServerTruth
+from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import (
     Epoch,
     EpochSide,
@@ -38,7 +38,7 @@ from replexplorer.core.tick import (
     Severity,
     Tick,
 )
-from replexplorer.core.truth import Check, ReplicaTruth, ServerTruth
+from replexplorer.formats.session_rows import Reading, UnreadableRow, packed, unpacked
 from tests.fakes.facade import knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui"}

@@ -12,7 +12,9 @@ from pydantic import ValidationError
 
 from replexplorer.cli.arguments import build_parser
 from replexplorer.cli.console import Console
-from replexplorer.config.shapes import (
+from replexplorer.core.errors import ServerRefused
+from replexplorer.engine.change import apply as engine_apply
+from replexplorer.formats.shapes import (
     DOCUMENTS,
     ErrorDocument,
     GetKnob,
@@ -25,8 +27,6 @@ from replexplorer.config.shapes import (
     schema,
     to_json,
 )
-from replexplorer.core.errors import ServerRefused
-from replexplorer.engine import apply as engine_apply
 
 STATUS = """
 {"stack": "default", "state": "up",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.config import paths
-from replexplorer.config.stack_file import StackFile, read_stack_file
 from replexplorer.core.errors import UsageError
-from replexplorer.core.nodes import replica_name, replica_number
+from replexplorer.core.topology import replica_name, replica_number
+from replexplorer.formats import paths
+from replexplorer.formats.stack_file import StackFile, read_stack_file
 
 SHIPPED = paths.shipped("compose") / "stack.yaml"
 

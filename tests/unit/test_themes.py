@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.config.themes import (
+from replexplorer.core.errors import UsageError
+from replexplorer.formats.themes import (
     BUILT_IN,
     TOKENS,
     load_themes,
@@ -17,7 +18,6 @@ from replexplorer.config.themes import (
     read_theme,
     themes_directory,
 )
-from replexplorer.core.errors import UsageError
 
 
 def dark_text() -> str:
@@ -226,7 +226,7 @@ def test_no_directory_is_no_themes_of_the_users_own(tmp_path: Path) -> None:
 
 def test_themes_load_without_the_terminal_libraries() -> None:
     code = (
-        "import sys, replexplorer.config.themes as themes; themes.load_themes(); "
+        "import sys, replexplorer.formats.themes as themes; themes.load_themes(); "
         "print([name for name in ('textual', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.commit_counters import CommitGrowth, Source, Total
-from replexplorer.core.counters import Rates, Sample, rates
-from replexplorer.core.histogram import Histogram
-from replexplorer.core.interval import Interval
-from replexplorer.core.server import ServerStatus
-from replexplorer.core.truth import (
+from replexplorer.core.dialect.capabilities import ServerStatus
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
+from replexplorer.core.server.counters import Rates, Sample, rates
+from replexplorer.core.server.truth import (
     Applied,
     CountedBetween,
     ServerTruth,
@@ -23,6 +22,7 @@ from replexplorer.core.truth import (
     replica_truth,
     server_truth,
 )
+from replexplorer.core.stats.histogram import Histogram
 from tests.fakes.servers import mysql_9
 
 FILES = {

@@ -61,8 +61,8 @@ def test_the_wheel_carries_compose_themes_and_scenes(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {"replexplorer/_shipped/compose/stack.yaml", "replexplorer/_shipped/themes/dark.toml"} <= names
-    assert "replexplorer/config/shipped_scenes/network.toml" in names
-    assert "replexplorer/config/shipped_calibration.json" in names
+    assert "replexplorer/formats/shipped_scenes/network.toml" in names
+    assert "replexplorer/formats/shipped_calibration.json" in names
     assert "replexplorer/recordings/tour.rxs" in names
     shipped = [
         path for folder in ("compose", "themes") for path in (CHECKOUT / folder).rglob("*") if path.is_file()
@@ -83,7 +83,7 @@ def test_the_installed_program_runs(scripts: Path) -> None:
 
 def test_the_installed_program_finds_what_ships(scripts: Path) -> None:
     program = (
-        "import replexplorer, replexplorer.config.paths as paths, replexplorer.config.scenes as scenes\n"
+        "import replexplorer, replexplorer.formats.paths as paths, replexplorer.formats.scenes as scenes\n"
         "print(replexplorer.__file__)\n"
         "print(paths.shipped('compose') / 'stack.yaml')\n"
         "print(scenes.shipped_directory() / 'both.toml')\n"

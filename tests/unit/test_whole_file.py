@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli import main
-from replexplorer.cli.report_files import write_files
-from replexplorer.config import paths
-from replexplorer.config.whole_file import whole_file
 from replexplorer.core.errors import UsageError
+from replexplorer.formats import paths
+from replexplorer.formats.whole_file import whole_file
+from replexplorer.reports.directory import write_files
 
 
 def test_a_file_appears_when_its_writer_ends_well(tmp_path: Path) -> None:

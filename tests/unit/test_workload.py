@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.knobs import BY_KEY
-from replexplorer.core.workload import (
+from replexplorer.core.knobs.names import BY_KEY
+from replexplorer.core.load.workload import (
     OTHER,
     READ,
     WORKLOADS,

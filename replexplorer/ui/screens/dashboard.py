@@ -7,12 +7,13 @@ from typing import ClassVar, Final
 from textual import events, on
 from textual.binding import BindingType
 
-from replexplorer.core.knobs import format_value
+from replexplorer.core.knobs.names import format_value
 from replexplorer.engine.facade import Facade
-from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
-from replexplorer.ui.bindings import bindings_of
-from replexplorer.ui.commander import CommandFailed
-from replexplorer.ui.lab_desk import LabDesk
+from replexplorer.ui.desks.commander import CommandFailed
+from replexplorer.ui.desks.labs import LabDesk
+from replexplorer.ui.desks.sweep import SweepDesk
+from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
+from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.lost_question import lost_question
 from replexplorer.ui.messages import LabMoved
 from replexplorer.ui.quit_question import quit_question
@@ -23,7 +24,6 @@ from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.nodes import NodesScreen
 from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.sweep_desk import SweepDesk
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.lab_strip import LabStrip

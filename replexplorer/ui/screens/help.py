@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from replexplorer.core.knobs import CATALOGUE, describe_range, format_value
-from replexplorer.core.pacing import HIDES
-from replexplorer.ui.actions import ACTIONS, key_label, keys_of
+from replexplorer.core.knobs.names import CATALOGUE, describe_range, format_value
+from replexplorer.core.load.pacing import HIDES
+from replexplorer.ui.keys.actions import ACTIONS, key_label, keys_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.widgets.lines import Line, hung, width_of
-from replexplorer.ui.words import CHIPS, READING, STATES
+from replexplorer.ui.words.states import CHIPS, READING, STATES
 
 _COLUMN = 34
 

@@ -9,13 +9,13 @@ from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
-from replexplorer.core.knobs import PRIMARY, KnobName
+from replexplorer.core.knobs.names import PRIMARY, KnobName
 from replexplorer.engine.facade import Facade
-from replexplorer.ui.actions import LEAVE_KEY
-from replexplorer.ui.board import Fold
-from replexplorer.ui.commander import CommandDone, Commander, CommandFailed
+from replexplorer.ui.desks.board import Fold
+from replexplorer.ui.desks.commander import CommandDone, Commander, CommandFailed
+from replexplorer.ui.keys.actions import LEAVE_KEY
 from replexplorer.ui.layout import Layout
-from replexplorer.ui.screens.picture_screen import PictureScreen
+from replexplorer.ui.screens.watching import PictureScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel

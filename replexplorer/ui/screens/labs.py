@@ -6,17 +6,17 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from replexplorer.core.sweep_text import duration_text
-from replexplorer.engine.labs.lab import Lab, LabResult
-from replexplorer.ui import figures
-from replexplorer.ui.actions import CONDUCTOR, key_label, keys_of
-from replexplorer.ui.bindings import bindings_of
-from replexplorer.ui.lab_desk import LabDesk
+from replexplorer.core.experiment.sweep_text import duration_text
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult
+from replexplorer.ui.desks.labs import LabDesk
+from replexplorer.ui.desks.sweep import SweepDesk
+from replexplorer.ui.keys.actions import CONDUCTOR, key_label, keys_of
+from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.sweep_desk import SweepDesk
 from replexplorer.ui.widgets.lab_rows import VERDICTS, lab_details, lab_heads, lab_row, result_rows
 from replexplorer.ui.widgets.lines import Line
+from replexplorer.ui.words import figures
 
 
 class LabsScreen(ListingScreen):

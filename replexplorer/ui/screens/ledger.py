@@ -6,16 +6,16 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from replexplorer.core.epoch_table import markdown
-from replexplorer.ui.actions import LEDGER, key_label, keys_of
-from replexplorer.ui.bindings import bindings_of
-from replexplorer.ui.board import Board
-from replexplorer.ui.labels import with_labels
-from replexplorer.ui.picture import Picture
+from replexplorer.core.history.epoch_table import markdown
+from replexplorer.ui.desks.board import Board
+from replexplorer.ui.history import Picture
+from replexplorer.ui.keys.actions import LEDGER, key_label, keys_of
+from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.epochs import details, heads, row, unprotected_total
 from replexplorer.ui.widgets.lines import Line
+from replexplorer.ui.words.labels import with_labels
 
 
 class LedgerScreen(ListingScreen):

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from replexplorer.ui.actions import DEFAULT_KEYS, QUIT, key_label, keys_of
+from replexplorer.ui.keys.actions import DEFAULT_KEYS, QUIT, key_label, keys_of
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Line, Lines, rule
 

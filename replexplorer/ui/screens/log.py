@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replexplorer.core.tick import Event
-from replexplorer.ui.picture import Picture
+from replexplorer.ui.history import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.event_log import CLOCKS, event_rows

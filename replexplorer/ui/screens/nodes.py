@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from replexplorer.core.link import NO_PARTITION
-from replexplorer.core.replication import LATE_S, lag_s_of
+from replexplorer.core.server.replication import LATE_S, lag_s_of
 from replexplorer.core.tick import LinkView, NodeView, Tick
-from replexplorer.ui import figures
-from replexplorer.ui.picture import Picture
+from replexplorer.ui.history import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.truth_words import lag_text
 from replexplorer.ui.widgets.lines import Line, Run, hung, width_of
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.truth import lag_text
 
 _COLUMNS: Final = (10, 8, 12, 12, 9, 8)
 """Cells of node, state, IO thread, SQL thread, lag and queued transactions; the server stands behind."""

@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import BindingType
 
-from replexplorer.engine.replay import Replay
-from replexplorer.ui.actions import CONDUCTOR, DASHBOARD, PLAYER, REPLAY_FOOTER, keys_of
-from replexplorer.ui.bindings import bindings_of
+from replexplorer.engine.record.replay import Replay
+from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, PLAYER, REPLAY_FOOTER, keys_of
+from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.entry import Entry

@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.heat import heat_map
-from replexplorer.core.sweep_runs import effects_of, figures_of
-from replexplorer.core.sweep_text import duration_text, plan_text, runs_text
+from replexplorer.core.experiment.heat import heat_map
+from replexplorer.core.experiment.sweep_runs import effects_of, figures_of
+from replexplorer.core.experiment.sweep_text import duration_text, plan_text, runs_text
+from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.sweep_desk import SweepDesk
 from replexplorer.ui.theme import inks_of
 from replexplorer.ui.widgets.lines import Line
 from replexplorer.ui.widgets.sweep_rows import effect_rows, heat_rows, table_rows

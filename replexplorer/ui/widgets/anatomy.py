@@ -7,13 +7,13 @@ from typing import Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.anatomy import Anatomy, Part
+from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.tick import Protection, ProtectionState, Tick
-from replexplorer.ui import figures
 from replexplorer.ui.theme import inks_of
-from replexplorer.ui.truth_words import checks_runs, failed_runs, truth_runs
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, named, part_ms
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, spread, width_of
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.truth import checks_runs, failed_runs, truth_runs
 
 WIDE_FROM: Final = 100
 """Columns from which each part has its full name and its share."""

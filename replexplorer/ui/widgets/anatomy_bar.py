@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from replexplorer.core.anatomy import Part
-from replexplorer.ui.glyphs import Glyphs
+from replexplorer.core.server.anatomy import Part
+from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Run
 
 PATTERNS: Final[Mapping[Part, str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 
 _ROWS: Final[dict[str, tuple[str, str, str]]] = {
     "0": ("┏━┓", "┃ ┃", "┗━┛"),

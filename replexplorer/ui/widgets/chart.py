@@ -17,12 +17,12 @@ from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
 
-from replexplorer.ui.chart_model import ChartModel
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.model import ChartModel
+from replexplorer.ui.charts.paint import paint_chart
+from replexplorer.ui.charts.raster import Raster, Trace, raster_dots
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.theme import Inks, inks_of
-from replexplorer.ui.widgets.chart_cells import Grid
-from replexplorer.ui.widgets.chart_paint import paint_chart
-from replexplorer.ui.widgets.chart_raster import Raster, Trace, raster_dots
 from replexplorer.ui.widgets.lines import OwnRows
 
 try:

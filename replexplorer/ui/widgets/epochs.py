@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.reactive import reactive
 
-from replexplorer.core.epoch_table import (
+from replexplorer.core.history.epoch_table import (
     interval_of,
     shows_effect,
     signed,
@@ -14,12 +14,12 @@ from replexplorer.core.epoch_table import (
     verdict_words,
     with_interval,
 )
-from replexplorer.core.outage import Outage, outage_words
-from replexplorer.core.pacing import OPEN
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.server.outage import Outage, outage_words
 from replexplorer.core.tick import Epoch, EpochSide
-from replexplorer.ui import figures
-from replexplorer.ui.glyphs import Glyphs
+from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, width_of
+from replexplorer.ui.words import figures
 
 _LEAST_TITLE = 12
 """Cells that a change's title keeps beside the words of an outage."""

@@ -7,10 +7,10 @@ from typing import Final
 from textual.reactive import reactive
 
 from replexplorer.core.tick import Event
-from replexplorer.ui import figures
-from replexplorer.ui.glyphs import Glyphs
+from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, hung, rule
-from replexplorer.ui.words import SEVERITIES
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.states import SEVERITIES
 
 CLOCKS: Final = "elapsed as on the charts, then local time"
 """What the two times of a row are."""

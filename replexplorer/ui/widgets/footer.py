@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from textual.reactive import reactive
 
-from replexplorer.ui.actions import FOOTER, FooterItem, key_label, keys_of
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.keys.actions import FOOTER, FooterItem, key_label, keys_of
 from replexplorer.ui.layout import Layout
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 
 

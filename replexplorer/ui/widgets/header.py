@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.durability import lax_knobs
-from replexplorer.core.recent import Recent
+from replexplorer.core.history.recent import Recent
+from replexplorer.core.server.durability import lax_knobs
 from replexplorer.core.tick import (
     DiskView,
     LinkView,
@@ -18,11 +18,11 @@ from replexplorer.core.tick import (
     Tick,
     partition_words,
 )
-from replexplorer.ui import figures
-from replexplorer.ui.effects import contradiction_of, fsync_too_short, rtt_is_apart
-from replexplorer.ui.notes import qps_of, window_words
+from replexplorer.ui.charts.notes import qps_of, window_words
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
-from replexplorer.ui.words import STATES
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.effects import contradiction_of, fsync_too_short, rtt_is_apart
+from replexplorer.ui.words.states import STATES
 
 Segment = tuple[Line, ...]
 """A part of the header in all its variants, longest first; an empty last one means it can go."""

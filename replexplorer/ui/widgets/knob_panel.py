@@ -7,13 +7,13 @@ from typing import ClassVar, NamedTuple
 from textual import events
 from textual.message import Message
 
-from replexplorer.core.knobs import Group, KnobName, format_value
+from replexplorer.core.knobs.names import Group, KnobName, format_value
 from replexplorer.core.tick import Tick
-from replexplorer.ui import figures
-from replexplorer.ui.board import Board, Fold, Row
-from replexplorer.ui.effects import effect_of, measured_of
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.desks.board import Board, Fold, Row
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, width_of
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.effects import effect_of, measured_of
 
 
 class Columns(NamedTuple):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.sweep_text import duration_text, figure
-from replexplorer.engine.labs.lab import Lab, LabResult, PhaseResult
+from replexplorer.core.experiment.sweep_text import duration_text, figure
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
 from replexplorer.ui.widgets.lines import Line, Run, spread, wrapped
-from replexplorer.ui.words import STATES
+from replexplorer.ui.words.states import STATES
 
 VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborted": ("✖", "warn")}
 """A verdict's symbol and role."""

@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 
 from textual import events
 
-from replexplorer.core.sweep_text import duration_text
-from replexplorer.ui.actions import key_label, keys_of
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.lab_desk import LabView
+from replexplorer.core.experiment.sweep_text import duration_text
+from replexplorer.ui.desks.labs import LabView
+from replexplorer.ui.keys.actions import key_label, keys_of
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, width_of, wrapped
 
 _BAR: Final = 12

@@ -17,8 +17,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from replexplorer.core.printable import printable
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.ink import style_of
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 
 if TYPE_CHECKING:
     from rich.style import Style

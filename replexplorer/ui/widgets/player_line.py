@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.reactive import reactive
 
-from replexplorer.engine.replay import PlayerView
+from replexplorer.engine.record.replay import PlayerView
 from replexplorer.ui.widgets.lines import Line, Lines, Run
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replexplorer.core.replication import Trouble
-from replexplorer.ui.actions import key_label, keys_of
-from replexplorer.ui.glyphs import BRAILLE, Glyphs
+from replexplorer.core.server.replication import Trouble
+from replexplorer.ui.keys.actions import key_label, keys_of
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, width_of
 
 

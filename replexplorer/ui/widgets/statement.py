@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.knobs import Knob, KnobName, Value, format_value
-from replexplorer.core.pacing import HIDES
+from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
+from replexplorer.core.load.pacing import HIDES
 from replexplorer.engine.facade import Preview
-from replexplorer.ui.effects import Effect, Measured
 from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
+from replexplorer.ui.words.effects import Effect, Measured
 
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""

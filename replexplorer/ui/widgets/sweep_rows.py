@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replexplorer.core.heat import HeatMap
-from replexplorer.core.sweep import Grid
-from replexplorer.core.sweep_runs import CellFigures, Effect
-from replexplorer.core.sweep_text import figure, heat_text, scatter
-from replexplorer.ui.glyphs import Glyphs
+from replexplorer.core.experiment.heat import HeatMap
+from replexplorer.core.experiment.sweep import Grid
+from replexplorer.core.experiment.sweep_runs import CellFigures, Effect
+from replexplorer.core.experiment.sweep_text import figure, heat_text, scatter
+from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, wrapped
 
 _SHADES = 5

@@ -8,8 +8,8 @@ from textual.reactive import reactive
 
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.tick import LinkView, NodeView, Tick
-from replexplorer.ui.truth_words import replica_runs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
+from replexplorer.ui.words.truth import replica_runs
 
 
 class Topology(Lines):

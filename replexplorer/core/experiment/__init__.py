@@ -1,0 +1,1 @@
+"""Experiments as data: what a sweep runs, in which order, and what its runs say."""

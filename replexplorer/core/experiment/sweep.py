@@ -1,0 +1,276 @@
+"""A sweep's plan: which settings there are, in which order they are run, and how long that takes.
+
+Law: every combination of the knobs' values is one cell. A pass runs every cell once in a random
+order of its own, so that drift falls on no setting; the seed tells all orders.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from random import Random
+from typing import Final, TypeVar
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.names import Assignment, KnobName, Value, find, format_value
+
+SCENE: Final = "scene"
+"""The key of a dimension of scenes."""
+SCENE_KEYS: Final = (SCENE, "mode")
+"""Words that name a dimension of scenes instead of a knob."""
+DURATION_S: Final = 5.0
+"""Of a run, where nothing else is asked."""
+SETTLING_S: Final = 1.5
+"""What a load runs before it is measured, and about what turning the knobs takes."""
+_SETTLING_LATENCIES: Final = 4
+
+_N = TypeVar("_N", int, float)
+Parse = Callable[[str], Assignment]
+SceneTexts = Callable[[str], Sequence[str]]
+"""A scene's `KEY=VALUE` texts by its name; raises UsageError for an unknown one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value of a dimension."""
+
+    label: str
+    """As it is shown: `10 ms`, `on`, `network`."""
+    values: Mapping[KnobName, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A knob, or a set of knobs that scenes turn together, with the values that it takes."""
+
+    key: str
+    """`rtt`, `rtt@replica2`, `scene`."""
+    choices: tuple[Choice, ...]
+
+    @property
+    def names(self) -> frozenset[KnobName]:
+        """Every knob that one of its values turns."""
+        return frozenset(name for choice in self.choices for name in choice.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination."""
+
+    index: int
+    choices: tuple[int, ...]
+    """The index of each dimension's value."""
+    values: Mapping[KnobName, Value]
+    labels: tuple[str, ...]
+    """As in `choices`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All combinations of some dimensions."""
+
+    dimensions: tuple[Dimension, ...]
+    _cells: list[Cell] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return prod(len(dimension.choices) for dimension in self.dimensions)
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """Every combination, the last dimension changing fastest."""
+        if not self._cells:
+            ranges = [range(len(dimension.choices)) for dimension in self.dimensions]
+            self._cells.extend(self._cell(index, each) for index, each in enumerate(product(*ranges)))
+        return self._cells
+
+    def _cell(self, index: int, choices: tuple[int, ...]) -> Cell:
+        taken = [dimension.choices[at] for dimension, at in zip(self.dimensions, choices, strict=True)]
+        values = {name: value for choice in taken for name, value in choice.values.items()}
+        return Cell(index, choices, values, tuple(choice.label for choice in taken))
+
+    @property
+    def names(self) -> tuple[KnobName, ...]:
+        """Every knob that a cell turns."""
+        return tuple(dict.fromkeys(name for each in self.dimensions for name in sorted(each.names)))
+
+    @property
+    def varied(self) -> tuple[Dimension, ...]:
+        """The dimensions of more than one value."""
+        return tuple(dimension for dimension in self.dimensions if len(dimension.choices) > 1)
+
+    def dimension(self, key: str) -> Dimension:
+        """The dimension of this key or alias; raises UsageError."""
+        known = {dimension.key: dimension for dimension in self.dimensions}
+        if key in known:
+            return known[key]
+        word = (
+            "scene"
+            if key in SCENE_KEYS
+            else find(key.partition("@")[0]).key + "".join(key.partition("@")[1:])
+        )
+        if word not in known:
+            raise UsageError(f"{key} is not in this sweep", f"its knobs are {', '.join(known)}")
+        return known[word]
+
+    def describe(self, cell: Cell) -> str:
+        """`rtt=10 ms clients=8`: what is varied."""
+        pairs = zip(self.dimensions, cell.labels, strict=True)
+        told = [f"{dimension.key}={label}" for dimension, label in pairs if len(dimension.choices) > 1]
+        return " ".join(told) or " ".join(
+            f"{d.key}={c}" for d, c in zip(self.dimensions, cell.labels, strict=True)
+        )
+
+    @property
+    def text(self) -> str:
+        """The grid as it is typed, in the knobs' own units."""
+        return " ".join(
+            f"{dimension.key}={','.join(_typed(dimension, choice) for choice in dimension.choices)}"
+            for dimension in self.dimensions
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What is to be swept, and how."""
+
+    grid: Grid
+    duration_s: float = DURATION_S
+    """Measured in each run."""
+    repeats: int = 1
+    """Passes over all cells."""
+    seed: int | None = None
+    """Of the orders; None: any."""
+
+    @property
+    def total(self) -> int:
+        """Runs, without those that have to be done again."""
+        return self.grid.size * self.repeats
+
+    @property
+    def identity(self) -> str:
+        """A short name that only the same sweep has."""
+        seed = "" if self.seed is None else f" seed={self.seed}"
+        scenes = [
+            sorted((str(n), v) for n, v in c.values.items()) for d in self.grid.dimensions for c in d.choices
+        ]
+        text = f"{self.grid.text} duration={self.duration_s:g} repeat={self.repeats}{seed} {scenes}"
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def estimated_s(self) -> float:
+        """About how long all runs take."""
+        return self.repeats * sum(self.run_s(cell) for cell in self.grid.cells)
+
+    def run_s(self, cell: Cell, overhead_s: float = SETTLING_S) -> float:
+        """About how long one run of a cell takes; `overhead_s` is what turning the knobs takes."""
+        return self.duration_s + settling_s(cell.values) + overhead_s
+
+    def order(self, seed: int, number: int) -> list[Cell]:
+        """The cells in the order of one pass; passes count from 0."""
+        cells = list(self.grid.cells)
+        Random(f"{seed}/{number}").shuffle(cells)
+        return cells
+
+
+def settling_s(values: Mapping[KnobName, Value]) -> float:
+    """How long a load settles under these values before it is measured: time, and some latencies."""
+    asked = [float(value) for name, value in values.items() if name.key in ("rtt", "fsync_delay")]
+    return SETTLING_S + _SETTLING_LATENCIES * max(asked, default=0.0) / 1000
+
+
+def read_grid(texts: Sequence[str], parse: Parse, scene: SceneTexts) -> Grid:
+    """Read `KEY[@NODE]=V1,V2,...` texts; raise UsageError in one line.
+
+    `parse` reads one `KEY=VALUE` for the stack. `scene=A,B` makes one dimension of the scenes' knobs.
+    """
+    if not texts:
+        raise UsageError("nothing to sweep", "give KEY=V1,V2,..., for example rtt=0,10 clients=1,8,32")
+    dimensions: list[Dimension] = []
+    for text in texts:
+        dimension = _read_dimension(text, parse, scene)
+        for other in dimensions:
+            both = dimension.names & other.names
+            if both:
+                name = min(str(each) for each in both)
+                where = dimension.key if dimension.key == other.key else f"{other.key} and {dimension.key}"
+                raise UsageError(
+                    f"{name} is named twice, by {where}", "give each knob once with all its values"
+                )
+        dimensions.append(dimension)
+    return Grid(tuple(dimensions))
+
+
+def read_sweep(line: str, parse: Parse, scene: SceneTexts) -> Sweep:
+    """Read a sweep typed as one line, with `duration=S` and `repeat=N` among the knobs; raise UsageError."""
+    duration_s, repeats = DURATION_S, 1
+    texts: list[str] = []
+    for text in line.split():
+        key, _, value = text.partition("=")
+        if key == "duration":
+            duration_s = _number(key, value.removesuffix("s"), float, "a number of seconds above 0")
+        elif key == "repeat":
+            repeats = _number(key, value, int, "a whole number from 1")
+        else:
+            texts.append(text)
+    return Sweep(read_grid(texts, parse, scene), duration_s, repeats)
+
+
+def _number(key: str, text: str, kind: type[_N], right: str) -> _N:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = kind(0)
+    if not 0 < value < 1e6:
+        raise UsageError(f"{key}={text[:20]} is not possible", f"give {right}")
+    return value
+
+
+def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise UsageError(f"{text!r} is not KEY=V1,V2,...", "for example rtt=0,10,85 or clients=1,8,32")
+    words = [word.strip() for word in values.split(",")]
+    if not all(words):
+        raise UsageError(f"{text!r} has an empty value", "give KEY=V1,V2,... without spaces")
+    if key.lower() in SCENE_KEYS:
+        return _once(Dimension("scene", tuple(_scene_choice(word, parse, scene) for word in words)))
+    choices: list[Choice] = []
+    for word in words:
+        assignment = parse(f"{key}={word}")
+        knob = assignment.names[0].knob
+        choice = Choice(
+            format_value(knob, assignment.value), dict.fromkeys(assignment.names, assignment.value)
+        )
+        if any(choice.values == other.values for other in choices):
+            raise UsageError(f"{key}={word} is given twice", "give each value once")
+        if knob.key == "clients" and assignment.value == 0:
+            raise UsageError("clients=0 commits nothing", "give 1 or more")
+        choices.append(choice)
+    _, at, node = key.partition("@")
+    return Dimension(f"{knob.key}{at}{node}", tuple(choices))
+
+
+def _scene_choice(name: str, parse: Parse, scene: SceneTexts) -> Choice:
+    assignments = [parse(text) for text in scene(name)]
+    return Choice(name, {each: assignment.value for assignment in assignments for each in assignment.names})
+
+
+def _once(dimension: Dimension) -> Dimension:
+    """A dimension whose scenes differ; a knob that one leaves out stands in its cells as it stood before."""
+    labels = [choice.label for choice in dimension.choices]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UsageError(f"scene={label} is given twice", "give each scene once")
+    return dimension
+
+
+def _typed(dimension: Dimension, choice: Choice) -> str:
+    if dimension.key == "scene":
+        return choice.label
+    value = next(iter(choice.values.values()))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,124 @@
+"""A sweep in words and rows, the same for the terminal, the report and the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replexplorer.core.experiment.heat import Heat, HeatMap
+from replexplorer.core.experiment.sweep import Grid, Sweep
+from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun
+from replexplorer.core.tick import Estimate
+
+HEADINGS = ("RTT ms", "TPS", "±", "mean ms", "p50 ms", "p95 ms", "p99 ms", "n", "errors", "CPU %", "")
+"""The table's columns after those of the knobs."""
+SHADES = " ░▒▓█"
+"""From the least warmth to the most."""
+
+
+def run_line(sweep: Sweep, done: int, run: SweptRun, left_s: float) -> str:
+    """`17/48 rtt=10 ms clients=8 ... 312.4 TPS ±4 % · 3 min left`."""
+    name = sweep.grid.describe(sweep.grid.cells[run.cell])
+    result = f"{figure(run.tps)} TPS {scatter(run.interval)}".rstrip()
+    if run.why is not None:
+        result = f"failed: {run.why}"
+    elif run.limited is not None:
+        result += f" ({run.limited})"
+    if not run.is_final:
+        result += ", to be tried again"
+    left = f" · {duration_text(left_s)} left" if left_s > 0 else ""
+    return f"{done}/{sweep.total} {name} ... {result}{left}"
+
+
+def plan_text(sweep: Sweep) -> str:
+    """What a sweep would be: `48 runs of 5 s, about 8 min`."""
+    return f"{runs_text(sweep.total)} of {sweep.duration_s:g} s, about {duration_text(sweep.estimated_s)}"
+
+
+def runs_text(count: int) -> str:
+    """`1 run`, `48 runs`."""
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def duration_text(seconds: float) -> str:
+    """`40 s`, `3 min`, `1 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def figure(value: float | None, digits: int = 1) -> str:
+    """A figure; an unknown one is a dash."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def scatter(estimate: Estimate) -> str:
+    """`±4 %`: half the interval's width; empty when it is not known."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if not value or low is None or high is None:
+        return ""
+    percent = 100 * max(high - value, value - low) / value
+    return f"±{percent:.2g} %" if percent < 10 else f"±{percent:.0f} %"
+
+
+def rows_of(figures: Sequence[CellFigures]) -> list[tuple[str, ...]]:
+    """A row a cell: its values, then `HEADINGS`."""
+    return [_row(each) for each in figures]
+
+
+def _row(each: CellFigures) -> tuple[str, ...]:
+    service = each.service
+    latencies = (service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99)))
+    return (
+        *each.cell.labels,
+        figure(each.typical("rtt_ms"), 2),
+        figure(each.tps.value),
+        scatter(each.tps) or "-",
+        *(figure(value, 2) for value in latencies),
+        f"{service.count:,}" if each.shown else "-",
+        f"{each.errors:,}" if each.shown else "-",
+        figure(each.typical("cpu_percent"), 0),
+        f"does not count: {each.why}" if each.why else each.limited or "",
+    )
+
+
+def headings_of(grid: Grid) -> tuple[str, ...]:
+    """The table's headings."""
+    return (*(dimension.key for dimension in grid.dimensions), *HEADINGS)
+
+
+def shade(warmth: float | None) -> str:
+    """A block for a warmth; a blank for an unknown one."""
+    return " " if warmth is None else SHADES[1 + min(3, int(warmth * 4))]
+
+
+def heat_text(heat: Heat) -> str:
+    """The field's figure; a star where some of its cells do not count."""
+    if heat.tps is None:
+        return "-"
+    star = "*" if heat.cells < heat.of else ""
+    return f"{figure(heat.tps, 1 if heat.tps < 1000 else 0)}{star}"
+
+
+def heat_lines(heat: HeatMap) -> list[str]:
+    """The map in plain characters: shaded blocks with the figures, columns two spaces apart."""
+    head = ["", *(choice.label for choice in heat.columns.choices)]
+    body = [
+        [
+            choice.label,
+            *(f"{shade(heat.warmth(each)) * 2} {heat_text(each)}" for each in row),
+        ]
+        for choice, row in zip(heat.rows.choices, heat.fields, strict=True)
+    ]
+    widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
+    title = f"TPS: {heat.rows.key} down, {heat.columns.key} across"
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (head, *body)
+    ]
+    return [title, *lines]
+
+
+def partial(heat: HeatMap) -> bool:
+    """Whether a field has a star."""
+    return any(each.tps is not None and each.cells < each.of for row in heat.fields for each in row)

@@ -1,0 +1,1 @@
+"""What a session was: points for the charts, epochs between changes, exports."""

@@ -1,0 +1,118 @@
+"""The ledger as Markdown, for a ticket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from replexplorer.core.printable import printable
+from replexplorer.core.server.outage import outage_words
+from replexplorer.core.tick import Epoch, EpochSide, Estimate
+
+_HEADS: Final = ("#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", "difference", "verdict")
+_NOTE: Final = (
+    "Brackets: 95 % confidence intervals from batch means, the transition after each change left out. "
+    "Verdict and difference (TPS in the closed loop, response p95 in the open loop) come from one test, "
+    "which holds at every moment of an epoch at once; d: in standard deviations of single seconds. Where "
+    "a side holds an outage its figures are of several states, and nothing is compared."
+)
+
+
+def figure(value: float | None) -> str:
+    """A number with about three significant digits and never an exponent: `0.25`, `11.4`, `15703`."""
+    if value is None:
+        return "-"
+    size = abs(value)
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def with_interval(estimate: Estimate) -> str:
+    """`619 [611, 627]`; a side without a bound is `…`."""
+    text = figure(estimate.value)
+    if estimate.low is None and estimate.high is None:
+        return text
+    low = "…" if estimate.low is None else figure(estimate.low)
+    return f"{text} [{low}, {'…' if estimate.high is None else figure(estimate.high)}]"
+
+
+def difference_interval(epoch: Epoch, unit: str = " %") -> str:
+    """`-85.7 % [-86.0, -85.4]`, as far as it is known."""
+    if epoch.delta_percent is None:
+        return ""
+    return f"{signed(epoch.delta_percent)}{unit}{interval_of(epoch, ' ')}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign in at most six characters: `+219.6`, `-85.7`, `+3144`, `+31k`."""
+    size = abs(value)
+    if size < 999.95:
+        return f"{value:+.1f}"
+    divided, suffix = (1, "") if size < 9_999.5 else (1e3, "k") if size < 9_999_500 else (1e6, "M")
+    return f"{value / divided:+.0f}{suffix}"
+
+
+def interval_of(epoch: Epoch, before: str = "") -> str:
+    """`[-86.0, -85.4]` in percent; a side without a bound is `…`; empty while there is none."""
+    low, high = epoch.low_percent, epoch.high_percent
+    if low is None and high is None:
+        if epoch.delta_percent is None or epoch.ci_percent is None:
+            return ""
+        low, high = epoch.delta_percent - epoch.ci_percent, epoch.delta_percent + epoch.ci_percent
+    bounds = ["…" if bound is None else signed(bound) for bound in (low, high)]
+    return f"{before}[{', '.join(bounds)}]"
+
+
+def shows_effect(epoch: Epoch) -> bool:
+    """An effect size is worth a word only beside an interval."""
+    return epoch.effect is not None and bool(interval_of(epoch))
+
+
+def verdict_words(epoch: Epoch) -> str:
+    """The word, or what stood in the way of one."""
+    if epoch.verdict != "outage":
+        own = outage_words(epoch.after.outage) if epoch.after is not None else ()
+        return f"{epoch.verdict}: {own[0]}" if own else epoch.verdict
+    sides = (epoch.after or EpochSide(), epoch.before or EpochSide())
+    own, before = (outage_words(side.outage) for side in sides)
+    return own[0] if own else f"not compared: before it {before[0]}" if before else "not compared"
+
+
+def tested(epoch: Epoch) -> str:
+    """The one figure that word and colour come from."""
+    return "TPS" if epoch.mode == "closed" else "response p95"
+
+
+def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
+    """A table with a row for each side of each epoch, oldest first, and what the numbers mean.
+
+    Times count from `origin_s`.
+    """
+    lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
+    for epoch in epochs:
+        words = [difference_interval(epoch), verdict_words(epoch)]
+        if shows_effect(epoch):
+            words[0] += f", d {epoch.effect:+.1f}"
+        name = [str(epoch.number), _clock(epoch.at_s - origin_s), _title(epoch)]
+        if epoch.before is not None:
+            lines.append(_line([*name, "before", *_cells(epoch.before), "", ""]))
+            name = ["", "", ""]
+        lines.append(_line([*name, "after", *_cells(epoch.after or EpochSide()), *words]))
+    return "\n".join([*lines, "", _NOTE, ""])
+
+
+def _title(epoch: Epoch) -> str:
+    return printable(epoch.title).replace("|", "\\|")
+
+
+def _cells(side: EpochSide) -> list[str]:
+    estimates = (side.tps, side.p50_ms, side.p95_ms, side.p99_ms)
+    return [*(with_interval(estimate) for estimate in estimates), str(side.n)]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _clock(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"

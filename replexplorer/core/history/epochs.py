@@ -1,0 +1,361 @@
+"""What each change did: the figures before it and since, and one test of the difference.
+
+Laws: an epoch runs from the moment when its change was effective plus one latency to the next
+change; what lies between is left out. Word and colour come from one test, on TPS in the closed
+loop and on response p95 in the open one; other figures have intervals and no verdict. A change
+that does nothing is called faster or slower at any moment of its epoch with 5 % or less, as far as
+noise is faster than the epochs are long (`sequential`, `batch_means`); epochs are not corrected
+for each other, so of twenty idle changes one may be. Where either side holds an outage - a stall, a
+fall back to async, a restart - nothing is compared.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import Final
+
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import CLOSED, OPEN
+from replexplorer.core.server.outage import Outage, with_restart
+from replexplorer.core.server.states import Stretch, Turn
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.stats.measured import (
+    PERCENTS,
+    MeanTps,
+    Percentile,
+    Spreads,
+    estimate,
+    remembering,
+    spreads_of,
+)
+from replexplorer.core.stats.ranks import Ranks
+from replexplorer.core.stats.sequential import Difference, difference
+from replexplorer.core.stats.stretches import Moments, Stretches
+from replexplorer.core.tick import Epoch, EpochSide, Estimate, ProtectionState
+
+_KEPT: Final = 100
+_OUTAGE: Final = "outage"
+_UNDER_WAY_S: Final = 1.0
+"""So long before a change a commit may have begun that waits because of it."""
+_STILL_OPEN: Final = 3
+"""Newest epochs that may still get intervals, by themselves or for the comparison."""
+
+
+def waited(interval: Interval) -> Histogram:
+    """What a client waited: the response in the open loop, else the service time."""
+    return interval.response if interval.mode == OPEN else interval.service
+
+
+@dataclass(slots=True)
+class _Segment:
+    """One epoch's figures while they come in; memory does not grow with its length."""
+
+    number: int
+    at_s: float
+    """When its change began; the epoch before ends here."""
+    title: str
+    effective_s: float | None
+    """When its change was effective; None: not yet."""
+    until_s: float | None = None
+    """When the next change began; None: still running."""
+    from_s: float | None = None
+    """Where its figures begin; None: no commit was seen since it was effective."""
+    mode: str = CLOSED
+    latency: Histogram = field(default_factory=Histogram)
+    commits: int = 0
+    duration_s: float = 0.0
+    stretches: Stretches = field(default_factory=Stretches)
+    version: int = 0
+    """Counts whatever changes a row."""
+    outage: Outage = field(default_factory=Outage)
+    """What of an outage lies in it."""
+    is_exact: bool = False
+    """It is what somebody measures, from `from_s` on: what its change passes through is not in it."""
+    _spreads: Spreads = field(default_factory=Spreads)
+    _spread_at: int = 0
+    """Full seconds when the spreads were taken."""
+    _figures: _Figures | None = None
+
+    def add(self, interval: Interval) -> None:
+        """Take an interval that lies within the segment."""
+        if self.effective_s is None or interval.start_s < self.effective_s:
+            return
+        latency = waited(interval)
+        if self.from_s is None:
+            if latency.max_us is None:
+                return
+            # Commits begun under the old settings end by the slowest of the first that are seen.
+            self.from_s = self.effective_s + latency.max_us / 1e6
+        if interval.start_s < self.from_s:
+            return
+        self.mode = interval.mode
+        self.duration_s += interval.duration_s
+        self.commits += interval.commits
+        self.latency.add(latency)
+        self.stretches.add(interval.duration_s, interval.commits, latency)
+        self.touch()
+
+    def within(self, from_s: float, to_s: float) -> float:
+        """How much of this time lies in it, in seconds; negative: none of it."""
+        return min(to_s, to_s if self.until_s is None else self.until_s) - max(from_s, self.begins_s)
+
+    @property
+    def begins_s(self) -> float:
+        """From when on an outage is its own."""
+        return self.from_s if self.is_exact and self.from_s is not None else self.at_s
+
+    def suffer(self, state: ProtectionState, seconds: float, unprotected: int) -> None:
+        """A stretch of an outage lies in it."""
+        out = self.outage
+        match state:
+            case ProtectionState.BLOCKED:
+                out = replace(out, blocked_s=out.blocked_s + seconds)
+            case ProtectionState.DOWN:
+                out = replace(out, down_s=out.down_s + seconds)
+            case _:
+                fell_first = out.fell_first or not (out.blocked_s or out.down_s)
+                out = replace(out, unprotected_s=out.unprotected_s + seconds, fell_first=fell_first)
+        self.outage = replace(out, unprotected=out.unprotected + unprotected, again_s=None)
+        self.touch()
+
+    def touch(self) -> None:
+        """Something changed."""
+        self.version += 1
+        self._figures = None
+
+    def figures(self) -> _Figures:
+        """The figures of now; how they scatter is worked out anew with each second that is full."""
+        if self._figures is None:
+            ranks = Ranks.of(self.latency)
+            if self._spread_at != self.stretches.seconds:
+                self._spread_at = self.stretches.seconds
+                self._spreads = spreads_of(self.stretches, ranks, self.latency.mean_ms)
+            self._figures = self._figures_with(ranks)
+        return self._figures
+
+    def _figures_with(self, ranks: Ranks) -> _Figures:
+        tps = self.commits / self.duration_s if self.duration_s > 0 else None
+        spread = self._spreads.tps
+        mean = None if tps is None or spread is None else MeanTps(tps, spread)
+        percentiles = [
+            None if spread is None or not ranks.count else Percentile(percent / 100, ranks, spread)
+            for percent, spread in zip(PERCENTS, self._spreads.shares, strict=True)
+        ]
+        p50, p95, p99 = [
+            estimate(self.latency.percentile_ms(percent), found)
+            for percent, found in zip(PERCENTS, percentiles, strict=True)
+        ]
+        side = EpochSide(estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s)
+        if self.outage:
+            side = _without_intervals(side, self.outage)
+        if self.mode == OPEN:
+            return _Figures(side, OPEN, ranks.between_ms(0.95), percentiles[1], self.stretches.p95_ms)
+        return _Figures(side, CLOSED, tps, mean, self.stretches.tps)
+
+    def forget(self) -> None:
+        """Keep the figures and let go what they were made from."""
+        self.figures()
+        self.stretches = Stretches()
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What one side of a comparison knows."""
+
+    side: EpochSide
+    mode: str
+    tested: float | None
+    """The figure that is compared: TPS, or response p95 in ms."""
+    scatter: MeanTps | Percentile | None
+    """The same with its scatter; None while there are too few batches."""
+    seconds: Moments
+    """The figure in single seconds."""
+
+
+class Epochs:
+    """Gathers intervals and changes, and answers with the ledger's rows.
+
+    Times are the intervals' clock; rows count them from `began_s`. An interval that ended before
+    the last change but comes after it still counts for the epoch before.
+    """
+
+    def __init__(self, began_s: float) -> None:
+        self._began_s = began_s
+        self._segments: deque[_Segment] = deque(maxlen=_KEPT)
+        self._segments.append(_Segment(0, began_s, "baseline", effective_s=began_s))
+        self._rows: dict[int, tuple[tuple[int, int], Epoch]] = {}
+        """By number: the versions of both sides that a row was made from, and the row."""
+        self._final: set[int] = set()
+        """Rows that stay as they are."""
+        self._in_outage = False
+
+    def add(self, interval: Interval) -> None:
+        """Take an interval of the load; one during which the load did not run is left out."""
+        if interval.state != "running" or interval.duration_s <= 0:
+            return
+        for segment in reversed(self._segments):
+            if interval.start_s >= segment.at_s:
+                within = segment.until_s is None or interval.end_s <= segment.until_s
+                if within and segment.number not in self._final:
+                    segment.add(interval)
+                return
+
+    def begin(self, number: int, at_s: float, title: str) -> None:
+        """A change begins: the epoch before ends here, and the new one waits until it is effective."""
+        self.end(at_s)
+        if len(self._segments) == _KEPT:
+            self._rows.pop(self._segments[0].number, None)
+            self._final.discard(self._segments[0].number)
+        self._segments.append(_Segment(number, at_s, title, effective_s=None))
+
+    def effective(
+        self, number: int, at_s: float, title: str | None = None, *, from_s: float | None = None
+    ) -> None:
+        """The change was effective at this moment; `title` replaces its title when given, and with
+        `from_s` the epoch is what is measured from there on."""
+        for segment in self._segments:
+            if segment.number == number:
+                segment.effective_s, segment.from_s = at_s, from_s
+                if from_s is not None:
+                    segment.is_exact, segment.outage = True, Outage()
+                segment.title = title or segment.title
+                segment.touch()
+
+    def end(self, at_s: float) -> None:
+        """The newest epoch ends here, unless it has ended; what comes before the next change is nobody's."""
+        newest = self._segments[-1]
+        if newest.until_s is None:
+            newest.until_s = at_s
+            newest.touch()
+
+    def suffer(self, stretch: Stretch) -> None:
+        """An outage went on for a stretch: it counts for the epochs that it lies in.
+
+        A commit that was under way when a change began may have been the first to wait: its stall is the
+        change's alone.
+        """
+        self._in_outage = True
+        length_s, left = stretch.to_s - stretch.from_s, stretch.unprotected
+        for segment in reversed(self._segments):
+            seconds = segment.within(stretch.from_s, stretch.to_s)
+            if segment.number in self._final or seconds < 0:
+                continue
+            begins_here = segment.at_s <= stretch.from_s + (_UNDER_WAY_S if stretch.is_first else 0.0)
+            if begins_here and not segment.is_exact:
+                seconds = max(seconds, seconds + segment.at_s - stretch.from_s)
+            commits = left if begins_here or not length_s else round(left * seconds / length_s)
+            left -= commits
+            segment.suffer(stretch.state, seconds, commits)
+            if begins_here:
+                return
+
+    def turned(self, turn: Turn) -> None:
+        """Another protection state is in force."""
+        self._in_outage = turn.is_outage
+        newest = self._segments[-1]
+        newest.touch()
+        if turn.outage_s is not None and turn.after is ProtectionState.PROTECTED and newest.outage:
+            again_s = turn.at_s - max(turn.outage_s, newest.begins_s)
+            newest.outage = replace(newest.outage, again_s=max(0.0, again_s))
+
+    def restarted(self, at_s: float, node: str) -> None:
+        """A server began anew."""
+        for segment in reversed(self._segments):
+            if segment.at_s <= at_s:
+                if segment.until_s is None or at_s <= segment.until_s:
+                    segment.outage = with_restart(segment.outage, node)
+                    segment.touch()
+                return
+
+    def rows(self) -> tuple[Epoch, ...]:
+        """All epochs that are kept, newest last."""
+        segments = list(self._segments)
+        rows: list[Epoch] = []
+        for index, segment in enumerate(segments):
+            if segment.number not in self._final:
+                self._refresh(segments[index - 1] if index else None, segment)
+                if index < len(segments) - _STILL_OPEN:
+                    self._final.add(segment.number)
+                    if index:
+                        segments[index - 1].forget()
+            rows.append(self._rows[segment.number][1])
+        return tuple(rows)
+
+    def _refresh(self, before: _Segment | None, segment: _Segment) -> None:
+        """Make a row anew when one of its sides has changed."""
+        versions = (before.version if before else -1, segment.version)
+        known = self._rows.get(segment.number)
+        if known is None or known[0] != versions:
+            self._rows[segment.number] = versions, self._row(before, segment)
+
+    def _row(self, before: _Segment | None, segment: _Segment) -> Epoch:
+        """The ledger's row of one epoch."""
+        old, new = before.figures() if before else None, segment.figures()
+        found, verdict = _compared(old, new, is_over=segment.until_s is not None)
+        if before is None and segment.number == 0:
+            verdict = "baseline"
+        comparable = old is not None and old.mode == new.mode and verdict != _OUTAGE
+        base = old.tested if old and comparable else None
+        low = high = None
+        if found and base:
+            low, high = _percent(found.low, base), _percent(found.high, base)
+        side = new.side
+        if self._in_outage and segment.until_s is None and side.outage:
+            side = replace(side, outage=replace(side.outage, lasts=True))
+        return Epoch(
+            number=segment.number,
+            at_s=(segment.at_s if segment.effective_s is None else segment.effective_s) - self._began_s,
+            title=segment.title,
+            before_tps=old.side.tps.value if old else None,
+            after_tps=side.tps.value,
+            delta_percent=_percent(None if new.tested is None or base is None else new.tested - base, base),
+            ci_percent=None if low is None or high is None else (high - low) / 2,
+            verdict=verdict,
+            p50_ms=side.p50_ms.value,
+            p95_ms=side.p95_ms.value,
+            p99_ms=side.p99_ms.value,
+            n=side.n,
+            mode=new.mode,
+            low_percent=low,
+            high_percent=high,
+            effect=_effect(old.seconds, new.seconds) if old and comparable else None,
+            before=old.side if old else None,
+            after=side,
+        )
+
+
+def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Difference | None, str]:
+    """The difference of the tested figure and the word for it."""
+    if (old is not None and old.side.outage) or new.side.outage:
+        return None, _OUTAGE
+    if old is None:
+        return None, "too short"
+    if old.side.n and new.side.n and old.mode != new.mode:
+        return None, "not comparable"
+    if old.scatter is None:
+        return None, "too short"
+    after = remembering(new.scatter, old.scatter) if new.scatter else None
+    found = difference(old.scatter, after) if after else None
+    if found is None:
+        return None, "too short" if is_over else "measuring"
+    if found.sign == 0:
+        return found, "no difference shown"
+    return found, "faster" if (found.sign > 0) == (new.mode == CLOSED) else "slower"
+
+
+def _without_intervals(side: EpochSide, outage: Outage) -> EpochSide:
+    """The figures of several states together: no interval says how far they would repeat."""
+    tps, p50, p95, p99 = (Estimate(each.value) for each in (side.tps, side.p50_ms, side.p95_ms, side.p99_ms))
+    return EpochSide(tps, p50, p95, p99, side.n, side.length_s, outage)
+
+
+def _percent(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else 100 * part / whole
+
+
+def _effect(old: Moments, new: Moments) -> float | None:
+    """Cohen's d (1988, 2.2) with the mean of both variances; None where no second differs from another."""
+    deviation = sqrt((old.deviation**2 + new.deviation**2) / 2)
+    return (new.mean - old.mean) / deviation if deviation > 0 else None

@@ -1,0 +1,210 @@
+"""A recorded session as a table of seconds, as lines of JSON, and as a report in Markdown.
+
+Law: an unknown figure is an empty cell or null, never a zero; percentiles of a whole session are read
+from merged histograms. The table and the report hold nothing that a terminal obeys or a spreadsheet
+calculates; the lines of JSON hold every text as it was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from replexplorer.core.history.epoch_table import figure, markdown
+from replexplorer.core.knobs.names import KnobName, format_value
+from replexplorer.core.printable import LAYOUT, printable
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.tick import Epoch, Event, LoadView, Tick
+
+_HISTOGRAMS: Final = ("service", "response")
+_LOAD: Final = tuple(each.name for each in fields(LoadView) if each.name not in _HISTOGRAMS)
+
+CSV_COLUMNS: Final = (
+    "at_s", "time_utc", "stack_state", "protection", "unprotected", "rtt_asked_ms", "rtt_measured_ms",
+    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOAD, "mark", "event",
+)  # fmt: skip
+"""What a row of the CSV holds; `unprotected` counts from the session's beginning, the load's are the fields
+of `core.tick.LoadView`."""
+_FORMULA: Final = ("=", "+", "-", "@")
+"""A spreadsheet calculates a text that begins so."""
+
+
+def utc(wall_s: float) -> str:
+    """`2026-11-21T15:04:05.123Z`."""
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def csv_rows(ticks: Iterable[Tick]) -> Iterator[Sequence[Any]]:
+    """The heading, then a row a tick."""
+    yield CSV_COLUMNS
+    for tick in ticks:
+        row = _figures(tick)
+        row["mark"] = next((event.mark for event in tick.events if event.mark is not None), None)
+        row["event"] = "; ".join(event.text for event in tick.events) or None
+        yield [_cell(row.get(name)) for name in CSV_COLUMNS]
+
+
+def _cell(value: Any) -> Any:
+    """A figure as it is; a text without what is obeyed, with an apostrophe before what is calculated."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _figures(tick: Tick) -> dict[str, Any]:
+    link, disk = tick.rtt, tick.source_disk
+    lags_ms = [each.lag_ms for each in tick.truth.replicas if each.lag_ms is not None] if tick.truth else []
+    row: dict[str, Any] = {
+        "at_s": round(tick.at_s, 3),
+        "time_utc": utc(tick.wall_s),
+        "stack_state": tick.state,
+        "protection": tick.protection.state.value,
+        "unprotected": tick.protection.unprotected,
+        "rtt_asked_ms": link.rtt_asked_ms if link else None,
+        "rtt_measured_ms": link.rtt_measured_ms if link else None,
+        "fsync_measured_ms": disk.measured_ms if disk else None,
+        "ceiling_tps": tick.ceiling.tps if tick.ceiling else None,
+        "predicted_tps": tick.predicted.tps if tick.predicted else None,
+        "lag_ms": max(lags_ms, default=None),
+    }
+    if tick.load is not None:
+        row |= {name: getattr(tick.load, name) for name in _LOAD}
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict[str, Any]]:
+    """A document a line: `about`, then each tick with its histograms, events and settings as they change,
+    and at the end the ledger's rows as they ended."""
+    yield {"kind": "about", **about}
+    settings: dict[KnobName, tuple[Any, Any]] = {}
+    epochs: Sequence[Epoch] = ()
+    for tick in ticks:
+        for name, view in tick.knobs.items():
+            now = (view.requested, view.effective)
+            if settings.get(name) != now:
+                settings[name] = now
+                yield {
+                    "kind": "setting", "at_s": tick.at_s, "knob": str(name), "requested": now[0],
+                    "effective": now[1],
+                }  # fmt: skip
+        for event in tick.events:
+            yield _event(event)
+        document = {"kind": "tick", **_figures(tick)}
+        for kind in _HISTOGRAMS:
+            histogram: Histogram | None = getattr(tick.load, kind) if tick.load else None
+            document[kind] = histogram.to_wire() if histogram is not None else None
+        yield document
+        epochs = tick.epochs
+    for epoch in epochs:
+        yield {
+            "kind": "verdict", "number": epoch.number, "at_s": epoch.at_s, "change": epoch.title,
+            "mode": epoch.mode, "before_tps": epoch.before_tps, "after_tps": epoch.after_tps,
+            "delta_percent": epoch.delta_percent, "low_percent": epoch.low_percent,
+            "high_percent": epoch.high_percent, "verdict": epoch.verdict, "n": epoch.n,
+            "outage": _outage(epoch),
+        }  # fmt: skip
+
+
+def _outage(epoch: Epoch) -> dict[str, Any] | None:
+    """What stood in the way of commits since the change; None: nothing did."""
+    return asdict(epoch.after.outage) if epoch.after is not None and epoch.after.outage else None
+
+
+def _event(event: Event) -> dict[str, Any]:
+    return {
+        "kind": "event", "at_s": event.at_s, "time_utc": utc(event.wall_s), "severity": event.severity.value,
+        "text": event.text, "mark": event.mark,
+    }  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Whole:
+    """What a session was, gathered tick by tick."""
+
+    first: Tick | None = None
+    last: Tick | None = None
+    service: Histogram = field(default_factory=Histogram)
+    errors: int = 0
+    unknown: int = 0
+    reconnects: int = 0
+    measured_s: float = 0.0
+    events: list[Event] = field(default_factory=list)
+
+    def add(self, tick: Tick) -> None:
+        self.first = self.first or tick
+        self.last = tick
+        self.events.extend(tick.events)
+        load = tick.load
+        if load is not None and load.service is not None:
+            self.service.add(load.service)
+            self.measured_s += load.duration_s
+            self.errors += load.errors
+            self.unknown += load.unknown
+            self.reconnects += load.reconnects
+
+
+def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
+    """The session for a ticket: what ran, what was turned, the ledger, the events."""
+    whole = _Whole()
+    for tick in ticks:
+        whole.add(tick)
+    if whole.first is None or whole.last is None:
+        return ""
+    first, last = whole.first, whole.last
+    service = whole.service
+    lines = [
+        f"# Session of {utc(first.wall_s)}",
+        "",
+        f"Stack `{about.get('stack', '?')}` ({about.get('servers', 'servers unknown')}), driven by "
+        f"{about.get('holder', '?')}; {last.at_s - first.at_s:.0f} s.",
+        "",
+        f"{service.count:,} commits in {whole.measured_s:.0f} s of load, {whole.errors:,} errors, "
+        f"{whole.unknown:,} of unknown outcome, {whole.reconnects:,} reconnects. Latency of all: "
+        f"mean {figure(service.mean_ms)} ms, p50 {figure(service.percentile_ms(50))}, "
+        f"p95 {figure(service.percentile_ms(95))}, p99 {figure(service.percentile_ms(99))}, "
+        f"max {figure(service.max_ms)} ms.",
+        "",
+        *_unprotected(last),
+        "## Settings at the end",
+        "",
+        "| knob | requested | in effect |",
+        "| --- | --- | --- |",
+        *_settings(last),
+        "",
+        "## Each change",
+        "",
+        markdown(last.epochs, first.at_s),
+        "## Events",
+        "",
+        "| at | | |",
+        "| --- | --- | --- |",
+        *(_told(event, first.at_s) for event in whole.events),
+        "",
+    ]
+    return printable("\n".join(lines), LAYOUT)
+
+
+def _unprotected(tick: Tick) -> Iterator[str]:
+    """How many commits of the session went unprotected, where somebody counted."""
+    count = tick.protection.unprotected
+    if count is not None:
+        yield f"Commits that went unprotected while semi-sync was asked for: {count:,}."
+        yield ""
+
+
+def _settings(tick: Tick) -> Iterator[str]:
+    """What is not at its default, or not as requested."""
+    for name, view in tick.knobs.items():
+        if view.requested == name.knob.default and view.effective in (None, view.requested):
+            continue
+        effective = "unknown" if view.effective is None else format_value(name.knob, view.effective)
+        yield f"| `{name}` | {format_value(name.knob, view.requested)} | {effective} |"
+
+
+def _told(event: Event, origin_s: float) -> str:
+    number = "" if event.mark is None else f"({event.mark}) "
+    text = printable(event.text).replace("|", "\\|")
+    return f"| {event.at_s - origin_s:.1f} s | {event.severity.value} | {number}{text} |"

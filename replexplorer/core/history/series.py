@@ -1,0 +1,171 @@
+"""The charts' memory: one point a tick, bounded, and the page of time that is shown.
+
+Law: all figures of a point are of one window (core/history/recent.py). It takes back earlier ticks until it
+has 100 commits, at most 10 s of them and never across a mark or a stall; where it has fewer than 20
+p95 has a gap, below 100 p99, and the slowest commit is drawn. A second without any commit is a stall
+(twice the fastest commit, where that is longer): a window of its own with 0 TPS.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import deque
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Final
+
+from replexplorer.core.history.points import Point, Points
+from replexplorer.core.history.recent import ENOUGH, Recent, recent_of
+from replexplorer.core.stats.density import DensityHistory
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.tick import LoadView, Tick
+
+_LOOK_BACK_S: Final = 10.0
+_STALL_S: Final = 1.0
+_STALL_COMMITS: Final = 2
+"""A stall is at least as long as so many of the fastest commits."""
+_CAPACITY: Final = 7200
+"""An hour at two ticks a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One tick that a later point may still take back."""
+
+    start_s: float
+    length_s: float
+    """Of the load's interval; 0 when unknown."""
+    load: LoadView
+
+    @property
+    def commits(self) -> int:
+        """How many there were."""
+        return self.load.latency.count if self.load.latency is not None else 0
+
+
+@dataclass(slots=True)
+class History:
+    """All points of a session, the oldest dropped."""
+
+    capacity: int = _CAPACITY
+    points: Points = field(default_factory=Points)
+    density: DensityHistory = field(default_factory=DensityHistory)
+    """All histograms of the last hour, merged by time and latency."""
+    recent: Recent = field(default_factory=Recent)
+    """The window of the newest tick: what the screens show as now."""
+    _parts: deque[_Part] = field(default_factory=deque)
+    """Oldest first: what the window may take back."""
+    _mark_s: float = -math.inf
+    _stalls: bool = False
+    """The parts are all without a commit, and long enough to be a stall."""
+    _newest: Histogram | None = None
+    """The last one taken: a tick without a newer interval brings it again."""
+
+    def copied(self) -> History:
+        """The same history apart, so that it stands while this one grows."""
+        return replace(
+            self, points=self.points.copied(), density=self.density.copied(), _parts=deque(self._parts)
+        )
+
+    def feed(self, tick: Tick) -> None:
+        """Take a tick; one that is not newer than the last is ignored."""
+        last_s = self.points[-1].at_s if self.points else None
+        if last_s is not None and tick.at_s <= last_s:
+            return
+        for event in tick.events:
+            if event.mark is not None and event.at_s > self._mark_s:
+                self._mark_s = event.at_s
+                self._parts.clear()
+                self._stalls = False
+        ceiling = tick.ceiling.tps if tick.ceiling else None
+        point = self._point(tick.at_s, last_s, tick.load, ceiling)
+        self.points.append(point._replace(predicted_tps=tick.predicted.tps) if tick.predicted else point)
+        if len(self.points) > self.capacity:
+            self.points.forget(max(1, self.capacity // 8))  # seldom, so that it costs nothing a tick
+
+    def page(self, from_s: float, to_s: float) -> list[Point]:
+        """The points with from_s <= at_s <= to_s, oldest first."""
+        low = bisect_left(self.points, from_s, key=lambda point: point.at_s)
+        high = bisect_right(self.points, to_s, key=lambda point: point.at_s)
+        return self.points[low:high]
+
+    def _point(
+        self, at_s: float, last_s: float | None, load: LoadView | None, ceiling: float | None
+    ) -> Point:
+        if load is None or load.latency is None or _rests(load):
+            self._parts.clear()
+            self._stalls = False
+            self.recent = Recent() if load is None or _rests(load) else recent_of([load], load.duration_s)
+            return self._drawn(at_s, ceiling, None if load is None else load.max_ms)
+        start_s = at_s if last_s is None else last_s
+        is_newer = load.latency is not self._newest
+        if is_newer:
+            self._newest = load.latency
+            self.density.add(at_s - load.duration_s if load.duration_s > 0 else start_s, at_s, load.latency)
+        if start_s < self._mark_s:  # a tick on both sides of a mark belongs to neither
+            self.recent = recent_of([load], load.duration_s, is_mixed=True)
+        else:
+            if is_newer:
+                self._take(_Part(start_s, load.duration_s, load))
+            self.recent = self._window(at_s, load)
+        return self._drawn(at_s, ceiling, load.latency.max_ms)
+
+    def _drawn(self, at_s: float, ceiling: float | None, slowest_ms: float | None) -> Point:
+        """The window as a point; a percentile with too little behind it is a gap."""
+        recent = self.recent
+        p50, p95, p99 = (recent.latency_ms(name) if recent.is_firm(name) else None for name in ENOUGH)
+        return Point(
+            at_s, recent.tps, ceiling, p50, p95, p99, recent.max_ms, slowest_ms=slowest_ms, n=recent.n
+        )
+
+    def _take(self, part: _Part) -> None:
+        """Add the newest part; what lies before a stall, and the stall once it is over, are dropped."""
+        if self._stalls and part.commits:
+            self._parts.clear()
+            self._stalls = False
+        self._parts.append(part)
+        empty = list(takewhile(lambda each: not each.commits, reversed(self._parts)))
+        if empty and sum(each.length_s for each in empty) >= self._stall_s():
+            self._stalls = True
+            self._parts = deque(reversed(empty))
+
+    def _stall_s(self) -> float:
+        """How long no commit must come to be a stall: over a slow link a commit takes seconds."""
+        fastest_ms = min(
+            (part.load.latency.min_ms or 0.0 for part in self._parts if part.load.latency and part.commits),
+            default=0.0,
+        )
+        return max(_STALL_S, _STALL_COMMITS * fastest_ms / 1000)
+
+    def _window(self, at_s: float, load: LoadView) -> Recent:
+        """The fewest newest parts with enough commits for every percentile; all there are where none
+        suffice."""
+        while self._parts and self._parts[0].start_s < at_s - _LOOK_BACK_S:
+            self._parts.popleft()
+        taken: list[_Part] = []
+        commits = 0
+        for part in reversed(self._parts):
+            taken.insert(0, part)
+            commits += part.commits
+            if commits >= max(ENOUGH.values()):
+                break
+        if not taken:  # nothing newer than the mark yet
+            return recent_of([load], load.duration_s, is_mixed=True)
+        return recent_of([part.load for part in taken], sum(part.length_s for part in taken))
+
+
+def _rests(load: LoadView) -> bool:
+    """Whether our load has no clients, as between a lab's phases: that is no stall but no measurement."""
+    return load.clients == 0 and load.state == "running"
+
+
+def page_of(now_s: float, origin_s: float, length_s: float) -> tuple[float, float]:
+    """The page of time that shows `now_s`: it fills from the origin, then jumps by quarters.
+
+    Answers its left and right edge in seconds; the left one never lies before the origin.
+    """
+    quarter_s = length_s / 4
+    jumps = max(0, math.ceil((now_s - origin_s - length_s) / quarter_s))
+    start_s = origin_s + jumps * quarter_s
+    return start_s, start_s + length_s

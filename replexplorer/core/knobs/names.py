@@ -1,0 +1,386 @@
+"""Knobs by name: what is typed, what is stored and what is shown.
+
+Law: everything typed goes through `parse_assignment`, which answers in the knob's own unit and
+type or raises one line that names the value, the knob and what would be right. `format_value`
+writes what `parse_value` reads back as the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Final
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.catalogue import (
+    BY_KEY,
+    CATALOGUE,
+    ON_OFF,
+    Backing,
+    Group,
+    Kind,
+    Knob,
+    Place,
+    Restart,
+    Value,
+)
+from replexplorer.core.printable import one_line
+from replexplorer.core.topology import PRIMARY
+
+__all__ = (
+    "BY_KEY",
+    "CATALOGUE",
+    "ON_OFF",
+    "PRIMARY",
+    "Assignment",
+    "Backing",
+    "Desired",
+    "Group",
+    "Kind",
+    "Knob",
+    "KnobName",
+    "Place",
+    "Restart",
+    "Value",
+    "addressed",
+    "defaults",
+    "describe_range",
+    "desired_of",
+    "expand",
+    "find",
+    "format_change",
+    "format_value",
+    "parse_assignment",
+    "parse_name",
+    "parse_value",
+    "same_value",
+    "step",
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class KnobName:
+    """A knob on one node: what a value is stored, planned and shown under."""
+
+    key: str
+    node: str
+    """`primary`, a replica's name, or `load`."""
+
+    def __str__(self) -> str:
+        """The written form: bare for the primary and the load, else `key@node`."""
+        return self.key if self.node in (PRIMARY, Place.LOAD) else f"{self.key}@{self.node}"
+
+    @property
+    def knob(self) -> Knob:
+        """The catalogue's row."""
+        return BY_KEY[self.key]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One `KEY[@NODE]=VALUE`, parsed and checked, for every node that it addresses."""
+
+    names: tuple[KnobName, ...]
+    value: Value
+
+
+_SHOWN: Final = 40
+"""Characters of what was typed that an error repeats."""
+
+Desired = Mapping[KnobName, Value]
+"""What was asked for, by knob and node."""
+
+
+def expand(keys: Iterable[Knob], replicas: Sequence[str]) -> tuple[KnobName, ...]:
+    """All names of these knobs on a stack with these replicas, in catalogue order."""
+    names: list[KnobName] = []
+    for knob in keys:
+        if knob.place is Place.LOAD:
+            names.append(KnobName(knob.key, Place.LOAD))
+            continue
+        if knob.place is Place.PRIMARY:
+            names.append(KnobName(knob.key, PRIMARY))
+        if knob.place is Place.REPLICAS or knob.extra_nodes:
+            names.extend(KnobName(knob.key, replica) for replica in replicas)
+    return tuple(names)
+
+
+def defaults(replicas: Sequence[str]) -> dict[KnobName, Value]:
+    """Every knob of a stack with these replicas at its default."""
+    return {name: name.knob.default for name in expand(CATALOGUE, replicas)}
+
+
+_BY_INPUT_NAME: Final = {name: knob for knob in CATALOGUE for name in knob.input_names}
+
+
+def find(key: str) -> Knob:
+    """The knob of this name or alias; raise UsageError with the nearest name when there is none."""
+    wanted = key.strip().lower().replace("-", "_")
+    if wanted in _BY_INPUT_NAME:
+        return _BY_INPUT_NAME[wanted]
+    near = get_close_matches(wanted, _BY_INPUT_NAME, n=1)
+    hint = f"did you mean {near[0]}?" if near else "`replexplorer get` lists all knobs"
+    raise UsageError(f"unknown knob {_quoted(key)}", hint)
+
+
+def parse_name(text: str) -> KnobName:
+    """The inverse of `str(KnobName)`; whether the node exists is not asked. Raise UsageError."""
+    key, at, node = text.partition("@")
+    knob = find(key)
+    if not at:
+        if knob.place is Place.REPLICAS:
+            raise UsageError(f"{knob.key} is a knob of each replica", f"write {knob.key}@replica")
+        node = PRIMARY if knob.place is Place.PRIMARY else Place.LOAD
+    return KnobName(knob.key, str(node))
+
+
+def addressed(text: str, replicas: Sequence[str]) -> tuple[KnobName, ...]:
+    """The names that `KEY[@NODE]` addresses on a stack with these replicas; raise UsageError.
+
+    A bare key of a replica's knob addresses every replica, any other the primary or the load.
+    """
+    key, at, node = (part.strip() for part in text.partition("@"))
+    knob = find(key)
+    everywhere = expand((knob,), replicas)
+    if not at:
+        names = everywhere if knob.place is Place.REPLICAS else everywhere[:1]
+        if not names:
+            raise UsageError(f"{knob.key} is a knob of each replica", "this stack has none")
+        return names
+    here = tuple(name for name in everywhere if name.node == node)
+    if here:
+        return here
+    nodes = (PRIMARY, *replicas)
+    if node not in nodes:
+        near = get_close_matches(node, nodes, n=1)
+        raise UsageError(
+            f"no node {_quoted(node)} in this stack",
+            f"did you mean {key}@{near[0]}?" if near else f"its nodes are {', '.join(nodes)}",
+        )
+    if knob.place is Place.LOAD:
+        raise UsageError(f"{knob.key} is a knob of the load, not of {node}", f"write {knob.key}")
+    owner = "the primary" if knob.place is Place.PRIMARY else "each replica"
+    where = " or ".join(str(name) for name in everywhere) or "nothing: this stack has none"
+    raise UsageError(f"{knob.key} is a knob of {owner}, not of {node}", f"write {where}")
+
+
+def parse_assignment(text: str, replicas: Sequence[str]) -> Assignment:
+    """Read one `KEY[@NODE]=VALUE`; raise UsageError."""
+    left, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{_quoted(text)} is not KEY=VALUE", "for example sync_binlog=0 or rtt@replica=85ms")
+    names = addressed(left, replicas)
+    return Assignment(names, parse_value(names[0].knob, value))
+
+
+def desired_of(assignments: Iterable[Assignment]) -> dict[KnobName, Value]:
+    """The values by name; where two assignments meet, the later one holds."""
+    return {name: assignment.value for assignment in assignments for name in assignment.names}
+
+
+_TIME_UNITS_US: Final = {"us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000}  # both micro signs
+_RATE_UNITS_BPS: Final = {
+    spelling: factor
+    for name, factor in (("", 1), ("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000))
+    for spelling in (f"{name}bit", f"{name}bit/s", f"{name}bps")
+}
+_COUNTED: Final = ("", "replicas", "commits", "events", "threads", "clients", "tps", "rows", "bytes")
+THOUSANDS: Final = {"k": 1_000, "m": 1_000_000}
+"""What may stand behind a count."""
+_COUNT_UNITS: Final = {**dict.fromkeys(_COUNTED, 1), **THOUSANDS}
+_SCALES: Final = (_TIME_UNITS_US, _RATE_UNITS_BPS)
+"""Units that can be written for each other, each with its size in the smallest."""
+_NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([^\s0-9.+-]*)")
+
+
+def parse_value(knob: Knob, text: str) -> Value:
+    """The value in the knob's own unit and type; raise UsageError."""
+    written = text.strip()
+    if not written:
+        raise UsageError(f"{knob.key} has no value", f"give {describe_range(knob)}")
+    if (word := written.lower()) in dict(knob.words):
+        return dict(knob.words)[word]
+    return _parse_word(knob, written) if knob.kind is Kind.CHOICE else _parse_number(knob, written)
+
+
+def _parse_word(knob: Knob, text: str) -> str:
+    if knob.is_file(text):
+        return text
+    word = knob.word(text)
+    if word not in knob.choices:
+        near = get_close_matches(word, knob.choices, n=1)
+        hint = f"did you mean {near[0]}? It is {describe_range(knob)}" if near else describe_range(knob)
+        raise UsageError(f"{knob.key}={_shortened(text)} is not known", hint)
+    return word
+
+
+def _parse_number(knob: Knob, text: str) -> int | float:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{knob.key}={_shortened(text)} is not a number", f"give {describe_range(knob)}")
+    unit = match[2].lower()
+    number = Decimal(match[1])
+    if unit and unit != knob.unit:
+        scale = next((scale for scale in _SCALES if unit in scale and knob.unit in scale), None)
+        if unit in THOUSANDS and knob.unit in _COUNTED:
+            scale = _COUNT_UNITS
+        if scale is None:
+            units = f" (units: {', '.join(units_of(knob))})" if units_of(knob) else ""
+            raise UsageError(
+                f"{knob.key}={_shortened(text)} has the wrong unit", f"give {describe_range(knob)}{units}"
+            )
+        number = number * scale[unit] / scale[knob.unit]
+    if knob.minimum is not None and number < Decimal(str(knob.minimum)):
+        hint = knob.below_minimum if number == 0 else ""
+        raise _out_of_range(knob, text, hint)
+    if knob.maximum is not None and number > Decimal(str(knob.maximum)):
+        raise _out_of_range(knob, text)
+    if knob.kind is Kind.FLOAT:
+        return round(float(number), 3) + 0.0  # a microsecond is enough, and never minus zero
+    if number != number.to_integral_value():
+        raise UsageError(
+            f"{knob.key}={_shortened(text)} is not a whole number", f"give {describe_range(knob)}"
+        )
+    return int(number)
+
+
+def units_of(knob: Knob) -> tuple[str, ...]:
+    """The units in which a knob's value may be written; none for a plain number."""
+    if knob.unit in _COUNTED:
+        return tuple(THOUSANDS)
+    if knob.unit in _TIME_UNITS_US:
+        return ("us", "ms", "s")
+    if knob.unit in _RATE_UNITS_BPS:
+        return ("bit", "kbit", "mbit", "gbit")
+    return (knob.unit,)
+
+
+def _out_of_range(knob: Knob, text: str, reason: str = "") -> UsageError:
+    hint = reason or f"give {describe_range(knob)}"
+    return UsageError(f"{knob.key}={_shortened(text)} is out of range", hint)
+
+
+def describe_range(knob: Knob) -> str:
+    """What the knob takes: `0 to 5000 ms`, `after_sync or after_commit`."""
+    if knob.choices:
+        *rest, last = knob.choices
+        return f"{', '.join(rest)} or {last}" if rest else last
+    word = f", or {knob.words[0][0]}" if knob.words else ""
+    if knob.unit in _RATE_UNITS_BPS and knob.minimum is not None and knob.maximum is not None:
+        return f"{format_value(knob, knob.minimum)} to {format_value(knob, knob.maximum)}{word}"
+    unit = f" {knob.unit}" if knob.unit else ""
+    low = "" if knob.minimum is None else f"{knob.minimum:g}"
+    if knob.maximum is None:
+        return f"{low}{unit} or more"
+    high = f"{int(knob.maximum)}" if knob.maximum == int(knob.maximum) else f"{knob.maximum:g}"
+    return f"{low} to {high}{unit}{word}" if low else f"up to {high}{unit}{word}"
+
+
+def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
+    """The short written form: `85 ms`, `10 s`, `after_sync`, `1`; without `unit` the bare number.
+
+    Durations, shares and rates carry a unit, in the size that reads best. A server's own words are
+    in capitals, as the server writes them.
+    """
+    for word, meant in knob.words:
+        if meant == value:
+            return word
+    if isinstance(value, str):
+        if knob.is_file(value):
+            return value.rpartition("/")[2]
+        server_word = knob.backing is Backing.SERVER and value not in ON_OFF
+        return value.upper() if server_word else value
+    if knob.unit in _RATE_UNITS_BPS and unit:
+        size, name = next(
+            (size, name)
+            for size, name in ((1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit"), (1, "bit"))
+            if value >= size or size == 1
+        )
+        return f"{_plain(value / size)} {name}"
+    if knob.unit == "%" and unit:
+        return f"{_plain(value)} %"
+    if not unit or knob.unit not in _TIME_UNITS_US:
+        return _plain(value)
+    if knob.unit == "ms" and value >= 1000 and value % 1000 == 0:
+        return f"{_plain(value // 1000)} s"
+    return f"{_plain(value)} {knob.unit}"
+
+
+def format_change(name: KnobName, before: Value | None, after: Value) -> str:
+    """A change as a title: `rtt 20 → 85 ms`, `wait_point AFTER_SYNC → AFTER_COMMIT`."""
+    knob = name.knob
+    new = format_value(knob, after)
+    if before is None:
+        return f"{name} {new}"
+    old = format_value(knob, before)
+    if old == new:
+        return f"{name} {new}, again"
+    new_unit, old_unit = new.partition(" ")[2], old.partition(" ")[2]
+    return f"{name} {old.partition(' ')[0] if old_unit == new_unit else old} → {new}"
+
+
+def same_value(knob: Knob, left: Value | None, right: Value | None) -> bool:
+    """Whether two values are the same to the one who carries it out; unknown is never the same."""
+    if left is None or right is None or isinstance(left, str) or isinstance(right, str):
+        return left is not None and left == right
+    resolution = 0.001 if knob.kind is Kind.FLOAT else 0
+    return abs(left - right) <= resolution
+
+
+def step(knob: Knob, value: Value, up: bool, coarse: bool = False) -> Value:
+    """The next value that an arrow key stages; a coarse step takes two rungs, the ends hold.
+
+    From a value between two rungs the step goes to the nearest rung in that direction.
+    """
+    rungs: list[Value] = [rung for rung in knob.steps if _in_range(knob, rung)]
+    if not rungs:
+        return value
+    index = _rung_index(rungs, value, up, tuple(dict(knob.words).values()))
+    if index is None:
+        return value
+    index += (1 if up else -1) * int(coarse)
+    rung = rungs[min(max(index, 0), len(rungs) - 1)]
+    return float(rung) if knob.kind is Kind.FLOAT and not isinstance(rung, str) else rung
+
+
+def _rung_index(rungs: Sequence[Value], value: Value, up: bool, words: Sequence[Value]) -> int | None:
+    """The index of the next rung in this direction; None when there is none further. A rung that
+    stands for a word (`unlimited`) counts by its place, whatever number it is kept as."""
+    if value in rungs:
+        index = rungs.index(value) + (1 if up else -1)
+        return index if 0 <= index < len(rungs) else None
+    if isinstance(value, str):
+        return len(rungs) - 1 if up else 0
+    beyond = [
+        index
+        for index, rung in enumerate(rungs)
+        if not isinstance(rung, str) and rung not in words and (rung > value if up else rung < value)
+    ]
+    if not beyond:
+        end = len(rungs) - 1 if up else 0
+        return end if rungs[end] in words else None
+    return beyond[0] if up else beyond[-1]
+
+
+def _in_range(knob: Knob, value: Value) -> bool:
+    if isinstance(value, str) or value in dict(knob.words).values():
+        return True
+    low, high = knob.minimum, knob.maximum
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _plain(value: float) -> str:
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.15g}"
+
+
+def _quoted(text: str) -> str:
+    return f"'{_shortened(text.strip())}'"
+
+
+def _shortened(text: str) -> str:
+    return one_line(text, _SHOWN)

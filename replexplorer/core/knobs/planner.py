@@ -1,0 +1,521 @@
+"""From what is to what was asked: ordered steps, each with its way back, or a refusal.
+
+Laws: a knob that already is effective makes no step, so planning twice changes nothing; delays
+that fall go first and those that rise go last; semi-sync goes off before anything else on a
+server and on after everything else; the undo of the steps done, newest first, leads back.
+Nothing is run here and nothing is refused halfway: a plan exists only when all of it may run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.knobs.names import (
+    PRIMARY,
+    Backing,
+    Desired,
+    Kind,
+    KnobName,
+    Restart,
+    Value,
+    describe_range,
+    format_value,
+    same_value,
+)
+from replexplorer.core.knobs.warnings import warnings_for
+from replexplorer.core.link import NO_PARTITION, LinkSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the planner knows of the stack."""
+
+    values: Mapping[KnobName, Value | None]
+    """Effective values. Of links and disks: what the agents have in force, not what is measured."""
+    replicas: tuple[str, ...]
+    """All replicas of the stack, reachable or not."""
+    capabilities: Mapping[str, Capabilities]
+    """By node; only nodes that a login reaches now."""
+    semi_sync_clients: int | None = None
+    """Replicas registered with the source, which also counts while semi-sync is off; None unknown."""
+    registered: Mapping[str, bool | None] = field(default_factory=dict)
+    """Replica to its own `replica_registered` status."""
+    switched_off: frozenset[str] = frozenset()
+    """Replicas that will not register when they next connect: their own semi-sync switch is off."""
+    doubtful: frozenset[KnobName] = frozenset()
+    """Knobs that have the asked value and whose effect is not seen: asked for again, they are carried
+    out again."""
+    appliers_off: frozenset[str] = frozenset()
+    """Replicas whose applier does not run, so that it is not started behind the operator's back."""
+    load_runs: bool = False
+    """Our own load process runs; otherwise load knobs are only stored."""
+    asked_of_links: Mapping[str, LinkSettings] = field(default_factory=dict)
+    """Replica to what is requested of its link; a knob that is not turned goes on being asked."""
+    impossible: Mapping[KnobName, str] = field(default_factory=dict)
+    """Knobs that this stack cannot turn, each with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """After the step, `SELECT @@GLOBAL.variable` on its node must read as this value."""
+
+    name: KnobName
+    variable: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStep:
+    """Statements on one server, in order."""
+
+    node: str
+    statements: tuple[str, ...]
+    checks: tuple[Check, ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """Run whenever `before` ran, also when a statement failed: an applier must not stay stopped."""
+
+    @property
+    def names(self) -> tuple[KnobName, ...]:
+        """The knobs that it makes effective."""
+        return tuple(check.name for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class IoRestart:
+    """Make a replica register with its source's semi-sync; crosses the link about 17 times."""
+
+    node: str
+    statements: tuple[str, ...]
+    names: tuple[KnobName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStep:
+    """Give the link between the primary and a replica these settings, all of them at once."""
+
+    replica: str
+    settings: LinkSettings
+    names: tuple[KnobName, ...]
+    """The knobs that it makes effective."""
+
+    @property
+    def heals(self) -> bool:
+        """It ends a partition."""
+        return self.settings.partition == NO_PARTITION and any(n.key == "partition" for n in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskStep:
+    """Add this to each fsync of a node's server."""
+
+    name: KnobName
+    delay_ms: float
+
+    @property
+    def node(self) -> str:
+        """The node."""
+        return self.name.node
+
+    @property
+    def names(self) -> tuple[KnobName, ...]:
+        """The knob that it makes effective."""
+        return (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStep:
+    """Change the running load."""
+
+    changes: Mapping[str, Value]
+    """Knob key to value, only what changes."""
+    names: tuple[KnobName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreshSessions:
+    """Let every client of the load reconnect: a variable is copied when a session begins."""
+
+    names: tuple[KnobName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kick:
+    """One commit of our own, so that `armed` becomes `protected`; past its deadline only a warning."""
+
+    deadline_s: float
+    names: tuple[KnobName, ...] = ()
+    """The switch, where it was on already and this ends the mending of its effect."""
+    mending: tuple[str, ...] = ()
+    """The statements that ran for that, as `written` writes them."""
+
+
+Step = SqlStep | IoRestart | LinkStep | DiskStep | LoadStep | FreshSessions | Kick
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A step with the steps that take it back."""
+
+    step: Step
+    undo: tuple[Step, ...] = ()
+    """Empty where nothing is to be taken back, or where the value before is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One knob that the plan turns."""
+
+    name: KnobName
+    before: Value | None
+    requested: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a `set` will do."""
+
+    steps: tuple[Planned, ...]
+    changes: tuple[Change, ...]
+    """Knobs that a step turns, in the order of the steps."""
+    stored: tuple[KnobName, ...]
+    """Knobs of the load that are only stored, because no load runs here."""
+    unchanged: tuple[KnobName, ...]
+    """Knobs that already are as asked."""
+    warnings: tuple[str, ...]
+
+    def rollback(self, done: int | None = None) -> tuple[Step, ...]:
+        """The steps that take back the first `done` steps (all when None), newest first."""
+        return tuple(step for planned in reversed(self.steps[:done]) for step in planned.undo)
+
+
+def make_plan(observed: Observed, desired: Desired) -> Plan:
+    """Plan the way from `observed` to `desired`, which names only the knobs that were asked.
+
+    Raises UsageError when a server lacks a knob, the value is out of that server's range, or the
+    change needs a restart of the server; StackUnavailable when a node that must change is down,
+    or when too few replicas are up for semi-sync to be switched on.
+    """
+    return _Planner(observed, desired).plan()
+
+
+def kick_deadline_s(rtts_ms: Iterable[float]) -> float:
+    """How long the kick may wait: max(2 s, 3 x the largest asked RTT)."""
+    return max(2.0, 3 * max(rtts_ms, default=0.0) / 1000)
+
+
+def preview(observed: Observed, name: KnobName, value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What one staged knob would run, and its undo, as `written` writes them; raises as `make_plan`."""
+    plan = make_plan(observed, {name: value})
+    return written(planned.step for planned in plan.steps), written(plan.rollback())
+
+
+def written(steps: Iterable[Step]) -> tuple[str, ...]:
+    """The steps for people: statements as they run, with their node's name when it is no primary."""
+    lines: list[str] = []
+    for step in steps:
+        match step:
+            case SqlStep() | IoRestart():
+                prefix = "" if step.node == PRIMARY else f"{step.node}: "
+                lines.extend(prefix + statement for statement in statements_of(step))
+            case LinkStep():
+                told = (
+                    f"{name.key} {format_value(name.knob, step.settings.value(name.key))}"
+                    for name in step.names
+                )
+                lines.append(f"link {PRIMARY} <-> {step.replica}: {', '.join(told)}")
+            case DiskStep():
+                delay = format_value(step.name.knob, step.delay_ms)
+                lines.append(f"disk of {step.node}: {step.name.key} {delay}")
+            case LoadStep():
+                lines.extend(f"load: {key} {value}" for key, value in step.changes.items())
+            case FreshSessions():
+                lines.append("load: new sessions")
+            case Kick():
+                lines.append("one commit, to see it acknowledged")
+    return tuple(lines)
+
+
+def statements_of(step: Step) -> tuple[str, ...]:
+    """The SQL that a step runs, in order; none for steps that are not on a server."""
+    match step:
+        case SqlStep():
+            return (*step.before, *step.statements, *step.after)
+        case IoRestart():
+            return step.statements
+        case Kick():
+            return step.mending
+        case _:
+            return ()
+
+
+_SEMI_SYNC: Final = KnobName("semi_sync", PRIMARY)
+_REQUIRED: Final = KnobName("semi_sync_replicas", PRIMARY)
+
+
+class _Planner:
+    """One planning: sorts the wanted changes into phases, in the order of the laws."""
+
+    def __init__(self, observed: Observed, desired: Desired) -> None:
+        self.observed = observed
+        self.wanted = dict(desired)
+        self.after: dict[KnobName, Value | None] = {**observed.values, **self.wanted}
+        self.changed = {
+            name: value
+            for name, value in self.wanted.items()
+            if name in observed.doubtful or not same_value(name.knob, observed.values.get(name), value)
+        }
+
+    def plan(self) -> Plan:
+        """Check all, then order all."""
+        stored = tuple(
+            name for name in self.wanted if name.knob.backing is Backing.LOAD and not self.observed.load_runs
+        )
+        active = {name: value for name, value in self.changed.items() if name not in stored}
+        for name, value in active.items():
+            self._check(name, value)
+        easier, harder = self._links(active)
+        falls, rises = self._disks(active)
+        steps = [
+            *easier,
+            *falls,
+            *self._semi_sync(active, "off"),
+            *self._replica_settings(active),
+            *self._primary_settings(active),
+            *self._load(active),
+            *self._semi_sync(active, "on"),
+            *self._kick(active),
+            *rises,
+            *harder,
+        ]
+        return Plan(
+            steps=tuple(steps),
+            changes=tuple(
+                Change(name, self._before(name), active[name])
+                for planned in steps
+                for name in planned.step.names
+            ),
+            stored=stored,
+            unchanged=tuple(name for name in self.wanted if name not in active and name not in stored),
+            warnings=warnings_for(self.after, self.wanted, self.observed.replicas),
+        )
+
+    def _before(self, name: KnobName) -> Value | None:
+        return self.observed.values.get(name)
+
+    def _server(self, node: str) -> Capabilities:
+        try:
+            return self.observed.capabilities[node]
+        except KeyError:
+            raise StackUnavailable(f"{node} is down", "`replexplorer up` brings it back") from None
+
+    def _check(self, name: KnobName, value: Value) -> None:
+        """Refuse what this stack cannot do."""
+        if (reason := self.observed.impossible.get(name)) is not None:
+            raise MissingPiece(f"{name} cannot be changed", reason)
+        if name.key == "jitter":
+            self._check_jitter(name)
+        if name.knob.backing is not Backing.SERVER:
+            return
+        server = self._server(name.node)
+        knob = server.knob(name.key)
+        if knob.kind is not Kind.CHOICE and not isinstance(value, str):
+            low, high = knob.minimum, knob.maximum
+            if (low is not None and value < low) or (high is not None and value > high):
+                raise UsageError(
+                    f"{name}={value} is out of range", f"{server.title} takes {describe_range(knob)}"
+                )
+        before = self._before(name)
+        if name.key == "innodb_doublewrite" and before is not None and "off" in (value, before):
+            raise UsageError(
+                f"{name} cannot change from {before} to {value} while the server runs",
+                "to or from off needs a restart of the server; on and detect_only change live",
+            )
+
+    def _check_jitter(self, name: KnobName) -> None:
+        """Refuse a jitter that the delays do not take; one that they do not take any more is limited."""
+        settings = self._settings(name.node)
+        if settings.jitter_ms > settings.jitter_limit_ms:
+            limit = format_value(name.knob, round(settings.jitter_limit_ms, 3))
+            rtt = format_value(name.knob, settings.total_ms)
+            raise UsageError(
+                f"{name}={format_value(name.knob, settings.jitter_ms)} is more than the link's delay takes",
+                f"with rtt {rtt} it can be {limit} at most, half the one-way delay each way",
+            )
+
+    def _settings(self, replica: str) -> LinkSettings:
+        """What a link is to do: what was requested of it, with what is wanted now."""
+        asked = self.observed.asked_of_links.get(replica) or self._effective(replica)
+        wanted = {n.key: v for n, v in self.wanted.items() if n.node == replica}
+        return LinkSettings.of({**asked.values(), **wanted})
+
+    def _effective(self, replica: str) -> LinkSettings:
+        """What a link does now."""
+        return LinkSettings.of({n.key: v for n, v in self.observed.values.items() if n.node == replica})
+
+    def _links(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:
+        """Link steps that ask less, and those that ask more; of an unknown link all counts as less
+        where it is the default, and nothing can be taken back."""
+        easier: list[Planned] = []
+        harder: list[Planned] = []
+        for replica in self.observed.replicas:
+            names = [n for n in active if n.node == replica and n.knob.backing is Backing.LINK]
+            if not names:
+                continue
+            target, now = self._settings(replica), self._effective(replica)
+            known = all(self._before(name) is not None for name in names)
+            between = now.easier(target) if known else target
+            less = [n for n in names if between.value(n.key) == target.value(n.key)]
+            if not known and any(active[n] != n.knob.default for n in names):
+                less = []
+            more = [n for n in names if n not in less]
+            if less:
+                undo = (LinkStep(replica, now, tuple(less)),) if known else ()
+                easier.append(Planned(LinkStep(replica, between if more else target, tuple(less)), undo))
+            if more:
+                undo = (LinkStep(replica, between if less else now, tuple(more)),) if known else ()
+                harder.append(Planned(LinkStep(replica, target, tuple(more)), undo))
+        return easier, harder
+
+    def _disks(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:
+        """Disk steps that fall, and those that rise; from an unknown delay only 0 is a fall."""
+        falls: list[Planned] = []
+        rises: list[Planned] = []
+        for name, value in active.items():
+            if name.knob.backing is not Backing.DISK or isinstance(value, str):
+                continue
+            before = self._before(name)
+            known = before if isinstance(before, int | float) else None
+            undo = () if known is None else (DiskStep(name, float(known)),)
+            falling = value < known if known is not None else value == 0
+            (falls if falling else rises).append(Planned(DiskStep(name, float(value)), undo))
+        return falls, rises
+
+    def _set(self, node: str, values: Sequence[tuple[KnobName, Value]]) -> SqlStep:
+        """One step on one server, with its applier stopped around it where a knob needs that."""
+        server = self._server(node)
+        stop = any(name.knob.restart is Restart.APPLIER for name, _ in values)
+        stop = stop and node not in self.observed.appliers_off
+        return SqlStep(
+            node,
+            statements=tuple(server.set_statement(name.key, value) for name, value in values),
+            checks=tuple(Check(name, server.variables[name.key], value) for name, value in values),
+            before=(server.stop_applier(),) if stop else (),
+            after=(server.start_applier(),) if stop else (),
+        )
+
+    def _setting(self, node: str, names: Sequence[KnobName]) -> Planned:
+        """Set these knobs of one node in one step, and know the way back."""
+        known = [(name, before) for name in reversed(names) if (before := self._before(name)) is not None]
+        undo = (self._set(node, known),) if known else ()
+        return Planned(self._set(node, [(name, self.wanted[name]) for name in names]), undo)
+
+    def _replica_settings(self, active: Mapping[KnobName, Value]) -> list[Planned]:
+        """Knobs on replicas: one step each, those of the applier together in one restart a node."""
+        steps: list[Planned] = []
+        for node in self.observed.replicas:
+            here = [n for n in active if n.node == node and n.knob.backing is Backing.SERVER]
+            steps += [self._setting(node, [n]) for n in here if n.knob.restart is not Restart.APPLIER]
+            applier = [n for n in here if n.knob.restart is Restart.APPLIER]
+            steps += [self._setting(node, applier)] if applier else []
+        return steps
+
+    def _primary_settings(self, active: Mapping[KnobName, Value]) -> list[Planned]:
+        """Knobs on the primary except the semi-sync switch.
+
+        On the way back sessions are renewed once: after the setting that is undone last.
+        """
+        here = [
+            n for n in active if n.node == PRIMARY and n.knob.backing is Backing.SERVER and n != _SEMI_SYNC
+        ]
+        steps = [self._setting(PRIMARY, [name]) for name in here]
+        copied = [index for index, name in enumerate(here) if name.knob.restart is Restart.SESSIONS]
+        if copied and self.observed.load_runs:
+            first = steps[copied[0]]
+            steps[copied[0]] = Planned(first.step, (*first.undo, FreshSessions()))
+        return steps
+
+    def _load(self, active: Mapping[KnobName, Value]) -> list[Planned]:
+        """New sessions where a variable needs them, then the load's own knobs in one step."""
+        steps: list[Planned] = []
+        if self.observed.load_runs and any(
+            name.node == PRIMARY and name.knob.restart is Restart.SESSIONS for name in active
+        ):
+            steps.append(Planned(FreshSessions()))
+        names = tuple(name for name in active if name.knob.backing is Backing.LOAD)
+        if names:
+            known = {name: before for name in names if (before := self._before(name)) is not None}
+            undo = (LoadStep({n.key: v for n, v in known.items()}, tuple(known)),) if known else ()
+            steps.append(Planned(LoadStep({name.key: active[name] for name in names}, names), undo))
+        return steps
+
+    def _semi_sync(self, active: Mapping[KnobName, Value], when: str) -> list[Planned]:
+        """The switch; before it goes on, replicas that have not registered restart their IO thread."""
+        if active.get(_SEMI_SYNC) != when:
+            return []
+        if when == "on":
+            return [*self._registrations(), *([] if self._is_on else [self._setting(PRIMARY, [_SEMI_SYNC])])]
+        switch = self._setting(PRIMARY, [_SEMI_SYNC])
+        undo = (*switch.undo, self._kick_step()) if switch.undo else ()
+        return [Planned(switch.step, undo)]
+
+    @property
+    def _is_on(self) -> bool:
+        """Semi-sync is on already: asked for again, its effect is mended and nothing is switched."""
+        return self._before(_SEMI_SYNC) == "on"
+
+    def _registrations(self) -> list[Planned]:
+        """What makes replicas register with the source: now where too few have, else when next they
+        connect."""
+        again = self._unregistered_replicas()
+        steps = [Planned(IoRestart(node, self._server(node).restart_io())) for node in again]
+        for node in self.observed.replicas:
+            if node in self.observed.switched_off and node not in again:
+                steps.append(Planned(SqlStep(node, self._server(node).switch_replica_on(), checks=())))
+        return steps
+
+    def _unregistered_replicas(self) -> list[str]:
+        """Replicas to restart for semi-sync, those behind a cut link left out; raise when too few are
+        up for it to be switched on."""
+        clients, replicas = self.observed.semi_sync_clients, self.observed.replicas
+        required = self.after.get(_REQUIRED)
+        needed = min(required if isinstance(required, int) else 1, len(replicas))
+        if clients is None or clients >= needed:
+            return []
+        up = [node for node in replicas if node in self.observed.capabilities]
+        if len(up) < needed and not self._is_on:
+            down = ", ".join(node for node in replicas if node not in up)
+            raise StackUnavailable(
+                f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {down} is down",
+                "`replexplorer up` brings it back",
+            )
+        doubtful = [node for node in up if not self.observed.registered.get(node)]
+        return [node for node in doubtful or up if not self._stays_silent(node)]
+
+    def _stays_silent(self, replica: str) -> bool:
+        """Nothing passes its link, and nothing will."""
+        return self._settings(replica).is_silent and self._effective(replica).is_silent
+
+    def _kick(self, active: Mapping[KnobName, Value]) -> list[Planned]:
+        """After semi-sync went on, or fewer acknowledgements are needed while it is on."""
+        if self.after.get(_SEMI_SYNC) != "on":
+            return []
+        before, wanted = self._before(_REQUIRED), active.get(_REQUIRED)
+        fewer = isinstance(before, int) and isinstance(wanted, int) and wanted < before
+        if _SEMI_SYNC in active and self._is_on:
+            mending = written(planned.step for planned in self._registrations())
+            return [Planned(replace(self._kick_step(), names=(_SEMI_SYNC,), mending=mending))]
+        return [Planned(self._kick_step())] if _SEMI_SYNC in active or fewer else []
+
+    def _kick_step(self) -> Kick:
+        """The kick runs before delays rise, but never with less patience than after."""
+        settings = [
+            each
+            for replica in self.observed.replicas
+            for each in (self._settings(replica), self._effective(replica))
+        ]
+        return Kick(kick_deadline_s(each.total_ms for each in settings))

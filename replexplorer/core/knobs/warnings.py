@@ -1,0 +1,121 @@
+"""What two knobs do to each other: told before Enter and by `set`, and never a refusal.
+
+Law: a rule speaks when it holds for the values as they will be and one of its knobs was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.knobs.names import BY_KEY, PRIMARY, KnobName, Place, Value, format_value
+from replexplorer.core.link import DELAYS, LinkSettings
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
+
+Values = Mapping[KnobName, Value | None]
+"""The values as they will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One cross-knob warning."""
+
+    keys: frozenset[str]
+    """The knobs that it is about."""
+    text: Callable[[Values, Sequence[str]], str | None]
+    """The warning for these values on a stack with these replicas; None when all is well."""
+
+
+def _number(values: Values, name: KnobName) -> float | None:
+    value = values.get(name)
+    return None if isinstance(value, str) else value
+
+
+def _link(values: Values, replica: str) -> LinkSettings:
+    return LinkSettings.of({name.key: value for name, value in values.items() if name.node == replica})
+
+
+def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> str | None:
+    name = KnobName("semi_sync_timeout", PRIMARY)
+    timeout_ms = _number(values, name)
+    rtt_ms = max((_link(values, replica).total_ms for replica in replicas), default=0.0)
+    if timeout_ms is None or timeout_ms > 2 * rtt_ms:
+        return None
+    timeout = format_value(name.knob, timeout_ms)
+    return (
+        f"semi_sync_timeout {timeout} is not above 2 x rtt ({2 * rtt_ms:g} ms):"
+        " commits may fall back to async"
+    )
+
+
+def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str | None:
+    required = _number(values, KnobName("semi_sync_replicas", PRIMARY))
+    if required is None or required <= len(replicas):
+        return None
+    return (
+        f"semi_sync_replicas {required:g} is more than the {len(replicas)} there are:"
+        " under semi-sync each commit waits for the timeout, then falls back to async"
+    )
+
+
+def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
+    sync_binlog = _number(values, KnobName("sync_binlog", PRIMARY))
+    if values.get(KnobName("semi_sync", PRIMARY)) != "on" or sync_binlog in (None, 1):
+        return None
+    return (
+        f"sync_binlog {sync_binlog:g} under semi-sync: events go out before the binlog's fsync,"
+        " so after a power loss the replica can be ahead of the primary"
+    )
+
+
+def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
+    for replica in replicas:
+        link = _link(values, replica)
+        if link.jitter_ms > link.jitter_limit_ms:
+            limit = format_value(BY_KEY["jitter"], round(link.jitter_limit_ms, 3))
+            return (
+                f"jitter@{replica} {link.jitter_ms:g} ms is limited to {limit}:"
+                " half the one-way delay each way"
+            )
+    return None
+
+
+def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
+    """The bound without any local cost, which no machine beats: one commit a client and round trip."""
+    rate_tps = _number(values, KnobName("rate", Place.LOAD))
+    clients = _number(values, KnobName("clients", Place.LOAD))
+    required = _number(values, KnobName("semi_sync_replicas", PRIMARY)) or 1
+    waits = values.get(KnobName("semi_sync", PRIMARY)) == "on"
+    if values.get(KnobName("load_mode", Place.LOAD)) != OPEN or not waits or not rate_tps or not clients:
+        return None
+    trips_ms = [_link(values, replica).total_ms for replica in replicas]
+    rtt_ms = acknowledging_rtt_ms(trips_ms, int(required))
+    ceiling = bound(int(clients), rtt_ms, None)
+    if ceiling is None or rate_tps <= ceiling.tps:
+        return None
+    return (
+        f"rate {rate_tps:g} tps is above the link's own ceiling for {clients:g} clients over {rtt_ms:g} ms"
+        f" ({ceiling.tps:,.0f} tps): arrivals wait, then are dropped"
+    )
+
+
+RULES: Final = (
+    Rule(frozenset({"semi_sync_timeout"}) | DELAYS, _timeout_below_two_round_trips),
+    Rule(DELAYS, _jitter_beyond_delay),
+    Rule(frozenset({"semi_sync_replicas"}), _more_required_than_replicas),
+    Rule(frozenset({"sync_binlog", "semi_sync"}), _replica_ahead),
+    Rule(
+        DELAYS | {"rate", "load_mode", "clients", "semi_sync", "semi_sync_replicas"},
+        _rate_above_ceiling,
+    ),
+)
+"""All rules, in the order in which they are told."""
+
+
+def warnings_for(values: Values, asked: Collection[KnobName], replicas: Sequence[str]) -> tuple[str, ...]:
+    """The warnings that concern what was asked."""
+    keys = {name.key for name in asked}
+    told = (rule.text(values, replicas) for rule in RULES if rule.keys & keys)
+    return tuple(text for text in told if text is not None)

@@ -1,0 +1,1 @@
+"""What the settings should give: the bound of the link, the fitted model, what limits."""

@@ -1,0 +1,155 @@
+"""The model's answer with what limits in words, for settings and for a load that is measured now."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from typing import Final
+
+from replexplorer.core.model.fitted import Answer, Calibration, LocalCost, Prediction, Setting, Term, solve
+from replexplorer.core.server.anatomy import Anatomy, Part
+
+_FSYNCS: Final = (Term.REDO, Term.BINLOG)
+_LOCAL: Final = (Part.WIRE, Part.EXECUTE, Part.ENGINE)
+"""Parts of a measured commit that nothing but this machine's work takes."""
+_DOUBLES: Final = 1.9
+_HELPS: Final = 1.1
+"""Less than this times the TPS is no reason to change anything."""
+_WAIT_LONGER: Final = "more clients would only wait longer"
+_SPEEDS: Final = (0.02, 50.0)
+"""A machine so many times as slow as the calibrated one is still believed."""
+
+
+def predict(
+    setting: Setting,
+    calibration: Calibration,
+    *,
+    local: LocalCost | None = None,
+    at_most_tps: float | None = None,
+    rate_tps: float | None = None,
+) -> Prediction | None:
+    """What this setting should give; None without a client.
+
+    `local` is what was measured, in place of the calibration's cost of this workload; a workload that
+    neither knows is taken for the calibration's first. `at_most_tps` is the ceiling, which holds
+    whatever the model says. With `rate_tps` transactions arrive at that rate (open loop): as many as
+    the clients can take are answered, and the latency is that of as many clients as it keeps busy.
+    """
+    if setting.clients < 1:
+        return None
+    cost = local or local_cost(setting.workload, calibration)
+    answer = solve(setting, calibration, cost)
+    limit = _limit(setting, calibration, cost, answer)
+    tps, latency_ms = answer.tps, answer.latency_ms
+    if at_most_tps is not None and at_most_tps < tps:
+        tps, latency_ms = at_most_tps, 1000 * setting.clients / at_most_tps
+    if rate_tps is not None and rate_tps < tps:
+        most_tps, tps = tps, rate_tps
+        busy = _busy_clients(setting, calibration, cost, rate_tps)
+        answer = solve(replace(setting, clients=busy), calibration, cost)
+        latency_ms = answer.latency_ms
+        limit = (
+            f"the arrival rate: it keeps about {busy} of {setting.clients} clients busy, which could reach"
+            f" {most_tps:,.0f} TPS"
+        )
+    return Prediction(
+        tps=tps,
+        latency_ms=latency_ms,
+        limit=limit,
+        calibrated=None if calibration.is_shipped else calibration.title,
+        terms=answer.terms,
+    )
+
+
+def local_cost(workload: str, calibration: Calibration) -> LocalCost:
+    """The workload's local cost, or that of the first one calibrated."""
+    return calibration.local.get(workload) or next(iter(calibration.local.values()))
+
+
+def alone_ms(setting: Setting, calibration: Calibration) -> float:
+    """What a commit of one client costs while nothing waits for a replica: the ceiling's local term."""
+    alone = replace(setting, clients=1, semi_sync=False)
+    return solve(alone, calibration, local_cost(setting.workload, calibration)).latency_ms
+
+
+def measured(
+    setting: Setting, calibration: Calibration, anatomy: Anatomy
+) -> tuple[Setting, LocalCost | None]:
+    """The setting with the fsync as measured now, and the local cost as measured now; None: unknown.
+
+    A measured execute time holds the wait for cores of all clients that there are now, so the
+    calibrated cost is scaled, both its parts alike, until the model has the same at this number of
+    clients: then it holds at any other number too.
+    """
+    parts = anatomy.parts
+    fsyncs_ms = [parts[part] for part in (Part.REDO, Part.BINLOG) if part in parts]
+    if fsyncs_ms and setting.redo_fsyncs + setting.binlog_fsyncs >= len(fsyncs_ms):
+        setting = replace(setting, fsync_ms=sum(fsyncs_ms) / len(fsyncs_ms))
+    if Part.EXECUTE not in parts or setting.clients < 1:
+        return setting, None
+    wanted_ms = sum(parts.get(part, 0.0) for part in _LOCAL)
+    return setting, _scaled(setting, calibration, wanted_ms)
+
+
+def _scaled(setting: Setting, calibration: Calibration, wanted_ms: float) -> LocalCost:
+    """The calibrated cost times what makes the model spend so many ms on execution and CPU."""
+    cost = local_cost(setting.workload, calibration)
+    low, high = _SPEEDS
+    for _ in range(40):
+        times = (low * high) ** 0.5
+        answer = solve(setting, calibration, _times(cost, times))
+        spent_ms = answer.terms.get(Term.EXECUTE, 0.0) + answer.terms.get(Term.CPU, 0.0)
+        low, high = (times, high) if spent_ms < wanted_ms else (low, times)
+    return _times(cost, (low * high) ** 0.5)
+
+
+def _times(cost: LocalCost, factor: float) -> LocalCost:
+    return LocalCost(cost.delay_ms * factor, cost.cpu_ms * factor)
+
+
+def _busy_clients(setting: Setting, calibration: Calibration, cost: LocalCost, rate_tps: float) -> int:
+    """The least number of clients that answer this rate; at most those that there are."""
+
+    def most_tps(clients: int) -> float:
+        return solve(replace(setting, clients=clients), calibration, cost).tps
+
+    return 1 + bisect_left(range(1, setting.clients), rate_tps, key=most_tps)
+
+
+def _limit(setting: Setting, calibration: Calibration, cost: LocalCost, answer: Answer) -> str:
+    """What takes most of a commit, and what would help most by the model itself."""
+
+    def gain(**changed: float) -> float:
+        return solve(replace(setting, **changed), calibration, cost).tps / answer.tps  # type: ignore[arg-type]
+
+    name, took_ms = _largest(answer)
+    twice = gain(clients=2 * setting.clients)
+    if name == Term.CPU and twice < _HELPS:
+        return f"{name}: {_WAIT_LONGER}"
+    told = f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; "
+    if twice < _HELPS:
+        # Whatever a group waits for is shared by more clients; what is not is the cores.
+        return f"{told}{Term.CPU} is full as well: {_WAIT_LONGER}"
+    told += f"twice the clients would {_told(twice)}"
+    if name == Term.NETWORK and (half := gain(rtt_ms=setting.rtt_ms / 2)) > 1.05 * twice:
+        told += f", half the RTT {half:.1f} times"
+    return told
+
+
+def _largest(answer: Answer) -> tuple[str, float]:
+    """The largest term, both fsyncs as one."""
+    terms: dict[str, float] = {term: ms for term, ms in answer.terms.items() if term not in _FSYNCS}
+    fsyncs = [term for term in _FSYNCS if term in answer.terms]
+    if fsyncs:
+        name = "redo and binlog fsync" if len(fsyncs) > 1 else str(fsyncs[0])
+        terms[name] = sum(answer.terms[term] for term in fsyncs)
+    return max(terms.items(), key=lambda item: item[1])
+
+
+def _told(gain: float) -> str:
+    return "nearly double TPS" if gain >= _DOUBLES else f"give {gain:.1f} times the TPS"
+
+
+def _share(share: float) -> str:
+    """In whole percent; all of it only where there is nothing else."""
+    return f"{share if share == 1 else min(share, 0.99):.0%}".replace("%", " %")

@@ -1,0 +1,162 @@
+"""From knobs to what the model looks at, and what of them it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from replexplorer.core.knobs.names import BY_KEY, PRIMARY, KnobName, Place, Value, format_value
+from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.ceiling import acknowledging_rtt_ms
+from replexplorer.core.model.fitted import Calibration, Setting
+
+Values = Mapping[KnobName, Value | None]
+"""Knobs by name; one that is missing or None counts as its default."""
+
+_READ_ONLY: Final = frozenset({"point_select"})
+"""Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
+_CHANGES_NOTHING: Final = frozenset({"none", "off", "auto", 0})
+_NOT_MODELLED: Final = ("jitter", "loss", "bandwidth")
+"""Knobs of a link that the model does not look at."""
+_NOT_MODELLED_OF_LOAD: Final = ("key_spread", "payload")
+_OF_SEMI_SYNC: Final = DELAYS | {"wait_point", "semi_sync_replicas", "semi_sync_timeout", "partition"}
+_SELDOM: Final = frozenset(
+    {
+        "delay_to_replica",
+        "delay_to_primary",
+        "semi_sync_timeout",
+        "partition",
+        "binlog_group_commit_sync_delay",
+        "binlog_group_commit_sync_no_delay_count",
+        "load_mode",
+    }
+)
+"""Not worth a word at their defaults."""
+_LOOKED_AT: Final = (
+    _OF_SEMI_SYNC
+    | _SELDOM
+    | {
+        "semi_sync",
+        "sync_binlog",
+        "innodb_flush_log_at_trx_commit",
+        "fsync_delay",
+        "clients",
+        "rate",
+        "workload",
+    }
+)
+
+
+def setting_of(
+    values: Values, replicas: Sequence[str], *, rtts_ms: Sequence[float | None] | None = None
+) -> Setting:
+    """What these knobs mean to the model, on a stack with these replicas.
+
+    `rtts_ms` are the links' measured round trips; without them those asked count. With more replicas
+    required than there are commits fall back after the timeout: then the farthest one counts.
+    """
+    asked_ms = [_link(values, replica).total_ms for replica in _whole(values, replicas)]
+    if rtts_ms is None:
+        rtts_ms = asked_ms
+    workload = str(_value(values, "workload", Place.LOAD))
+    writes = workload not in _READ_ONLY
+    sync_binlog = int(_value(values, "sync_binlog"))
+    required = min(int(_value(values, "semi_sync_replicas")), max(len(rtts_ms), 1))
+    redo = int(_value(values, "innodb_flush_log_at_trx_commit")) == 1
+    return Setting(
+        clients=int(_value(values, "clients", Place.LOAD)),
+        workload=workload,
+        rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
+        rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
+        held=any(asked_ms),
+        semi_sync=writes and _value(values, "semi_sync") == "on",
+        after_commit=_value(values, "wait_point") == "after_commit",
+        redo_fsyncs=float(writes and redo),
+        binlog_fsyncs=1 / sync_binlog if writes and sync_binlog else 0.0,
+        fsync_delay_ms=float(_value(values, "fsync_delay")),
+        group_delay_ms=_group_delay_ms(values) if writes else 0.0,
+    )
+
+
+def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
+    """In words, when no commit is acknowledged under these settings: fewer links are whole than the
+    source waits for; None where they are, and where nobody waits."""
+    reads = str(_value(values, "workload", Place.LOAD)) in _READ_ONLY
+    if reads or _value(values, "semi_sync") != "on":
+        return None
+    required = int(_value(values, "semi_sync_replicas"))
+    whole = len(_whole(values, replicas))
+    if whole >= required:
+        return None
+    timeout = format_value(BY_KEY["semi_sync_timeout"], _value(values, "semi_sync_timeout"))
+    have = f"there are {whole}" if whole == len(replicas) else f"{whole} of {len(replicas)} can"
+    return (
+        f"no commit is acknowledged: the source waits for {required} and {have};"
+        f" after semi_sync_timeout ({timeout}) it goes on asynchronously"
+    )
+
+
+def _whole(values: Values, replicas: Sequence[str]) -> list[str]:
+    """The replicas whose link is not cut."""
+    return [replica for replica in replicas if _value(values, "partition", replica) == NO_PARTITION]
+
+
+def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
+    """Those of the knobs that the prediction rests on, in catalogue order."""
+    keys = _LOOKED_AT if _value(values, "load_mode", Place.LOAD) == OPEN else _LOOKED_AT - {"rate"}
+    if _value(values, "semi_sync") != "on":
+        keys -= _OF_SEMI_SYNC
+    return {
+        name: value
+        for name, value in values.items()
+        if name.key in keys and (name.node == PRIMARY or name.knob.place is not Place.PRIMARY)
+        if value != name.knob.default or name.key not in _SELDOM
+    }
+
+
+def beyond(
+    setting: Setting, values: Values, replicas: Sequence[str], calibration: Calibration
+) -> tuple[str, ...]:
+    """What of these settings the calibration has never seen or the model does not look at, a line each."""
+    told = []
+    if setting.workload not in calibration.local:
+        known = ", ".join(calibration.local)
+        told.append(
+            f"workload {setting.workload} was not calibrated ({known} was): its local cost is a guess"
+        )
+    if setting.semi_sync and setting.after_commit and calibration.after_commit_half is None:
+        told.append("wait_point after_commit was not calibrated: it is taken for after_sync")
+    if setting.clients > calibration.most_clients:
+        told.append(f"clients {setting.clients} is beyond the {calibration.most_clients} calibrated")
+    if setting.semi_sync and setting.rtt_ms > calibration.most_rtt_ms:
+        told.append(f"rtt {setting.rtt_ms:g} ms is beyond the {calibration.most_rtt_ms:g} ms calibrated")
+    if len(replicas) > 1:
+        told.append(f"{len(replicas)} replicas share this machine: it was calibrated with 1")
+    names = [KnobName(key, replica) for replica in replicas for key in _NOT_MODELLED]
+    names += [KnobName(key, Place.LOAD) for key in _NOT_MODELLED_OF_LOAD]
+    told += [
+        f"{name}={value} is not in the model"
+        for name in names
+        if (value := values.get(name)) is not None and value not in _CHANGES_NOTHING
+    ]
+    return tuple(told)
+
+
+def _value(values: Values, key: str, node: str = PRIMARY) -> Value:
+    value = values.get(KnobName(key, node))
+    return BY_KEY[key].default if value is None else value
+
+
+def _link(values: Values, replica: str) -> LinkSettings:
+    return LinkSettings.of(
+        {name.key: value for name, value in values.items() if name.node == replica and value is not None}
+    )
+
+
+def _group_delay_ms(values: Values) -> float:
+    """binlog_group_commit_sync_delay, unless so few clients already end it early."""
+    enough = int(_value(values, "binlog_group_commit_sync_no_delay_count"))
+    if enough and int(_value(values, "clients", Place.LOAD)) >= enough:
+        return 0.0
+    return int(_value(values, "binlog_group_commit_sync_delay")) / 1000

@@ -1,0 +1,1 @@
+"""What servers' counters and states mean: protection, replication, a commit's anatomy."""

@@ -1,0 +1,230 @@
+"""Where the time of one commit goes, from the server's own counters (docs/facts.md, "Commit anatomy").
+
+Law: a part is what was measured; what no counter explains is `other`, never spread over the rest.
+
+A commit in a group waits for the whole fsync of its group and for the whole acknowledgement of its
+queue, whoever of the group does it: so a part is time per group, not time per commit. Groups are
+counted by the locks that their leaders take, once each: LOCK_log for the flush group (redo fsync),
+LOCK_sync for the sync group (binlog fsync), LOCK_commit for the commit queue (under after_sync the
+leader waits once, for its queue's last position), LOCK_after_commit for the queue behind it (under
+after_commit its leader waits for each thread of its queue in turn, and all of them wait for that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from replexplorer.core.server.commit_counters import CommitGrowth, Source
+
+
+class Part(StrEnum):
+    """One part of a commit's time, as a client waits for it."""
+
+    WIRE = "wire"
+    """Client and network: in the closed loop how long the server waited for the next statement (its
+    `idle` event: reply under way, client, statement under way); in the open loop, where a connection
+    waits for arrivals as well, the clients' mean less the server's time for their statements."""
+    EXECUTE = "execute"
+    """The statements, up to the commit: the server's time for them less that in the handler's commit."""
+    QUEUE = "queue"
+    """Waiting for the groups before and for the work of others in one's own: sleeps in LOCK_log,
+    LOCK_sync, LOCK_commit and LOCK_after_commit, and followers' for their leader, less the fsyncs and
+    acknowledgements that a follower waited for meanwhile; and the leader's sleep for others to come
+    (binlog_group_commit_sync_delay), which nothing times, as long as it was set."""
+    REDO = "redo"
+    """Writing and fsync of the redo log; none where a commit does not wait for it (flush 0 and 2)."""
+    BINLOG = "binlog"
+    """Binlog fsync."""
+    ACK = "ack"
+    """Waiting for the replicas' acknowledgement."""
+    ENGINE = "engine"
+    """The rest of the handler's commit: writing to redo log and binlog, making the transaction visible."""
+    OTHER = "other"
+    """What no counter explains."""
+
+
+_BEFORE: Final = (Part.WIRE, Part.EXECUTE, Part.QUEUE, Part.REDO, Part.BINLOG)
+_ORDER: Final = {
+    "after_sync": (*_BEFORE, Part.ACK, Part.ENGINE),
+    "after_commit": (*_BEFORE, Part.ENGINE, Part.ACK),
+}
+_OTHERS_SHARE: Final = 0.05
+"""So far the account's statements may be off the load's own before they count as somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """One commit's time, as clients saw it over a stretch; milliseconds a commit."""
+
+    duration_s: float
+    commits: int
+    mean_ms: float
+    """The clients' mean service time, to which the parts are held."""
+    parts: Mapping[Part, float] = field(default_factory=dict)
+    """In the order in which a commit meets them (after_commit: engine before ack); only those that
+    could be measured, `other` last."""
+    excess_ms: float = 0.0
+    """By how much the parts together exceed the mean: 0 when they fit within."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the load's clients saw over the same stretch."""
+
+    duration_s: float
+    commits: int
+    queries: int
+    mean_ms: float
+    clients: int
+    is_closed: bool
+    queries_open: int = 0
+    """Of intervals that lie only partly within the stretch: so many the count may be off."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPath:
+    """The settings that say what a commit waits for."""
+
+    wait_point: str = "after_sync"
+    redo_fsync: bool = True
+    """The commit waits for the redo log's fsync (innodb_flush_log_at_trx_commit = 1)."""
+    sync_delay_ms: float = 0.0
+    """How long each sync group's leader sleeps (binlog_group_commit_sync_delay)."""
+    binlog_fsync: bool = True
+    """Commits wait for the binlog's fsync, each or every so many (sync_binlog > 0)."""
+
+
+def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:
+    """Take the mean commit apart; None where no commit was seen."""
+    if not served.commits or not served.queries:
+        return None
+    parts = _parts(counted, served, path)
+    ordered = {
+        part: parts[part] for part in _ORDER.get(path.wait_point, _ORDER["after_sync"]) if part in parts
+    }
+    explained_ms = sum(ordered.values())
+    ordered[Part.OTHER] = max(0.0, served.mean_ms - explained_ms)
+    excess_ms = max(0.0, explained_ms - served.mean_ms)
+    return Anatomy(served.duration_s, served.commits, served.mean_ms, ordered, excess_ms)
+
+
+def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part, float]:
+    """What can be told, in no order."""
+    # A group is as many as there are clients at most: with fewer groups these are others' commits.
+    commits = _groups(counted) * served.clients >= served.commits / 2
+    waits = _waits(counted, path) if commits else {}
+    parts = {part: wait.each_ms for part, wait in waits.items() if wait.each_ms > 0}
+    if not _is_alone(counted, served):
+        return parts
+    transactions = counted.total(Source.STATEMENT).times * served.commits / served.queries
+    statements_ms = counted.total(Source.STATEMENT).ms / transactions
+    wire_ms = _wire_ms(counted, served, transactions, statements_ms)
+    if wire_ms is not None:
+        parts[Part.WIRE] = wire_ms
+    asleep_ms = sum(counted.total(source).ms for source in _QUEUEING) / transactions
+    followed_ms = sum(wait.each_ms * max(0.0, 1 - wait.groups / transactions) for wait in waits.values())
+    queue_ms = max(0.0, asleep_ms - followed_ms)
+    commit_ms = _commit_ms(counted)
+    if commit_ms is not None:
+        commit_ms /= transactions
+        parts[Part.EXECUTE] = max(0.0, statements_ms - commit_ms)
+        if commits:
+            rest_ms = max(0.0, commit_ms - queue_ms - sum(wait.each_ms for wait in waits.values()))
+            slept_ms = min(rest_ms, path.sync_delay_ms * _groups(counted, Source.SYNC_LOCK) / transactions)
+            queue_ms += slept_ms
+            parts[Part.ENGINE] = rest_ms - slept_ms
+    if commits and counted.has(Source.FLUSH_LOCK):
+        parts[Part.QUEUE] = queue_ms
+    return parts
+
+
+_QUEUEING: Final = (
+    Source.FLUSH_LOCK,
+    Source.SYNC_LOCK,
+    Source.COMMIT_LOCK,
+    Source.AFTER_COMMIT_LOCK,
+    Source.FOLLOWING,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Something that a whole group waits for."""
+
+    each_ms: float
+    groups: float
+
+
+def _groups(counted: CommitGrowth, *locks: Source) -> int:
+    """How many groups there were, by the first of these locks that was seen at work: a stage that is
+    left out (binlog_order_commits = OFF) goes with the one before it."""
+    for source in (*locks, Source.FLUSH_LOCK, Source.BINLOG_WRITE):
+        if counted.has(source):
+            return counted.total(source).times
+    return 0
+
+
+def _waits(counted: CommitGrowth, path: CommitPath) -> dict[Part, _Wait]:
+    """Fsyncs and acknowledgements, a group."""
+    waits: dict[Part, _Wait] = {}
+    flushes = _groups(counted, Source.FLUSH_LOCK)
+    redo_ms = _redo_ms(counted, flushes)
+    if path.redo_fsync and redo_ms:
+        waits[Part.REDO] = _Wait(redo_ms, flushes)
+    binlog, syncs = counted.total(Source.BINLOG_FSYNC), _groups(counted, Source.SYNC_LOCK)
+    if path.binlog_fsync and binlog.times and syncs:
+        waits[Part.BINLOG] = _Wait(binlog.ms / syncs, syncs)
+    after_commit = path.wait_point == "after_commit"
+    locks = (Source.AFTER_COMMIT_LOCK,) if after_commit else ()
+    queues = _groups(counted, *locks, Source.COMMIT_LOCK, Source.SYNC_LOCK)
+    ack = counted.total(Source.ACK)
+    if ack.times and queues:
+        waits[Part.ACK] = _Wait(ack.ms / queues, queues)
+    return waits
+
+
+def _redo_ms(counted: CommitGrowth, flushes: int) -> float:
+    """A flush group's redo log. Where sessions write it themselves their own time tells; else the mean
+    fsync, of which a group waits for one: what is beyond that is the background's, on nobody's path."""
+    own, fsyncs = counted.total(Source.OWN_REDO), counted.total(Source.REDO_FSYNC)
+    if not flushes:
+        return 0.0
+    if own.times >= flushes:
+        return own.ms / flushes
+    return (fsyncs.mean_ms or 0.0) * min(1.0, fsyncs.times / flushes)
+
+
+def _commit_ms(counted: CommitGrowth) -> float | None:
+    """Time in the handler's commit, all transactions together; None where the stage is not timed."""
+    if not counted.has(Source.COMMIT_STAGE):
+        return None if _groups(counted) else 0.0
+    waited = Source.ACK_STAGE if counted.has(Source.ACK_STAGE) else Source.ACK
+    return counted.total(Source.COMMIT_STAGE).ms + counted.total(waited).ms
+
+
+def _is_alone(counted: CommitGrowth, served: Served) -> bool:
+    """Whether the account's statements are the load's own: as many, but for those under way at the
+    ends. Else nothing that is asked by account says anything of the load."""
+    ends = 2 * served.clients * max(1.0, served.queries / served.commits) + served.queries_open
+    counted_times = counted.total(Source.STATEMENT).times
+    return counted_times > 0 and abs(counted_times - served.queries) <= _OTHERS_SHARE * served.queries + ends
+
+
+def _wire_ms(
+    counted: CommitGrowth, served: Served, transactions: float, statements_ms: float
+) -> float | None:
+    """A transaction's time outside the server; None where other sessions' idling is in the counter: all
+    clients together cannot have had more time than has passed."""
+    if not served.is_closed:
+        return max(0.0, served.mean_ms - statements_ms)
+    if not counted.has(Source.IDLE):
+        return None
+    idle_ms = counted.total(Source.IDLE).ms
+    # A statement counts when it ends, so one a client may have begun before.
+    passed_ms = served.clients * (1000 * counted.duration_s + served.mean_ms)
+    if idle_ms + counted.total(Source.STATEMENT).ms > passed_ms * (1 + _OTHERS_SHARE):
+        return None
+    return idle_ms / transactions

@@ -1,0 +1,225 @@
+"""What the servers' counters say beside what the clients saw, and whether the two agree (docs/facts.md).
+
+Law: a mismatch is shown, not hidden; a check that cannot be made says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.server.commit_counters import CommitGrowth, Source
+from replexplorer.core.server.counters import Rates
+from replexplorer.core.server.gtid import gtid_count
+
+CHECKED_S: Final = 10.0
+"""Checks compare at least so much time, so that what is under way at its ends weighs little."""
+_LITTLE_SHARE: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Two ways to count one thing."""
+
+    name: str
+    """`Little's law`, `commits`."""
+    holds: bool
+    evidence: str
+    """Both figures, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaTruth:
+    """How far one replica is behind, and what is sent to it."""
+
+    name: str
+    lag_ms: float | None = None
+    """Age of the oldest transaction that it has not applied, from the time that the primary wrote into
+    the transaction; while that one is not known to it yet (it is on its way), the age of the newest that
+    it has applied, which is at least that. 0 when it has applied everything; None when unknown."""
+    queued: int | None = None
+    """Transactions received and not applied."""
+    shipped_bytes_per_s: float | None = None
+    """Sent by the primary's dump thread for it, as the server counts (Bytes_sent of that thread)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTruth:
+    """The servers over the last seconds; None where it cannot be told."""
+
+    duration_s: float
+    commits: int | None = None
+    """Transactions written to the binlog, whoever made them."""
+    group_size: float | None = None
+    """Commits a binlog write: the flush group. A transaction of more than the binlog's cache (32 KiB)
+    is written in several pieces and makes it look smaller."""
+    queue_size: float | None = None
+    """Commits an acknowledged queue (after_sync only)."""
+    redo_fsyncs: float | None = None
+    """A commit; those of checkpoints and of the once-a-second flush are in it."""
+    binlog_fsyncs: float | None = None
+    """A commit."""
+    ack_waits: int | None = None
+    """Waits that really slept."""
+    ack_wait_ms: float | None = None
+    """Their mean."""
+    unprotected: int | None = None
+    """Commits that did not wait for a replica though semi-sync is on."""
+    replicas: tuple[ReplicaTruth, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+def server_truth(
+    rates: Rates,
+    counted: CommitGrowth | None,
+    *,
+    wait_point: str | None,
+    replicas: tuple[ReplicaTruth, ...] = (),
+    checks: tuple[Check, ...] = (),
+) -> ServerTruth:
+    """Put together what the primary counted between two samples; what one of them lacks is None.
+
+    `yes_tx` counts queues under after_sync and transactions under after_commit (docs/facts.md, trap 1),
+    so only the first makes a queue's size. The mean wait is from the growth of tx_wait_time and
+    tx_waits: the server's own tx_avg_wait_time is of its whole life, net_wait_time is always 0.
+    """
+    commits = rates.commits
+    return ServerTruth(
+        duration_s=rates.duration_s,
+        commits=commits,
+        group_size=_per(commits, _times(counted, Source.BINLOG_WRITE)),
+        queue_size=_per(commits, rates.acks) if wait_point == "after_sync" else None,
+        redo_fsyncs=_per(_times(counted, Source.REDO_FSYNC), commits),
+        binlog_fsyncs=_per(_times(counted, Source.BINLOG_FSYNC), commits),
+        ack_waits=rates.ack_waits,
+        ack_wait_ms=rates.ack_wait_ms,
+        unprotected=rates.unprotected,
+        replicas=replicas,
+        checks=checks,
+    )
+
+
+def _times(counted: CommitGrowth | None, source: Source) -> int | None:
+    """How often; None where it is not counted."""
+    if counted is None or source not in counted.totals:
+        return None
+    return counted.totals[source].times
+
+
+def _per(many: int | None, few: int | None) -> float | None:
+    """One by the other; None where either is unknown or there is nothing to divide by."""
+    return many / few if many is not None and few else None
+
+
+# -- checks
+
+
+def littles_law(stretch: Sequence[Interval]) -> Check | None:
+    """clients = TPS x mean latency, over a stretch of the closed loop in which every client was at work.
+
+    A transaction is counted whole where it ends: per client the first brings time of before the
+    stretch and the last leaves some out, which is at most the longest over the stretch's length. None
+    for another mode, and while clients come, fail or begin anew.
+    """
+    durations_us = [each.service for each in stretch]
+    max_ms = max((each.max_ms for each in durations_us if each.max_ms is not None), default=None)
+    if max_ms is None or not all(_at_work(each, stretch[0].clients) for each in stretch):
+        return None
+    clients, commits = stretch[0].clients, sum(each.commits for each in stretch)
+    seconds = sum(each.duration_s for each in stretch)
+    mean_ms = sum(each.sum_us for each in durations_us) / commits / 1000
+    busy = commits / seconds * mean_ms / 1000
+    allowed = clients * (_LITTLE_SHARE + max_ms / 1000 / seconds)
+    evidence = (
+        f"{clients} client{'' if clients == 1 else 's'}; {commits / seconds:,.1f} TPS x {mean_ms:.2f} ms"
+        f" mean latency keeps {busy:.2f} of them busy"
+    )
+    return Check("Little's law", abs(busy - clients) <= allowed, evidence)
+
+
+def _at_work(interval: Interval, clients: int) -> bool:
+    """Whether all of so many clients did nothing but commit in a closed loop."""
+    troubles = interval.errors, interval.unknown, interval.reconnects, interval.retries, interval.rows_reset
+    alike = interval.mode == CLOSED and interval.state == "running"
+    return alike and not any(troubles) and interval.clients == interval.connected == clients
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBetween:
+    """How much a server's counter grew in a span, as its samples before and after the span's ends bound
+    it: exact but for what happened between two samples."""
+
+    least: int
+    most: int
+
+
+def commits_agree(own: int, heartbeats: int, server: CountedBetween, *, under_way: int) -> Check:
+    """Commits that our clients had acknowledged and our heartbeats against what the server wrote to its
+    binlog in the same span (Binlog_cache_use); our test commits belong to changes, and no span crosses one.
+
+    More on the server are somebody else's: no mismatch. Fewer are one, beyond what the samples around
+    the span's ends leave open and what was under way there: the server counts a commit before its
+    client hears of it, at most one a client.
+    """
+    ours = own + heartbeats
+    others = max(0, server.least - under_way - ours)
+    counted = f"{server.least:,}" if server.least == server.most else f"{server.least:,} to {server.most:,}"
+    evidence = f"{own:,} own + {heartbeats:,} heartbeats, server {counted}"
+    if others:
+        evidence += f" ({others:,} by other clients)"
+    return Check("commits", ours <= server.most + under_way, evidence)
+
+
+# -- replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a replica says of its applier, and the primary's dump thread of it, at one moment."""
+
+    at_s: float
+    queued_gtids: str | None = None
+    """Received and not executed."""
+    missing_gtids: str | None = None
+    """Executed by the primary a moment before, and not by the replica."""
+    applying_us: int | None = None
+    """Age of the oldest transaction that is being applied; None when none is."""
+    applied_us: int | None = None
+    """Age of the newest transaction that was applied; None when none was since the applier began."""
+    dump_thread: int | None = None
+    sent_bytes: int | None = None
+    """By that dump thread since its connection began."""
+
+
+def replica_truth(name: str, now: Applied, before: Applied | None = None) -> ReplicaTruth:
+    """One replica's figures; `before` is an earlier moment, for the rate."""
+    return ReplicaTruth(
+        name,
+        lag_ms=_lag_ms(now),
+        queued=None if now.queued_gtids is None else gtid_count(now.queued_gtids),
+        shipped_bytes_per_s=None if before is None else _shipped_per_s(before, now),
+    )
+
+
+def _shipped_per_s(before: Applied, now: Applied) -> float | None:
+    """None for another connection of the dump, and where it is not counted."""
+    seconds = now.at_s - before.at_s
+    if before.dump_thread != now.dump_thread or seconds <= 0:
+        return None
+    if before.sent_bytes is None or now.sent_bytes is None or now.sent_bytes < before.sent_bytes:
+        return None
+    return (now.sent_bytes - before.sent_bytes) / seconds
+
+
+def _lag_ms(now: Applied) -> float | None:
+    """See `ReplicaTruth.lag_ms`; the servers of a stack share the host's clock."""
+    if now.queued_gtids is None and now.missing_gtids is None:
+        age_us = now.applied_us
+    elif not now.queued_gtids and not now.missing_gtids:
+        return 0.0
+    else:
+        age_us = now.applied_us if now.applying_us is None else now.applying_us
+    return None if age_us is None else max(0, age_us) / 1000

@@ -1,0 +1,1 @@
+"""Statistics of latencies and rates: histograms that merge, batches, intervals of confidence."""

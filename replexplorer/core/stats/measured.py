@@ -1,0 +1,163 @@
+"""One epoch's TPS and percentiles, each with what it may be off.
+
+Law: a percentile comes from the merged histogram, and so do its bounds. How far the *share* of
+commits below it scatters is taken from batches, as for any mean, put into Wilson's interval (1927)
+for as many independent commits, and turned into milliseconds by the histogram (Woodruff 1952).
+Percentiles of single batches would not do: at 11 commits a second a batch's p99 is its maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Final
+
+from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, LEAST_BATCH_S, Spread, spread_of
+from replexplorer.core.stats.ranks import Ranks
+from replexplorer.core.stats.stretches import Stretches
+from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.core.tick import Estimate
+
+PERCENTS: Final = (50, 95, 99)
+"""Percentiles of the ledger."""
+_LEAST_BEYOND: Final = 5
+"""Independent commits above a percentile without which it is not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTps:
+    """Commits per second over all of an epoch."""
+
+    value: float
+    spread: Spread
+
+    @property
+    def variance(self) -> float:
+        """In (commits/s) squared."""
+        return self.spread.variance
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance."""
+        return self.spread.freedom
+
+    @property
+    def length_s(self) -> float:
+        """What was measured."""
+        return self.spread.length_s
+
+    def bounds(self, errors: float) -> tuple[float, float]:
+        """So many standard errors less and more."""
+        half = errors * sqrt(self.variance)
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """A percentile of all commits of an epoch, in ms."""
+
+    share: float
+    """0.95 for p95."""
+    ranks: Ranks
+    spread: Spread
+    """Of the share of commits up to the value."""
+
+    @property
+    def value(self) -> float:
+        """The percentile between the middles of slots."""
+        return self.ranks.between_ms(self.share) or 0.0
+
+    @property
+    def variance(self) -> float | None:
+        """In ms squared, from the bounds at one standard error; None when there is too little above it.
+
+        Where 5 % of the seconds are slow a minute has three of them: that is no p95 to compare.
+        """
+        if (1 - self.share) * self._worth < _LEAST_BEYOND:
+            return None
+        low, high = self.bounds(1.0)
+        return None if low is None or high is None else ((high - low) / 2) ** 2
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance."""
+        return self.spread.freedom
+
+    @property
+    def length_s(self) -> float:
+        """What was measured."""
+        return self.spread.length_s
+
+    @property
+    def _worth(self) -> float:
+        """Independent commits whose share would scatter as this one does, at most all commits."""
+        scatter = self.spread.variance
+        alone = self.share * (1 - self.share)
+        return min(alone / scatter, self.ranks.count) if scatter > 0 else self.ranks.count
+
+    def bounds(self, errors: float) -> tuple[float | None, float | None]:
+        """So many standard errors less and more; None where the ranks do not reach so far."""
+        share, commits = self.share, self.ranks.count
+        weight = errors**2 / self._worth
+        middle = (share + weight / 2) / (1 + weight)
+        half = sqrt(weight * (share * (1 - share) + weight / 4)) / (1 + weight)
+        low = self.ranks.between_ms(middle - half) if (middle - half) * commits >= 1 else None
+        high = self.ranks.between_ms(middle + half) if (1 - middle - half) * commits >= 1 else None
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Spreads:
+    """The scatter of an epoch's figures; None while there are too few batches."""
+
+    tps: Spread | None = None
+    shares: tuple[Spread | None, ...] = (None,) * len(PERCENTS)
+    """As in `PERCENTS`."""
+
+
+def spreads_of(stretches: Stretches, ranks: Ranks, mean_ms: float | None) -> Spreads:
+    """The scatter that these stretches show; `ranks` are of all commits, `mean_ms` is their mean."""
+    full = stretches.full
+    if not full:
+        return Spreads()
+    each_s = stretches.each_s
+    least_s = max(LEAST_BATCH_S, LEAST_BATCH_LATENCIES * (mean_ms or 0.0) / 1000)
+    tps = spread_of([stretch.tps for stretch in full], each_s, least_s)
+    shares: list[Spread | None] = []
+    for percent in PERCENTS:
+        slot = ranks.slot(percent / 100)
+        parts = [] if slot is None else [stretch.latency for stretch in full]
+        shares.append(spread_of(_shares(parts, slot or 0), each_s, least_s))
+    return Spreads(tps, tuple(shares))
+
+
+def estimate(shown: float | None, side: MeanTps | Percentile | None) -> Estimate:
+    """The figure as the screens show it, with its own 95 % interval of this moment."""
+    if side is None or shown is None:
+        return Estimate(shown)
+    low, high = side.bounds(t_quantile_975(side.freedom))
+    # A percentile is shown by the middle of its slot, which may lie half a slot beside the bounds.
+    return Estimate(
+        shown, None if low is None else min(low, shown), None if high is None else max(high, shown)
+    )
+
+
+def remembering(side: MeanTps | Percentile, before: MeanTps | Percentile) -> MeanTps | Percentile | None:
+    """The side after, with a correlation time that is not shorter than before."""
+    spread = side.spread.remembering(before.spread.memory_s)
+    return None if spread is None else replace(side, spread=spread)
+
+
+def _shares(parts: Sequence[Ranks], slot: int) -> list[float]:
+    """How far each part moves the share of commits up to this slot, around a mean of 0.
+
+    A ratio's residuals (Cochran 1977, 6.4): parts with more commits count more, empty ones not at all.
+    """
+    below = [part.upto(slot) for part in parts]
+    counts = [part.count for part in parts]
+    total = sum(counts)
+    if not total:
+        return []
+    share, mean_count = sum(below) / total, total / len(parts)
+    return [(low - share * count) / mean_count for low, count in zip(below, counts, strict=True)]

@@ -1,0 +1,1 @@
+"""Changing the stack: plans carried out until their effect is seen, or taken back."""

@@ -1,0 +1,317 @@
+"""Running a plan: each step until its effect is seen, and all the way back when one fails.
+
+Law: a change is done when its effect is observed. A failure or a cancel rolls the steps done
+back, newest first, before it goes on; what could not be taken back is named in the error. A
+rollback is never cut short, and neither is the sealing of a plan whose steps are all done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from replexplorer.core.dialect.capabilities import from_server
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.knobs.names import KnobName, Value, same_value
+from replexplorer.core.knobs.planner import (
+    Check,
+    DiskStep,
+    FreshSessions,
+    IoRestart,
+    Kick,
+    LinkStep,
+    LoadStep,
+    Plan,
+    SqlStep,
+    Step,
+    statements_of,
+    written,
+)
+from replexplorer.core.link import DELAYS
+from replexplorer.engine.change.disk_change import KICK_STATEMENT, change_disk
+from replexplorer.engine.change.link_change import LinkChange
+from replexplorer.engine.facade import Changed
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.fleet import Fleet, Member
+
+_SET_DEADLINE_S = 10.0
+_CHECK_DEADLINE_S = 5.0
+_CHECK_EVERY_S = 0.05
+
+
+class LoadControl(Protocol):
+    """How a plan changes the load."""
+
+    def effective(self) -> Mapping[str, Value]:
+        """Load knobs as they are now; empty when no load of ours runs."""
+        ...
+
+    async def change(self, changes: Mapping[str, Value]) -> None:
+        """Apply these load knobs."""
+        ...
+
+    async def fresh_sessions(self) -> None:
+        """Let every client reconnect."""
+        ...
+
+
+@dataclass(slots=True)
+class Applied:
+    """What a plan did so far."""
+
+    changed: list[Changed] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    steps_done: int = 0
+    yes_tx_at_enabling: int | None = None
+    """The acknowledgement counter just before semi-sync went on; None when it did not."""
+    unacknowledged_s: float | None = None
+    """How long the kick waited in vain; None when it was acknowledged or not needed."""
+    measured: dict[KnobName, float | None] = field(default_factory=dict)
+    """What is measured since the change, in ms: the round trip of a link, an fsync of a disk."""
+    is_rollback: bool = False
+    """Steps back: what they do is verified, but nobody waits for a measurement of it."""
+
+
+Seal = Callable[[Applied], Coroutine[Any, Any, None]]
+"""What makes a plan's work last, once all its steps are done; if it raises, they are taken back."""
+
+
+async def _unsealed(_: Applied) -> None:
+    """Nothing is to be written down."""
+
+
+class RolledBack(ReplexplorerError):
+    """A step failed and those before it were taken back; code and exit code are the cause's."""
+
+    def __init__(self, cause: ReplexplorerError, not_undone: Sequence[str]) -> None:
+        state = "nothing is changed" if not not_undone else f"not rolled back: {'; '.join(not_undone)}"
+        super().__init__(cause.message, f"{cause.hint}; {state}" if cause.hint else state)
+        self.exit_code = cause.exit_code
+        self.code = cause.code
+        self.complete = not not_undone
+        """Everything is as it was before."""
+
+
+class Applier:
+    """Runs plans on one fleet; the caller sees to it that one runs at a time."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        load: LoadControl,
+        report: Callable[[str], None] = lambda _: None,
+        undone: Seal = _unsealed,
+    ) -> None:
+        self._fleet = fleet
+        self._load = load
+        self._report = report
+        self._links = LinkChange(fleet, report)
+        self._undone = undone
+        """Told of a rollback, because it may have enabled semi-sync anew."""
+        self._clock = fleet.outside.clock
+        self.offs = 0
+        """Times that semi-sync was switched off by us: each counts in the server's `no_times`."""
+
+    @property
+    def healing(self) -> frozenset[str]:
+        """Replicas whose partition is over and whose stream has not moved yet."""
+        return frozenset(self._links.healing)
+
+    async def run(self, plan: Plan, seal: Seal = _unsealed) -> Applied:
+        """Run a plan's steps, then seal them; a failure or a cancel before that takes all back.
+
+        Raises RolledBack with the failure's cause. A cancel while it seals comes too late: the
+        plan's work stands, and the cancel is delivered at the caller's next await.
+        """
+        applied = Applied()
+        try:
+            for planned in plan.steps:
+                await self._run_timed(planned.step, plan, applied)
+                applied.steps_done += 1
+            await to_the_end(seal(applied))
+        except ReplexplorerError as error:
+            raise RolledBack(error, await to_the_end(self._undo(plan, applied))) from error
+        except asyncio.CancelledError:
+            await to_the_end(self._undo(plan, applied))
+            raise
+        return applied
+
+    async def _undo(self, plan: Plan, applied: Applied) -> list[str]:
+        """Take back the failed step and those before it; answers what could not be."""
+        failed: list[str] = []
+        back = Applied(is_rollback=True)
+        for step in plan.rollback(applied.steps_done + 1):
+            try:
+                await self._run(step, back)
+            except ReplexplorerError:
+                if not await self._is_so(step):
+                    failed.extend(written((step,)))
+        await self._undone(back)
+        return failed
+
+    async def _is_so(self, step: Step) -> bool:
+        """Whether the variables say already what the step would make of them: a server that refuses
+        a statement refuses its undo as well. False when that cannot be seen."""
+        if not isinstance(step, SqlStep) or step.before or not step.checks:
+            return False
+        try:
+            member = self._member(step.node)
+            return all(
+                [
+                    same_value(one.name.knob, await self._value_of(member, one), one.value)
+                    for one in step.checks
+                ]
+            )
+        except ReplexplorerError:
+            return False
+
+    async def _run_timed(self, step: Step, plan: Plan, applied: Applied) -> None:
+        """Run one step and note what it changed and how long that took."""
+        began = self._clock.monotonic()
+        effective = await self._run(step, applied)
+        took_ms = (self._clock.monotonic() - began) * 1000
+        before = {change.name: change.before for change in plan.changes}
+        requested = {change.name: change.requested for change in plan.changes}
+        applied.changed.extend(
+            Changed(
+                name,
+                before[name],
+                requested[name],
+                effective.get(name),
+                took_ms,
+                statements_of(step),
+                measured_ms=applied.measured.get(name),
+            )
+            for name in step.names
+        )
+
+    async def _run(self, step: Step, applied: Applied) -> Mapping[KnobName, Value]:
+        """Run one step until its effect is seen; answers what is effective now."""
+        match step:
+            case SqlStep():
+                return await self._run_sql(step, applied)
+            case IoRestart():
+                await self._restart_io(step, applied)
+            case LinkStep():
+                values, measured_ms = await self._links.carry_out(
+                    step, applied.warnings, wait=not applied.is_rollback
+                )
+                for name in step.names:
+                    if name.key in DELAYS:
+                        applied.measured[name] = measured_ms
+                return {name: values[name.key] for name in step.names}
+            case DiskStep():
+                in_force_ms, measured_ms = await change_disk(self._fleet, step, wait=not applied.is_rollback)
+                applied.measured[step.name] = measured_ms
+                return {step.name: in_force_ms}
+            case LoadStep():
+                await self._load.change(step.changes)
+                return {name: step.changes[name.key] for name in step.names}
+            case FreshSessions():
+                await self._load.fresh_sessions()
+            case Kick():
+                await self._kick(step, applied)
+                return dict.fromkeys(step.names, "on")
+        return {}
+
+    async def _run_sql(self, step: SqlStep, applied: Applied) -> Mapping[KnobName, Value]:
+        """Run statements, then read the variables back until they say what was asked."""
+        member = self._member(step.node)
+        switch = next((check for check in step.checks if check.name.key == "semi_sync"), None)
+        if switch is not None and switch.value == "on":
+            applied.yes_tx_at_enabling = await self._yes_tx(member)
+        try:
+            for statement in (*step.before, *step.statements):
+                await member.control.query(statement, deadline_s=_SET_DEADLINE_S)
+        finally:
+            await to_the_end(_run_all(member, step.after))
+        if switch is not None and switch.value == "off":
+            self.offs += 1
+        return {check.name: await self._until_same(member, check) for check in step.checks}
+
+    async def _until_same(self, member: Member, check: Check) -> Value:
+        """Read a variable until it says what was asked; raises ServerRefused past the deadline."""
+        ends_s = self._clock.monotonic() + _CHECK_DEADLINE_S
+        while True:
+            value = await self._value_of(member, check)
+            if same_value(check.name.knob, value, check.value):
+                return value
+            if self._clock.monotonic() >= ends_s:
+                raise ServerRefused(
+                    0, f"{check.name} stays {value}", f"the server did not take {check.value}"
+                )
+            await self._clock.sleep(_CHECK_EVERY_S)
+
+    async def _value_of(self, member: Member, check: Check) -> Value:
+        """What a variable says now."""
+        rows = await member.control.query(f"SELECT @@GLOBAL.{check.variable} AS value")
+        return from_server(check.name.knob, str(rows[0]["value"]))
+
+    async def _yes_tx(self, member: Member) -> int | None:
+        """The acknowledgement counter now."""
+        if member.capabilities is None:
+            return None
+        rows = await member.control.query(member.capabilities.status_statement())
+        return member.capabilities.read_status(rows).yes_tx
+
+    async def _restart_io(self, step: IoRestart, applied: Applied) -> None:
+        """Restart a replica's IO thread and wait until the source counts it; a late one is a warning."""
+        replica, primary = self._member(step.node), self._fleet.primary
+        round_trip_s = await self._round_trip_s(replica)
+        deadline_s = 5.0 + 25 * round_trip_s
+        self._report(f"{step.node} registers for semi-sync (about {1 + 20 * round_trip_s:.0f} s)")
+        fewest = await self._clients(primary) or 0
+        *enabling, stop, start = step.statements
+        for statement in enabling:
+            await replica.control.query(statement, deadline_s=deadline_s)
+        try:
+            await replica.control.query(stop, deadline_s=deadline_s)
+        finally:
+            await to_the_end(_run_all(replica, (start,), deadline_s))
+        ends_s = self._clock.monotonic() + deadline_s
+        while True:
+            clients = await self._clients(primary) or 0
+            if clients > fewest:
+                return
+            fewest = clients  # a replica that was counted before first has to be missed
+            if self._clock.monotonic() >= ends_s:
+                applied.warnings.append(
+                    f"{step.node} did not register for semi-sync within {deadline_s:.0f} s:"
+                    " `replexplorer status` shows its replication threads"
+                )
+                return
+            await self._clock.sleep(_CHECK_EVERY_S)
+
+    async def _clients(self, primary: Member) -> int | None:
+        """Semi-sync replicas registered with the source."""
+        if primary.capabilities is None:
+            return None
+        rows = await primary.control.query(primary.capabilities.status_statement())
+        return primary.capabilities.read_status(rows).clients
+
+    async def _round_trip_s(self, replica: Member) -> float:
+        """The link's measured round trip, 0 when unknown."""
+        state = await self._fleet.primary.agent.link(replica.name)
+        return (state.measured_ms or 0.0) / 1000
+
+    async def _kick(self, step: Kick, applied: Applied) -> None:
+        """One commit; when its acknowledgement does not come in time the change stays all the same."""
+        try:
+            await self._fleet.primary.kick.query(KICK_STATEMENT, deadline_s=step.deadline_s)
+        except ServerUnreachable:
+            applied.unacknowledged_s = step.deadline_s
+        except ServerRefused as refused:
+            applied.warnings.append(
+                f"semi_sync is on and armed; our test commit was refused: {refused.message}"
+            )
+
+    def _member(self, node: str) -> Member:
+        return self._fleet.member(node)
+
+
+async def _run_all(member: Member, statements: Sequence[str], deadline_s: float = _SET_DEADLINE_S) -> None:
+    """Run statements in order."""
+    for statement in statements:
+        await member.control.query(statement, deadline_s=deadline_s)

@@ -1,0 +1,260 @@
+"""From nothing, or from something half dead, to servers that answer and replicate."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replexplorer.core.errors import (
+    NoSuchStack,
+    ReplexplorerError,
+    ServerRefused,
+    ServerUnreachable,
+    StackUnavailable,
+    TakenAway,
+)
+from replexplorer.core.tick import NodeView
+from replexplorer.engine.finish import all_of, to_the_end
+from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.looks import probe, sample_node
+from replexplorer.ports import NodeAddress, Report, UpOptions
+
+STARTS_WITHIN_S: Final = 90.0
+"""How long a server may take until it accepts logins."""
+_LOOK_EVERY_S: Final = 0.05
+_CONNECTS_WITHIN_S: Final = 0.2
+_CONTAINERS_EVERY_S: Final = 0.5
+_ENDED_S: Final = 3.0
+"""A server that has ended is said to have, when nobody has removed it until then."""
+_REMOVED_WITHIN_S: Final = 15.0
+"""As long, where its sidecar has ended too: then somebody is taking the stack away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What bringing a stack up did."""
+
+    created: bool
+    """The stack was made by this call."""
+    repaired: tuple[str, ...] = ()
+    """What was dead or stopped and was started again, in words; empty for a new stack."""
+
+
+async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
+    """Create or repair the stack and wait until it answers.
+
+    Raises ReplexplorerError; a stack that this call created and that does not come up is removed.
+    """
+    dead = [text for node in await fleet.outside.stack.nodes() for text in _dead(node)]
+    created = await fleet.outside.stack.up(options, report)
+    try:
+        await _discover(fleet)
+        started = await wait_until_ready(fleet, report)
+    except TakenAway:
+        await to_the_end(fleet.close())  # what has this name now, if anything, is somebody else's
+        raise
+    except (ReplexplorerError, asyncio.CancelledError):
+        if created:
+            await to_the_end(_take_down(fleet))
+        raise
+    return Raised(created, () if created else (*dead, *started))
+
+
+def _dead(node: NodeAddress) -> list[str]:
+    """What of a node has to be started, as told once that is done."""
+    parts = (("sidecar", node.sidecar_running), ("server", node.server_running))
+    return [f"{node.name}: {part} started" for part, runs in parts if not runs]
+
+
+async def _discover(fleet: Fleet) -> None:
+    try:
+        await fleet.discover()
+    except NoSuchStack:
+        raise TakenAway(fleet.outside.stack.name) from None
+
+
+async def _take_down(fleet: Fleet) -> None:
+    """Remove the stack; nobody is to speak of its nodes any more."""
+    await fleet.outside.stack.down()
+    await fleet.close()
+
+
+async def connect(fleet: Fleet, report: Report) -> None:
+    """Reach the nodes of a running stack: probe the servers, watch the links."""
+    await fleet.discover()
+    report("connecting", None)
+    await asyncio.gather(*(_learn(member) for member in fleet.members.values()), watch_links(fleet))
+
+
+async def _learn(member: Member) -> None:
+    """Probe a server; one that is down is learned of later."""
+    try:
+        member.capabilities = await probe(member.control)
+    except ReplexplorerError:
+        return
+
+
+async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
+    """Wait for a login on every node and for running replication, then watch the links; answers which
+    threads had to be started, in words."""
+    ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
+    report("waiting for the servers", None)
+    # The agents measure the bare path for half a second: that fits in while the servers start.
+    await _while_there(
+        fleet, watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
+    )
+    report("waiting for the replica", None)
+    started: list[str] = []
+
+    def tell(text: str) -> None:
+        started.append(text)
+        report(text, None)
+
+    await _while_there(
+        fleet,
+        watch_links(fleet),
+        *(_until_replicating(fleet, member, ends_s, tell) for member in fleet.replicas),
+    )
+    return tuple(started)
+
+
+async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:
+    """Run works at once, as long as the containers that they wait for are there and run."""
+    guard = asyncio.create_task(_until_gone(fleet), name="look at the containers")
+    work = asyncio.create_task(all_of(*works), name="wait for the servers")
+    try:
+        await asyncio.wait({guard, work}, return_when=asyncio.FIRST_COMPLETED)
+        (work if work.done() else guard).result()
+    finally:
+        for task in (guard, work):
+            task.cancel()
+        await asyncio.gather(guard, work, return_exceptions=True)
+
+
+async def _until_gone(fleet: Fleet) -> None:
+    """Look at the containers until one is not the one that was found, or has ended: raises TakenAway or
+    StackUnavailable then."""
+    clock = fleet.outside.clock
+    waited_for = {name: member.address.identity for name, member in fleet.members.items()}
+    ended_s: dict[str, float] = {}
+    while True:
+        await clock.sleep(_CONTAINERS_EVERY_S)
+        found = {node.name: node for node in await fleet.outside.stack.nodes()}
+        for name, identity in waited_for.items():
+            node = found.get(name)
+            if node is None or node.identity != identity:
+                raise TakenAway(fleet.outside.stack.name)
+            if node.server_running:
+                ended_s.pop(name, None)
+                continue
+            # Who removes a stack kills its containers first, and those of a busy daemon take a while to go.
+            grace_s = _ENDED_S if node.sidecar_running else _REMOVED_WITHIN_S
+            if clock.monotonic() - ended_s.setdefault(name, clock.monotonic()) >= grace_s:
+                raise StackUnavailable(
+                    f"the server of {name} ended while it started",
+                    f"its log: docker logs (label dev.replexplorer.node={name})",
+                )
+
+
+async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
+    """Try to log in until it works."""
+    clock = fleet.outside.clock
+    while True:
+        try:
+            member.capabilities = await probe(member.control)
+            return
+        except ServerUnreachable as error:
+            if clock.monotonic() >= ends_s:
+                raise StackUnavailable(
+                    f"{member.name} does not accept logins: {error.message}",
+                    f"its log: docker logs (label dev.replexplorer.node={member.name})",
+                ) from None
+        await clock.sleep(_LOOK_EVERY_S)
+
+
+async def _until_replicating(
+    fleet: Fleet, member: Member, ends_s: float, tell: Callable[[str], None]
+) -> None:
+    """Wait until both replication threads run; threads that were stopped are started, and one that
+    found its source not listening yet is not left to wait out its retry interval of 1 s. One whose link
+    is cut cannot connect, and is not waited for."""
+    clock = fleet.outside.clock
+    started = retried = False
+    retry_s = clock.monotonic() + _CONNECTS_WITHIN_S
+    while True:
+        view = (await sample_node(member, clock.monotonic(), None)).view
+        if view.io_thread == "on" and view.sql_thread == "on":
+            return
+        if not started and "off" in (view.io_thread, view.sql_thread) and member.capabilities is not None:
+            started = True
+            await _run_quietly(member, f"START {member.capabilities.replica_word}")
+            tell(f"{member.name}: {_stopped(view)} started")
+        elif view.io_thread == "connecting" and view.sql_thread == "on" and await _is_cut(fleet, member):
+            return
+        elif not retried and view.io_thread == "connecting" and clock.monotonic() >= retry_s:
+            retried = True
+            word = member.capabilities.replica_word if member.capabilities else "REPLICA"
+            await _run_quietly(member, f"STOP {word} IO_THREAD", f"START {word} IO_THREAD")
+        if view.sql_thread == "error" or clock.monotonic() >= ends_s:
+            raise StackUnavailable(
+                await _why_not(member, view), "replexplorer down, then up, makes a fresh one"
+            )
+        await clock.sleep(_LOOK_EVERY_S)
+
+
+def _stopped(view: NodeView) -> str:
+    """The threads that do not run."""
+    threads = (("IO thread", view.io_thread), ("SQL thread", view.sql_thread))
+    words = [word for word, state in threads if state == "off"]
+    return words[0] if len(words) == 1 else "both threads"
+
+
+async def _is_cut(fleet: Fleet, replica: Member) -> bool:
+    """Whether a partition keeps packets from this replica or to it; False while an agent is away."""
+    primary = fleet.primary
+    try:
+        towards, back = await asyncio.gather(
+            primary.agent.link(replica.name), replica.agent.link(primary.name)
+        )
+    except ReplexplorerError:
+        return False
+    return towards.shape.cut or back.shape.cut
+
+
+async def _run_quietly(member: Member, *statements: str) -> None:
+    """Run statements on a replica's threads; a refusal shows as the thread's state."""
+    with contextlib.suppress(ServerRefused):
+        for statement in statements:
+            await member.control.query(statement)
+
+
+async def _why_not(member: Member, view: NodeView) -> str:
+    """Why a replica does not replicate, in the server's words."""
+    word = member.capabilities.replica_word if member.capabilities else "REPLICA"
+    state = f"{member.name} does not replicate (io {view.io_thread}, sql {view.sql_thread})"
+    try:
+        rows = await member.poll.query(f"SHOW {word} STATUS")
+    except ReplexplorerError:
+        return state
+    row = rows[0] if rows else {}
+    reason = row.get("Last_SQL_Error") or row.get("Last_IO_Error") or "replication is not configured"
+    return f"{state}: {' '.join(str(reason).split())}"
+
+
+async def watch_links(fleet: Fleet) -> None:
+    """Let both ends of every link probe the other; an agent that is away shows as the link's fault."""
+    await asyncio.gather(*(watch_link(fleet.primary, replica) for replica in fleet.replicas))
+
+
+async def watch_link(primary: Member, replica: Member) -> None:
+    """Let both ends of one link probe the other."""
+    if primary.address.address is None or replica.address.address is None:
+        return
+    with contextlib.suppress(ReplexplorerError):
+        await asyncio.gather(
+            primary.agent.watch(replica.name, replica.address.address),
+            replica.agent.watch(primary.name, primary.address.address),
+        )

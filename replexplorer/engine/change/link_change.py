@@ -1,0 +1,162 @@
+"""Changing a link: both ends at once, until it is measured; after a partition, until events flow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.knobs.names import Value
+from replexplorer.core.knobs.planner import LinkStep
+from replexplorer.core.link import LinkSettings, Shape, directions, installed, wanted
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.ports import LinkState
+
+_CHECK_EVERY_S: Final = 0.05
+_PROBES_WANTED: Final = 3
+_RETRIES_WITHIN_S: Final = 5.0
+"""How long TCP may take to try again by itself; then the IO thread is restarted."""
+STREAM_STATEMENT: Final = (
+    "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
+    " FROM performance_schema.replication_connection_status"
+)
+"""What a replica has received: a heartbeat a second when there are no events."""
+
+
+class LinkChange:
+    """Carries out link steps on one fleet."""
+
+    def __init__(self, fleet: Fleet, report: Callable[[str], None]) -> None:
+        self._fleet = fleet
+        self._report = report
+        self._clock = fleet.outside.clock
+        self.healing: set[str] = set()
+        """Replicas whose partition is over and whose stream has not moved yet."""
+
+    async def carry_out(
+        self, step: LinkStep, warnings: list[str], *, wait: bool
+    ) -> tuple[Mapping[str, Value], float | None]:
+        """Put the settings in force at both ends; answers the effective values by knob key, and the
+        measured round trip in ms when there is one.
+
+        With `wait` it returns when three probes have been answered since, at the latest after 1 s and
+        two round trips; no answer is not a failure. Raises ReplexplorerError with the link as it was.
+        """
+        primary, replica = self._fleet.primary, self._fleet.member(step.replica)
+        towards, back = await asyncio.gather(
+            primary.agent.link(replica.name), replica.agent.link(primary.name)
+        )
+        heals = step.heals and wait and any(side.shape.cut for side in (towards, back))
+        before = await _stream(replica) if heals else None
+        want = wanted(step.settings, towards, back)
+        shapes = _by_side(towards, back, want.to_replica, want.to_primary)
+        try:
+            states = await _shape(primary, replica, *shapes)
+            await primary.agent.link(replica.name, anew=True)
+        except ReplexplorerError:
+            # The undo asks both ends first, and cannot when one is gone: the other must not keep its half.
+            with contextlib.suppress(ReplexplorerError):
+                await to_the_end(_shape(primary, replica, towards.shape, back.shape))
+            raise
+        if want.floor_ms is not None:
+            warnings.append(f"rtt@{replica.name}: the link's floor is {want.floor_ms:.2g} ms")
+        if heals:
+            await self._until_stream_moves(replica, before, step.settings, warnings)
+        measured_ms = None
+        if wait and not step.settings.is_silent:
+            measured_ms = await self._measure(primary, replica, step.settings)
+        return installed(step.settings, *states).values, measured_ms
+
+    async def _measure(self, primary: Member, replica: Member, settings: LinkSettings) -> float | None:
+        """Wait for probes sent since the change; the round trip that they measured."""
+        ends_s = self._clock.monotonic() + 1.0 + 2 * settings.total_ms / 1000
+        while (state := await primary.agent.link(replica.name)).probes < _PROBES_WANTED:
+            if self._clock.monotonic() >= ends_s:
+                break
+            await self._clock.sleep(_CHECK_EVERY_S)
+        return state.measured_ms
+
+    async def _until_stream_moves(
+        self, replica: Member, before: Any, settings: LinkSettings, warnings: list[str]
+    ) -> None:
+        """Wait until the replica receives again. TCP tries less and less often while packets are lost;
+        where it does not within 5 s, a new connection does, unless the link is cut again meanwhile."""
+        self.healing.add(replica.name)
+        self._report(f"{replica.name}: healed, TCP retries")
+        try:
+            if await self._moves(replica, before, _RETRIES_WITHIN_S) or await self._is_cut(replica):
+                return
+            self._report(f"{replica.name}: no events for {_RETRIES_WITHIN_S:g} s, restarting its IO thread")
+            deadline_s = _RETRIES_WITHIN_S + 25 * settings.total_ms / 1000
+            await self._restart_io(replica, deadline_s)
+            if not await self._moves(replica, before, deadline_s):
+                warnings.append(
+                    f"{replica.name} receives nothing yet: `replexplorer status` shows its threads"
+                )
+        except ReplexplorerError as error:
+            # The link is healed all the same.
+            warnings.append(f"{replica.name}: {error}")
+        finally:
+            self.healing.discard(replica.name)
+
+    async def _restart_io(self, replica: Member, deadline_s: float) -> None:
+        if replica.capabilities is None:
+            return
+        *_, stop, start = replica.capabilities.restart_io()
+        try:
+            await replica.control.query(stop, deadline_s=deadline_s)
+        finally:
+            await to_the_end(replica.control.query(start, deadline_s=deadline_s))
+
+    async def _moves(self, replica: Member, before: Any, within_s: float) -> bool:
+        """Whether anything arrives at the replica in time; a server that does not answer gets none."""
+        ends_s = self._clock.monotonic() + within_s
+        while self._clock.monotonic() < ends_s:
+            now = await _stream(replica)
+            if now is not None and now != before:
+                return True
+            await self._clock.sleep(_CHECK_EVERY_S)
+        return False
+
+    async def _is_cut(self, replica: Member) -> bool:
+        """Whether somebody has cut the link again."""
+        primary = self._fleet.primary
+        states = await asyncio.gather(primary.agent.link(replica.name), replica.agent.link(primary.name))
+        return any(state.shape.cut for state in states)
+
+
+async def _stream(replica: Member) -> Any:
+    """What the replica has received, to be compared; None when its server does not tell."""
+    try:
+        rows = await replica.control.query(STREAM_STATEMENT, deadline_s=2.0)
+    except ReplexplorerError:
+        return None
+    return [(row["heartbeats"], row["received"]) for row in rows]
+
+
+def _by_side(
+    towards: LinkState, back: LinkState, to_replica: Shape, to_primary: Shape
+) -> tuple[Shape, Shape]:
+    """The shapes by the agent that carries them out: the primary's, the replica's."""
+    return (to_replica, to_primary) if directions(towards, back)[0] is towards else (to_primary, to_replica)
+
+
+async def _shape(
+    primary: Member, replica: Member, of_primary: Shape, of_replica: Shape
+) -> tuple[LinkState, LinkState]:
+    """Put both shapes in force, whichever end fails; raises the first failure when both have answered."""
+    if primary.address.address is None or replica.address.address is None:
+        raise StackUnavailable(f"the link to {replica.name} has no address", "`replexplorer up` repairs it")
+    towards, back = await asyncio.gather(
+        primary.agent.set_link(replica.name, replica.address.address, of_primary),
+        replica.agent.set_link(primary.name, primary.address.address, of_replica),
+        return_exceptions=True,
+    )
+    if isinstance(towards, BaseException):
+        raise towards
+    if isinstance(back, BaseException):
+        raise back
+    return towards, back

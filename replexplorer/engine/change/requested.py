@@ -1,0 +1,99 @@
+"""The requested values: what somebody asked for, kept by the primary's agent for everybody.
+
+The document is versioned and written compare-and-set, so two apps never lose each other's knobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value, parse_name
+from replexplorer.ports import Agent, Document
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The document's content, read."""
+
+    version: int = 0
+    values: Mapping[KnobName, Value] = field(default_factory=dict)
+    """Only what was ever asked; the rest stands at its default."""
+    yes_tx_at_enabling: int | None = None
+    """The source's acknowledgement counter when semi-sync was last switched on by us."""
+    writer: str = ""
+    """Who wrote this version: `name (pid N)`."""
+    written_s: float | None = None
+    """When, in seconds since 1970: a server that began later has lost what SET GLOBAL had set."""
+    enabled_s: float | None = None
+    """When the kept counter was written down, in seconds since 1970."""
+
+    @classmethod
+    def read(cls, document: Document) -> Self:
+        """Read a document; knobs that this version does not know are left out, not lost."""
+        values: dict[KnobName, Value] = {}
+        for written, value in document.content.get("knobs", {}).items():
+            try:
+                name = parse_name(written)
+            except UsageError:
+                continue
+            if isinstance(value, str) == (name.knob.kind is Kind.CHOICE) and value is not None:
+                values[name] = value
+        return cls(
+            document.version,
+            values,
+            document.content.get("yes_tx_at_enabling"),
+            document.content.get("writer", ""),
+            document.content.get("written_s"),
+            document.content.get("enabled_s"),
+        )
+
+
+async def read_requested(agent: Agent) -> Requested:
+    """The document as it stands."""
+    return Requested.read(await agent.document())
+
+
+async def write_requested(
+    agent: Agent,
+    values: Mapping[KnobName, Value],
+    *,
+    writer: str,
+    written_s: float | None = None,
+    yes_tx_at_enabling: int | None = None,
+) -> Requested:
+    """Merge these values into the document, whoever writes meanwhile.
+
+    `written_s` is the clock's time; `yes_tx_at_enabling` replaces the kept counter when given.
+    Raises StackUnavailable when the document changes faster than it can be written, or when the
+    agent is away. A write whose answer was lost may have been done: it is made again, which merges
+    to the same.
+    """
+    lost: StackUnavailable | None = None
+    for _ in range(_ATTEMPTS):
+        document = await agent.document()
+        content: dict[str, Any] = dict(document.content)
+        content["knobs"] = {
+            **content.get("knobs", {}),
+            **{str(name): value for name, value in values.items() if name.key in BY_KEY},
+        }
+        content["writer"] = writer
+        if written_s is not None:
+            content["written_s"] = written_s
+        if yes_tx_at_enabling is not None:
+            content["yes_tx_at_enabling"] = yes_tx_at_enabling
+            content["enabled_s"] = written_s
+        try:
+            written = await agent.write_document(document.version, content)
+        except StackUnavailable as error:
+            if lost is not None:
+                raise
+            lost = error
+            continue
+        if written is not None:
+            return Requested.read(written)
+    raise StackUnavailable("the requested values are being written by another app", "try again")

@@ -1,0 +1,1 @@
+"""Experiments on a stack: sweeps and labs."""

@@ -1,0 +1,96 @@
+"""wan-insert: what a wide-area acknowledgement costs one client (docs/labs.md, after Aaron Brown)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.experiment.labs.evidence import (
+    at_least,
+    below_the_round_trip,
+    busy,
+    one_commit_a_round_trip,
+    printed,
+    protected,
+)
+from replexplorer.engine.experiment.labs.lab import Lab, Phase, Phases, Published, Relation, Source, Stretch
+
+_ASYNC_SHARE = 0.8
+_RTT_SLACK = 1.02
+_PUBLISHED_RATIO = 82
+
+
+def _judge(phases: Phases) -> Sequence[Relation]:
+    alone, async_, semi = phases["no replica"], phases["async"], phases["semi-sync"]
+    ratio = async_.tps / semi.tps if semi.tps else float("inf")
+    return (
+        protected((semi,)),
+        below_the_round_trip(semi, _RTT_SLACK),
+        one_commit_a_round_trip(
+            semi, async_.mean_ms, 0.95, float("inf"), "semi-sync: TPS at least 0.95 of 1 / (RTT + async mean)"
+        ),
+        at_least(
+            f"async keeps at least {_ASYNC_SHARE:.0%} of the TPS without a replica",
+            async_.tps,
+            _ASYNC_SHARE * alone.tps,
+            beside=busy(alone, async_),
+        ),
+        printed(
+            "async is faster than semi-sync",
+            f"{ratio:.0f} times as fast; published: {_PUBLISHED_RATIO} times",
+        ),
+    )
+
+
+WAN_INSERT = Lab(
+    name="wan-insert",
+    title="85 ms between source and replica, one client",
+    teaches="With semi-sync one client commits once a round trip, whatever the server could do.",
+    source=Source(
+        "Performance of MySQL Semi-Synchronous Replication Over High Latency Connections",
+        "Aaron Brown",
+        "https://blog.9minutesnooze.com",
+        "Percona Server 5.5, m1.small us-east-1 / us-west-1, ping 85.5 ms, flush=0, binlog_format=mixed",
+    ),
+    phases=(
+        Phase(
+            "no replica",
+            (
+                "semi_sync=off",
+                "wait_point=after_sync",
+                "sync_binlog=0",
+                "innodb_flush_log_at_trx_commit=0",
+                "binlog_format=mixed",
+                "workload=foo",
+                "load_mode=closed",
+                "clients=1",
+                "rtt=85ms",
+            ),
+            full=Stretch(8, 10_000),
+            quick=Stretch(2, 1_000),
+            state=ProtectionState.OFF,
+            shows="what the server does by itself",
+            published=Published(1066.8, "tps"),
+            replicas=0,
+        ),
+        Phase(
+            "async",
+            (),
+            full=Stretch(9, 10_000),
+            quick=Stretch(2, 1_000),
+            state=ProtectionState.OFF,
+            shows="the replica is 85 ms away and commits do not wait for it",
+            published=Published(943.2, "tps"),
+        ),
+        Phase(
+            "semi-sync",
+            ("semi_sync=on",),
+            full=Stretch(88, 1_000),
+            quick=Stretch(27, 300),
+            state=ProtectionState.PROTECTED,
+            shows="each commit waits one round trip: 1000/85 = 11.8 a second at most",
+            published=Published(11.51, "tps"),
+        ),
+    ),
+    judge=_judge,
+)

@@ -1,0 +1,77 @@
+"""wan-threads: what more threads win across 78 ms (docs/labs.md, after Jay Janssen)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replexplorer.core.tick import ProtectionState
+from replexplorer.engine.experiment.labs.evidence import faster, one_commit_a_round_trip, printed, protected
+from replexplorer.engine.experiment.labs.lab import Lab, Phase, Phases, Published, Relation, Source, Stretch
+
+_LOW, _HIGH = 0.93, 1.02
+_TIMES = 8
+_ROWS = 250_000
+_POINTS = ("AFTER_SYNC", "AFTER_COMMIT")
+
+
+def _name(point: str, clients: int) -> str:
+    return f"{point}, {clients} thread{'s' if clients > 1 else ''}"
+
+
+def _judge(phases: Phases) -> Sequence[Relation]:
+    async_ = phases["async, 1 thread"]
+    relations = [protected(tuple(phases.values()))]
+    for point in _POINTS:
+        one, many = phases[_name(point, 1)], phases[_name(point, 32)]
+        relations.append(one_commit_a_round_trip(one, async_.mean_ms, _LOW, _HIGH))
+        relations.append(faster(many, one, _TIMES))
+    rtt_ms = phases[_name("AFTER_SYNC", 32)].rtt_measured_ms
+    if rtt_ms:
+        before = f"1 / RTT = {1000 / rtt_ms:.1f} TPS with any number of threads"
+        relations.append(
+            printed("before MySQL 5.7, where the dump thread waited for each acknowledgement", before)
+        )
+    return relations
+
+
+def _phases() -> Iterator[Phase]:
+    yield Phase(
+        "async, 1 thread",
+        (
+            "semi_sync=off", "wait_point=after_sync", "sync_binlog=1", "innodb_flush_log_at_trx_commit=1",
+            "workload=update_index", "load_mode=closed", "clients=1", "rtt=78ms",
+        ),
+        full=Stretch(60),
+        quick=Stretch(5),
+        state=ProtectionState.OFF,
+        shows="what one thread commits without waiting for a replica",
+        published=Published(273, "tps"),
+        table_size=_ROWS,
+    )  # fmt: skip
+    for point in _POINTS:
+        for clients in (1, 32):
+            settings = ("semi_sync=on", f"wait_point={point.lower()}", f"clients={clients}")
+            yield Phase(
+                _name(point, clients),
+                settings,
+                full=Stretch(60),
+                quick=Stretch(12 if clients == 1 else 6),
+                state=ProtectionState.PROTECTED,
+                shows="one commit a round trip" if clients == 1 else "waits overlap since 5.7",
+                table_size=_ROWS,
+            )
+
+
+WAN_THREADS = Lab(
+    name="wan-threads",
+    title="1 and 32 threads across 78 ms",
+    teaches="Since 5.7 waits for acknowledgements overlap: threads hide the round trip, one thread cannot.",
+    source=Source(
+        "Semi-Sync replication performance in MySQL 5.7.4 DMR",
+        "Jay Janssen",
+        None,
+        "m3.medium us-east-1 / us-west-1, ping 78 ms, flush=1, sync_binlog=1, sysbench 0.5 update_index",
+    ),
+    phases=tuple(_phases()),
+    judge=_judge,
+)

@@ -1,0 +1,1 @@
+"""The load's life: its process, the lease of who drives it, figures in the foreground."""

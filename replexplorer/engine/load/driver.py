@@ -1,0 +1,239 @@
+"""Our background load: started, changed and stopped, its intervals kept until they are taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.names import BY_KEY, Value
+from replexplorer.core.load.interval import Interval
+from replexplorer.engine.finish import to_the_end
+from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget, Report
+
+_KEPT_INTERVALS = 240
+
+
+def load_knobs(settings: LoadSettings) -> dict[str, Value]:
+    """The load's knobs as these settings have them."""
+    return {
+        "clients": settings.clients,
+        "load_mode": settings.mode,
+        "rate": settings.rate_tps,
+        "workload": settings.workload,
+        "key_spread": settings.key_spread,
+        "payload": settings.payload_bytes,
+    }
+
+
+def with_knobs(
+    settings: LoadSettings, knobs: Mapping[str, Value], files: Callable[[str], tuple[str, str]]
+) -> LoadSettings:
+    """The settings with these knobs as given; `files` reads a workload that is a user's. Raises UsageError
+    when it cannot be read."""
+    now = {**load_knobs(settings), **knobs}
+    workload, script = str(now["workload"]), settings.script
+    if "workload" in knobs:
+        script = files(workload)[1] if BY_KEY["workload"].is_file(workload) else None
+    return replace(
+        settings,
+        clients=int(now["clients"]),
+        mode=str(now["load_mode"]),
+        rate_tps=float(now["rate"]),
+        workload=workload,
+        script=script,
+        key_spread=int(now["key_spread"]),
+        payload_bytes=int(now["payload"]),
+    )
+
+
+def _silent(text: str, done: float | None) -> None:
+    """Nobody listens to the progress of a start."""
+
+
+async def _unheard() -> None:
+    """Nobody wants to know that another load runs."""
+
+
+@dataclass(slots=True, eq=False)
+class Inbox:
+    """The load's intervals as one listener has yet to take them."""
+
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at each interval, and when the load ends; whoever waits clears it."""
+    _intervals: deque[Interval] = field(default_factory=lambda: deque(maxlen=_KEPT_INTERVALS))
+
+    def put(self, interval: Interval) -> None:
+        """Add the newest."""
+        self._intervals.append(interval)
+        self.arrived.set()
+
+    def take(self) -> tuple[Interval, ...]:
+        """The intervals since the last take, oldest first."""
+        taken = tuple(self._intervals)
+        self._intervals.clear()
+        return taken
+
+
+@dataclass(slots=True)
+class _Running:
+    """A started process with the task that reads it."""
+
+    process: LoadProcess
+    reader: asyncio.Task[None]
+
+
+class LoadDriver:
+    """One load process at most, and what it reported since each listener last asked."""
+
+    def __init__(
+        self,
+        make: Callable[[Report], LoadProcess],
+        *,
+        interval_s: float,
+        on_end: Callable[[str], None] = lambda _: None,
+        files: Callable[[str], tuple[str, str]] = lambda written: (written, ""),
+    ) -> None:
+        self._make = make
+        self._files = files
+        self._on_end = on_end
+        self._interval_s = interval_s
+        self._running: _Running | None = None
+        self._spare: LoadProcess | None = None
+        """A bare process for the next start."""
+        self._report: Report = _silent
+        self.inbox = Inbox()
+        """The picture's."""
+        self._inboxes = [self.inbox]
+        self.settings: LoadSettings | None = None
+        """What the running load was last told."""
+        self.target: LoadTarget | None = None
+        """Where the load was started; None when it was stopped, or never begun."""
+        self.fault: str | None = None
+        """Why the process ended by itself; None while it runs or was stopped."""
+        self.lost: str | None = None
+        """Why there is nothing left to load, though the process tries on; None while there is."""
+        self.prepared: float | None = None
+        """Which part of the table was ready when that was told last, 0 to 1."""
+        self.on_progress: Report = _silent
+        """Hears that as well, whoever started or changed the load."""
+        self.on_settings: Callable[[], Awaitable[None]] = _unheard
+        """Awaited when a load was started or follows other settings; it does not raise."""
+
+    async def warm_up(self) -> None:
+        """Start the bare process of the next start, while there is something else to wait for."""
+        self._spare = self._make(self._tell)
+        await self._spare.spawn()
+
+    def _tell(self, text: str, done: float | None) -> None:
+        """Pass on how far the table is."""
+        self.prepared = done
+        self._report(text, done)
+        self.on_progress(text, done)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is up."""
+        return self._running is not None and not self._running.reader.done()
+
+    async def start(self, target: LoadTarget, settings: LoadSettings, report: Report = _silent) -> None:
+        """Start the process, or change it when it runs already.
+
+        Returns at the first commit, so it waits while commits are blocked; intervals come meanwhile.
+        """
+        if self.is_running:
+            await self._adopt(settings)
+            return
+        process, self._spare = self._spare, None
+        await self.stop()
+        if process is None:
+            process = self._make(self._tell)
+        self._report = report
+        self.fault, self.settings, self.target, self.prepared = None, settings, target, None
+        self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
+        try:
+            await self.on_settings()
+            await process.start(target, settings, interval_s=self._interval_s)
+        except BaseException:
+            await to_the_end(self.stop())
+            raise
+
+    async def _read(self, process: LoadProcess) -> None:
+        """Take intervals until the process ends."""
+        try:
+            async for interval in process.intervals():
+                for inbox in self._inboxes:
+                    inbox.put(interval)
+        except ReplexplorerError as error:
+            self.fault = str(error)
+            if self._running is not None and self._running.process is process:
+                self._on_end(self.fault)
+        for inbox in self._inboxes:
+            inbox.arrived.set()
+
+    def effective(self) -> Mapping[str, Value]:
+        """Load knobs as they are now; empty when no load runs."""
+        if not self.is_running or self.settings is None:
+            return {}
+        return load_knobs(self.settings)
+
+    async def change(self, changes: Mapping[str, Value]) -> None:
+        """Apply these load knobs to the running load; nothing when none runs."""
+        if self.settings is not None:
+            await self._adopt(with_knobs(self.settings, changes, self._files))
+
+    async def drain(self) -> None:
+        """Serve what arrived and let nothing more come; nothing when none runs."""
+        if self._running is not None and self.is_running:
+            await self._running.process.drain()
+
+    async def fresh_sessions(self) -> None:
+        """Let every client reconnect, because a variable is copied when a session begins."""
+        if self.settings is not None:
+            await self._adopt(replace(self.settings, fresh_sessions=self.settings.fresh_sessions + 1))
+
+    async def resize(self, table_size: int) -> None:
+        """Let the load work on a table of so many rows; made anew where it has others."""
+        if self.settings is not None and self.settings.table_size != table_size:
+            await self._adopt(replace(self.settings, table_size=table_size))
+
+    async def _adopt(self, settings: LoadSettings) -> None:
+        """Make the running process follow these settings."""
+        if self._running is not None:
+            self.prepared = None
+            await self._running.process.change(settings)
+            self.settings = settings
+            await self.on_settings()
+
+    @contextmanager
+    def listening(self) -> Iterator[Inbox]:
+        """An inbox of one's own, beside the picture's: it gets every interval from now on."""
+        inbox = Inbox()
+        self._inboxes.append(inbox)
+        try:
+            yield inbox
+        finally:
+            self._inboxes.remove(inbox)
+
+    def lose(self, why: str | None) -> None:
+        """Say that there is nothing left to load, to whoever waits for intervals; None: there is again."""
+        self.lost = why
+        for inbox in self._inboxes:
+            inbox.arrived.set()
+
+    async def stop(self) -> None:
+        """End the process, and a bare one that nobody started; nothing when there is none."""
+        running, self._running, self.target = self._running, None, None
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await spare.stop()
+        if running is None:
+            return
+        try:
+            await running.process.stop()
+        finally:
+            running.reader.cancel()
+            await asyncio.gather(running.reader, return_exceptions=True)

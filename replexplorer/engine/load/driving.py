@@ -1,0 +1,182 @@
+"""Who drives the load: the lease, our own load under it, or the sight of somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
+from replexplorer.core.knobs.names import PRIMARY, Value
+from replexplorer.core.tick import Severity
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.load.driver import LoadDriver, with_knobs
+from replexplorer.engine.load.upkeep import low_disk, trim_binlogs
+from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.ports import Lease, LoadSettings, LoadTarget
+
+_RETRY_S: Final = 1.0
+_UPKEEP_EVERY_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """How we show ourselves to other apps."""
+
+    holder: str
+    """`tui`, `load`, `lab tour`."""
+    beside: bool
+    """Drive a second load although somebody holds the lease."""
+    table_size: int
+
+
+class Driving:
+    """One session's part in driving the load."""
+
+    def __init__(self, driver: Driver, controls: Controls, load: LoadDriver, chronicle: Chronicle) -> None:
+        self._driver = driver
+        self._controls = controls
+        self._fleet = controls.fleet
+        self._load = load
+        self._chronicle = chronicle
+        self._beginning: asyncio.Task[None] | None = None
+        self._upkeep: asyncio.Task[None] | None = None
+        self.viewer_of: Lease | None = None
+        """Who drives the load when it is not us."""
+        self._published: Mapping[str, Value] | None = None
+        """The load as the lease says that we run it; None before we took the lease."""
+        load.on_settings = self._publish
+
+    def settings(self) -> LoadSettings:
+        """The load as requested."""
+        bare = LoadSettings(0, "", self._driver.table_size)
+        return with_knobs(bare, self._controls.wanted_load(), self._fleet.outside.workload_file)
+
+    async def target(self) -> LoadTarget:
+        """Where a load connects: the primary, by the path that the control connection found."""
+        if self._fleet.credentials is None:
+            raise StackUnavailable("no stack is attached", "replexplorer up")
+        view = (await self._controls.look(PRIMARY)).view
+        if not view.reachable or view.host is None or view.port is None:
+            raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
+        user, password = self._fleet.credentials.dsn_user, self._fleet.credentials.dsn_password
+        return LoadTarget(view.host, view.port, user, password, view.path or "direct")
+
+    async def drive(self, settings: LoadSettings) -> None:
+        """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""
+        holder = await self._take_the_lease()
+        if holder is not None:
+            raise StackUnavailable(
+                f"{holder.holder} (pid {holder.pid} on {holder.host}) drives the load of this stack",
+                "end it, or add a load with --beside",
+            )
+        await self._start(settings)
+
+    def begin(self) -> None:
+        """Drive the load from now on, or watch another driver's; it is told in the log."""
+        self._beginning = asyncio.create_task(self._begin(), name="begin load")
+
+    async def toggle(self) -> bool:
+        """Stop or start our load; raises StackUnavailable when another app drives it."""
+        if self._load.is_running:
+            await self.stop()
+            await self._publish()
+            self._chronicle.tell(Severity.INFO, "load stopped")
+            return False
+        await self.drive(self.settings())
+        self.viewer_of = None
+        self._chronicle.tell(Severity.INFO, "load started")
+        return True
+
+    async def stop(self) -> None:
+        """End our load, also one that is still beginning."""
+        tasks = [
+            task for task in (self._beginning, self._upkeep) if task not in (None, asyncio.current_task())
+        ]
+        self._beginning = self._upkeep = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._load.stop()
+
+    async def lease_seen(self, lease: Lease | None) -> None:
+        """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
+        if lease is None and self.viewer_of is not None:
+            viewed, self.viewer_of = self.viewer_of, None
+            self._chronicle.tell(Severity.INFO, f"{viewed} no longer drives the load")
+        elif lease is None and self._load.is_running:
+            await self._take_the_lease()
+        elif self.viewer_of is not None:
+            self.viewer_of = lease
+        else:
+            await self.publish_news()  # it ended by itself
+
+    async def publish_news(self) -> None:
+        """Say beside our lease what our load is, where something else stands there."""
+        if self._published not in (None, self._load.effective()):
+            await self._publish()
+
+    async def _take_the_lease(self) -> Lease | None:
+        """Take the lease, with what our load is now; answers who holds it when it is not ours."""
+        running = dict(self._load.effective())
+        holder = await self._fleet.primary.agent.take_lease(
+            self._driver.holder, beside=self._driver.beside, load=running
+        )
+        self._published = running if holder is None else None
+        return holder
+
+    async def _publish(self) -> None:
+        """Say beside the lease what our load is now, for whoever looks."""
+        with contextlib.suppress(ReplexplorerError):
+            await self._take_the_lease()
+
+    async def _start(self, settings: LoadSettings) -> None:
+        """Start our load on a disk that has room for it, and keep the stack small meanwhile."""
+        low = await low_disk(self._fleet)
+        if low is not None:
+            raise StackUnavailable(low, "make room: a load needs 5 GB and 10 %")
+        if self._upkeep is None:
+            self._upkeep = asyncio.create_task(self._keep_small(), name="upkeep")
+        await self._load.start(await self.target(), settings, self._tell_preparing)
+
+    async def _keep_small(self) -> None:
+        """Purge what nobody needs; stop the load when the disk fills all the same."""
+        while True:
+            await self._fleet.outside.clock.sleep(_UPKEEP_EVERY_S)
+            await trim_binlogs(self._fleet)
+            low = await low_disk(self._fleet)
+            if low is not None:
+                self._load.fault = f"the load was stopped: {low}"  # before who measures it asks why it ended
+                await self.stop()
+                self._chronicle.tell(Severity.BAD, self._load.fault)
+                return
+
+    async def _begin(self) -> None:
+        """Begin; a primary that is away is waited for, anything else is told and left."""
+        waiting = False
+        while True:
+            try:
+                holder = await self._take_the_lease()
+                if holder is not None:
+                    self.viewer_of = holder
+                    await self._load.stop()
+                    told = f"{holder} drives the load: this is a second view"
+                    self._chronicle.tell(Severity.WARN, told)
+                    return
+                await self._start(self.settings())
+                return
+            except ServerUnreachable as error:
+                if not waiting:
+                    self._chronicle.tell(Severity.WARN, f"the load waits for the primary: {error.message}")
+                waiting = True
+                await self._fleet.outside.clock.sleep(_RETRY_S)
+            except ReplexplorerError as error:
+                self._chronicle.tell(Severity.BAD, f"no load: {error}")
+                return
+
+    def _tell_preparing(self, text: str, done: float | None) -> None:
+        """The table's preparing, in the log."""
+        if not done:
+            self._chronicle.tell(Severity.INFO, text)

@@ -1,0 +1,86 @@
+"""Keeping the stack small while a load runs: old binlogs go, and a full disk stops the load.
+
+Binlogs are purged to what every replica has, with 1 GB kept; below 5 GB or 10 % of free disk the
+load stops and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.names import PRIMARY
+from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.ports import Row
+
+KEPT_BINLOG_BYTES: Final = 1 << 30
+LEAST_FREE_BYTES: Final = 5 << 30
+LEAST_FREE_SHARE: Final = 0.1
+_DEADLINE_S: Final = 10.0
+
+
+def purge_to(binlogs: Sequence[tuple[str, int]], needed: str | None, kept_bytes: int) -> str | None:
+    """The first binlog to keep, for PURGE BINARY LOGS TO; None when nothing may go.
+
+    `binlogs` are name and size, oldest first; `needed` is the oldest that a replica still reads,
+    None when no replica reads from here. The newest files up to `kept_bytes` stay.
+    """
+    total = sum(size for _, size in binlogs)
+    first = 0
+    while first < len(binlogs) - 1 and total > kept_bytes and binlogs[first][0] != needed:
+        total -= binlogs[first][1]
+        first += 1
+    return binlogs[first][0] if first else None
+
+
+def is_low(free_bytes: int, total_bytes: int) -> bool:
+    """Whether a disk has too little room for a load to go on."""
+    return free_bytes < LEAST_FREE_BYTES or free_bytes < LEAST_FREE_SHARE * total_bytes
+
+
+async def trim_binlogs(fleet: Fleet) -> None:
+    """Purge what nobody needs on every node; a node or replica that does not answer keeps all."""
+    try:
+        needed = [await _read_by(replica) for replica in fleet.replicas]
+    except ReplexplorerError:
+        return
+    oldest = min((name for name in needed if name), default=None)
+    if fleet.replicas and (oldest is None or not all(needed)):
+        return
+    for member in fleet.members.values():
+        await _trim(member, oldest if member.name == PRIMARY else None)
+
+
+async def _read_by(replica: Member) -> str | None:
+    """The source's binlog that a replica reads now; None when it does not tell."""
+    word = replica.capabilities.replica_word if replica.capabilities else "REPLICA"
+    rows = await replica.poll.query(f"SHOW {word} STATUS")
+    if not rows:
+        return None
+    row: Row = rows[0]
+    return str(row.get("Source_Log_File") or row.get("Master_Log_File") or "") or None
+
+
+async def _trim(member: Member, needed: str | None) -> None:
+    """Purge one node's binlogs; a refusal leaves them."""
+    try:
+        rows = await member.control.query("SHOW BINARY LOGS", deadline_s=_DEADLINE_S)
+        binlogs = [(str(row["Log_name"]), int(row["File_size"])) for row in rows]
+        first = purge_to(binlogs, needed, KEPT_BINLOG_BYTES)
+        if first is not None:
+            await member.control.query(f"PURGE BINARY LOGS TO '{first}'", deadline_s=_DEADLINE_S)
+    except ReplexplorerError:
+        return
+
+
+async def low_disk(fleet: Fleet) -> str | None:
+    """In words, when the stack's disk has too little room; None while it has, or is unknown."""
+    try:
+        disk = (await fleet.primary.agent.health()).get("volumes", {}).get("data")
+    except ReplexplorerError:
+        return None
+    if disk is None or not is_low(disk["free_bytes"], disk["total_bytes"]):
+        return None
+    free, total = disk["free_bytes"] / (1 << 30), disk["total_bytes"] / (1 << 30)
+    return f"only {free:.1f} GB of {total:.0f} GB are free on the disk of the stack's volumes"

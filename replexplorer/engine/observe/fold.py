@@ -1,0 +1,146 @@
+"""Folding what is known into one tick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from replexplorer.core.knobs.names import PRIMARY
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.tick import LoadView, NodeView, Protection, Tick
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.load.driver import LoadDriver
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.watch import Watcher
+from replexplorer.engine.record.chronicle import Chronicle
+
+
+def state_word(nodes: Sequence[NodeView]) -> str:
+    """up, partial (some nodes down) or down (all)."""
+    reachable = [node.reachable for node in nodes]
+    if all(reachable):
+        return "up"
+    return "partial" if any(reachable) else "down"
+
+
+@dataclass(slots=True)
+class Picture:
+    """Makes ticks."""
+
+    controls: Controls
+    driving: Driving
+    load: LoadDriver
+    chronicle: Chronicle
+    watcher: Watcher
+    outlook: Outlook
+    _last: Interval | None = None
+
+    def tick(self) -> Tick:
+        """What is known now."""
+        intervals = self.load.inbox.take()
+        for interval in intervals:
+            self.chronicle.add(interval)
+        if intervals:
+            self._last = reduce(Interval.followed_by, intervals)
+        lookback, since_s = self.controls.lookback, self.chronicle.unchanged_since_s
+        lookback.add_intervals(intervals)
+        protection = self._protection()
+        links = tuple(self.controls.links.values())
+        nodes = tuple(map(self.chronicle.with_restart, self.controls.node_views()))
+        load = self._load_view()
+        ceiling = self.outlook.ceiling(protection, load)
+        anatomy = lookback.anatomy(since_s) if self.load.is_running else None
+        return Tick(
+            at_s=self.chronicle.at_s,
+            wall_s=self.controls.fleet.outside.clock.wall(),
+            stack=self.controls.fleet.outside.stack.name,
+            state=state_word(nodes) if nodes else "starting",
+            nodes=nodes,
+            protection=protection,
+            links=links,
+            disks=tuple(self.controls.disks.values()),
+            load=load,
+            knobs=self.controls.views(),
+            ceiling=ceiling,
+            predicted=self.outlook.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
+            anatomy=anatomy,
+            truth=lookback.truth(since_s, self.watcher.heartbeat.beats_s),
+            epochs=self.chronicle.epochs(),
+            events=self.chronicle.take_events(),
+            viewer=self.driving.viewer_of is not None,
+        )
+
+    def _protection(self) -> Protection:
+        """The protection state, followed from look to look."""
+        protection, sample = self.controls.protection(), self.controls.samples.get(PRIMARY)
+        if sample is None:
+            return protection
+        enabled = sample.values.get("semi_sync") == "on"
+        return self.chronicle.follow(protection, sample.counters, enabled=enabled)
+
+    def _load_view(self) -> LoadView:
+        """The load from its last intervals; a viewer's as its driver tells it, with the server's counters."""
+        viewed = self.driving.viewer_of
+        wanted = {**self.controls.wanted_load(), **((viewed.load if viewed else None) or {})}
+        clients, workload, mode = int(wanted["clients"]), str(wanted["workload"]), str(wanted["load_mode"])
+        if viewed is not None:
+            rates = self.watcher.server_rates()
+            return LoadView(
+                clients=0 if viewed.load == {} else clients,
+                connected=0,
+                workload=workload,
+                tps=rates.tps if rates else None,
+                state="viewer",
+                driver=str(viewed),
+                mode=mode,
+                rate_asked_tps=float(wanted["rate"]) if mode == OPEN else None,
+            )
+        last = self._last
+        if not self.load.is_running or last is None:
+            self._last = None
+            state = "stopped" if not self.load.is_running else "preparing"
+            prepared = self.load.prepared if state == "preparing" else None
+            return LoadView(
+                clients, 0, workload, None, state=state, prepared=prepared, fault=self.load.fault, mode=mode
+            )
+        service, response = last.service, last.response
+        return LoadView(
+            clients=last.clients,
+            connected=last.connected,
+            workload=last.workload,
+            tps=last.tps,
+            n=last.commits,
+            duration_s=last.duration_s,
+            mean_ms=service.mean_ms,
+            p50_ms=service.percentile_ms(50),
+            p95_ms=service.percentile_ms(95),
+            p99_ms=service.percentile_ms(99),
+            max_ms=service.max_ms,
+            errors=last.errors,
+            unknown=last.unknown,
+            reconnects=last.reconnects,
+            cpu_percent=last.cpu_percent,
+            limited=last.limited,
+            state=last.state,
+            prepared=self.load.prepared if last.state == "preparing" else None,
+            fault=last.fault,
+            service=service,
+            mode=last.mode,
+            rate_asked_tps=last.rate_asked_tps,
+            qps=last.queries / last.duration_s if last.duration_s > 0 else None,
+            response=response if last.mode == OPEN else None,
+            response_p50_ms=response.percentile_ms(50),
+            response_p95_ms=response.percentile_ms(95),
+            response_p99_ms=response.percentile_ms(99),
+            response_max_ms=response.max_ms,
+            arrivals=last.arrivals,
+            dropped=last.dropped,
+            backlog=last.backlog,
+            deadlocks=last.deadlocks,
+            lock_timeouts=last.lock_timeouts,
+            lateness_p99_ms=last.lateness_p99_ms,
+            processes=last.processes,
+        )

@@ -1,0 +1,167 @@
+"""What the load could make: the bound that the link sets, and what the model expects, at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from replexplorer.core.knobs.names import PRIMARY, Group, KnobName, Place, Value
+from replexplorer.core.link import NO_PARTITION
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.model.fitted import Calibration, Prediction, Setting
+from replexplorer.core.model.prediction import measured, predict
+from replexplorer.core.model.setting import setting_of
+from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.tick import Ceiling, LinkView, LoadView, Protection, ProtectionState
+from replexplorer.engine.change.controls import Controls
+
+_WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
+"""States in which a commit waits for a replica."""
+_KEY_SPREAD: Final = KnobName("key_spread", Place.LOAD)
+_ROWS_A_CLIENT: Final = 10
+"""With fewer, a commit often finds its row locked by another."""
+
+
+@dataclass(slots=True)
+class AsyncCost:
+    """Execute and fsync time of one commit, measured while commits were asynchronous.
+
+    One client's mean; with more clients a mean holds their queueing as well and would make the
+    bound too low, so it is the fastest commit then. The least seen counts, under the durability
+    settings and the workload that it was measured under.
+    """
+
+    settings: tuple[tuple[KnobName, Value | None], ...] = ()
+    local_ms: float | None = None
+
+    def learn(self, settings: Iterable[tuple[KnobName, Value | None]], load: LoadView) -> None:
+        """Take an asynchronous interval; other settings than before begin anew."""
+        self.keep_for(settings)
+        seen_ms = load.mean_ms if load.clients == 1 or load.service is None else load.service.min_ms
+        if seen_ms is not None and (self.local_ms is None or seen_ms < self.local_ms):
+            self.local_ms = seen_ms
+
+    def keep_for(self, settings: Iterable[tuple[KnobName, Value | None]]) -> None:
+        """Forget what was measured under other settings."""
+        now = tuple(settings)
+        if now != self.settings:
+            self.settings, self.local_ms = now, None
+
+
+@dataclass(slots=True)
+class Outlook:
+    """Ceiling and prediction of each tick; keeps what the ceiling has learnt while async."""
+
+    controls: Controls
+    calibration: Calibration | None = None
+    """What the model was fitted to; None: no prediction."""
+    _local: AsyncCost = field(default_factory=AsyncCost)
+
+    def ceiling(self, protection: Protection, load: LoadView) -> Ceiling | None:
+        """The k=1 bound; none while commits do not wait for a replica, and none where neither the
+        link nor a measured local cost bounds anything: a bound of tens of thousands says nothing."""
+        self._learn(protection, load)
+        if not self._in_force(load, protection).semi_sync:
+            return None
+        if self._local.local_ms is None and not any(self.controls.asked_rtts_ms()):
+            return None
+        rtt_ms = acknowledging_rtt_ms(self._rtts_ms(), protection.replicas_required or 1)
+        return bound(load.clients, rtt_ms, self._local.local_ms, _fastest_ms(load))
+
+    def predicted(
+        self,
+        protection: Protection,
+        load: LoadView,
+        *,
+        anatomy: Anatomy | None = None,
+        ceiling: Ceiling | None = None,
+    ) -> Prediction | None:
+        """What the model expects of the load that runs, with the round trip, the fsync and, by the
+        anatomy, the local cost as they are measured; None without a calibration or a load, while the
+        primary is down, and while commits wait for a link that is cut or not measured."""
+        setting = self._in_force(load, protection)
+        if load.state == "stopped" or not self._can_tell(setting, protection) or self.calibration is None:
+            return None
+        fastest_ms = _fastest_ms(load)
+        if fastest_ms is not None:
+            # A probe waits for a core on a busy machine, and no commit was faster than its round trip.
+            setting = replace(setting, rtt_ms=min(setting.rtt_ms, fastest_ms))
+        local = None
+        if anatomy is not None:
+            setting, local = measured(setting, self.calibration, anatomy)
+        return predict(
+            setting,
+            self.calibration,
+            local=local,
+            at_most_tps=None if ceiling is None else ceiling.tps,
+            rate_tps=load.rate_asked_tps,
+        )
+
+    def expected_tps(self, protection: Protection, rtt_ms: float | None) -> float | None:
+        """What the calibration alone expects of the settings in force, over a link of this round trip:
+        nothing of it is taken from the load that it is compared with; None where it cannot tell."""
+        setting = _waiting(self.setting(), protection)
+        if not self._can_tell(setting, protection) or self.calibration is None:
+            return None
+        if rtt_ms is not None:
+            setting = replace(setting, rtt_ms=rtt_ms)
+        load = self.controls.wanted_load()
+        rate_tps = float(load["rate"]) if load["load_mode"] == OPEN else None
+        prediction = predict(replace(setting, fsync_ms=None), self.calibration, rate_tps=rate_tps)
+        return None if prediction is None else prediction.tps
+
+    def setting(self) -> Setting:
+        """The settings in force as the model sees them, and as requested what is not known; round trips
+        and fsync are the measured ones."""
+        values: dict[KnobName, Value | None] = {}
+        for name in self.controls.names():
+            effective = self.controls.effective_value(name)
+            values[name] = self.controls.requested_value(name) if effective is None else effective
+        setting = setting_of(values, self.controls.fleet.replica_names, rtts_ms=self._rtts_ms())
+        disk = self.controls.disks.get(PRIMARY)
+        return replace(setting, fsync_ms=disk.measured_ms if disk else None)
+
+    def _in_force(self, load: LoadView, protection: Protection) -> Setting:
+        """The settings with the load as it is, and as commits really wait."""
+        setting = replace(self.setting(), clients=load.clients)
+        return _waiting(setting, protection)
+
+    def _can_tell(self, setting: Setting, protection: Protection) -> bool:
+        """Whether the primary commits, enough links that are waited for are whole and measured, and clients
+        do not wait for each other's row locks, which the model does not know."""
+        whole = [link for link in self.controls.links.values() if _is_whole(link)]
+        rows = int(self.controls.effective_value(_KEY_SPREAD) or self.controls.requested_value(_KEY_SPREAD))
+        if protection.state is ProtectionState.DOWN or 0 < rows < _ROWS_A_CLIENT * setting.clients:
+            return False
+        return not setting.semi_sync or len(whole) >= (protection.replicas_required or 1)
+
+    def _rtts_ms(self) -> list[float | None]:
+        return [link.rtt_measured_ms for link in self.controls.links.values()]
+
+    def _learn(self, protection: Protection, load: LoadView) -> None:
+        """Remember what a commit costs while nothing waits for the link."""
+        settings = [
+            (name, self.controls.effective_value(name))
+            for name in self.controls.names()
+            if name.node == PRIMARY and name.knob.group in (Group.DURABILITY, Group.BINLOG, Group.DISK)
+        ]
+        settings.append((KnobName("workload", Place.LOAD), load.workload))
+        if protection.state is ProtectionState.OFF and load.state == "running":
+            self._local.learn(settings, load)
+        else:
+            self._local.keep_for(settings)
+
+
+def _fastest_ms(load: LoadView) -> float | None:
+    return None if load.service is None else load.service.min_ms
+
+
+def _waiting(setting: Setting, protection: Protection) -> Setting:
+    """The setting as commits wait now: fallen back, or not switched yet, they do not."""
+    return setting if protection.state in _WAITING else replace(setting, semi_sync=False)
+
+
+def _is_whole(link: LinkView) -> bool:
+    return link.rtt_measured_ms is not None and link.partition in (None, NO_PARTITION)

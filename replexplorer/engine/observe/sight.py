@@ -1,0 +1,366 @@
+"""What is known of a stack: servers, links and requests, as last looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.names import (
+    CATALOGUE,
+    PRIMARY,
+    Backing,
+    KnobName,
+    Value,
+    expand,
+    same_value,
+)
+from replexplorer.core.knobs.planner import Observed
+from replexplorer.core.link import LinkSettings
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
+from replexplorer.engine.change.apply import LoadControl
+from replexplorer.engine.change.requested import Requested, read_requested
+from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.insight import sample_applied, sample_commits
+from replexplorer.engine.observe.lookback import Lookback
+from replexplorer.engine.observe.looks import (
+    NodeSample,
+    errant_gtids,
+    judge_protection,
+    sample_disk,
+    sample_link,
+    sample_node,
+    waits_too_long,
+)
+from replexplorer.ports import Lease
+
+NO_LOAD = "no load runs"
+"""The note of a load knob that is stored and has no effect yet."""
+_SECOND_LOOK_S = 0.3
+_STATE_LOOK_S = 0.1
+
+
+class Sight:
+    """The last look at everything; looking changes nothing."""
+
+    def __init__(self, fleet: Fleet, load: LoadControl) -> None:
+        self.fleet = fleet
+        self.load = load
+        self.requested = Requested()
+        self.samples: dict[str, NodeSample] = {}
+        """The last sample of each node."""
+        self.samples_before: dict[str, NodeSample] = {}
+        """The one before it."""
+        self.links: dict[str, LinkView] = {}
+        self.disks: dict[str, DiskView] = {}
+        self.errant_gtids: dict[str, str | None] = {}
+        """By replica, as `look_at_gtids` last found."""
+        self.driver: Lease | None = None
+        """Who drives the stack's load, as last asked; None: nobody, or it is not known."""
+        self.driver_is_known = False
+        """Whether the primary's agent answered when it was asked for the driver."""
+        self.lookback = Lookback()
+        self.counts_commits = True
+        """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
+
+    async def refresh(self, *, with_gtids: bool = False, probe: bool = False) -> None:
+        """Look at everything at once; what cannot be learned stays unknown. With `probe` disks that
+        were never probed are."""
+        await self.read_document()
+        await asyncio.gather(
+            *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members),
+            self.look_at_links(),
+            self.look_at_disks(probe=probe),
+            self.look_at_driver(),
+        )
+        if with_gtids:
+            await self.look_at_gtids()
+
+    async def look_at_gtids(self) -> None:
+        """Compare what each replica has executed with what the primary has; of a server that did not
+        answer when it was last looked at nothing is asked."""
+        replicas = [replica for replica in self.fleet.replicas if self._reachable(replica.name)]
+        if not self._reachable(PRIMARY):
+            replicas = []
+        found = await asyncio.gather(*(errant_gtids(self.fleet.primary, replica) for replica in replicas))
+        self.errant_gtids = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True)}
+
+    async def look_at_driver(self) -> None:
+        """Ask who drives the load, and which."""
+        self.driver, self.driver_is_known = None, False
+        with contextlib.suppress(ReplexplorerError):
+            self.driver = await self.fleet.primary.agent.lease()
+            self.driver_is_known = True
+
+    async def read_document(self) -> None:
+        """Read the requested values; those known stay when the agent does not answer."""
+        try:
+            self.requested = await read_requested(self.fleet.primary.agent)
+        except ReplexplorerError:
+            return
+
+    async def look(self, node: str, *, with_gtids: bool = False) -> NodeSample:
+        """Sample one server."""
+        clock = self.fleet.outside.clock
+        before = self.samples.get(node)
+        sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
+        sample = replace(sample, answered_s=clock.monotonic())
+        if before is not None:
+            self.samples_before[node] = before
+        self.samples[node] = sample
+        return sample
+
+    async def look_closely(self, node: str) -> NodeSample:
+        """Sample one server as `look` does, and what its commits wait for or how far it is behind."""
+        sample = await self.look(node)
+        member, credentials = self.fleet.members.get(node), self.fleet.credentials
+        if node == PRIMARY:
+            if member and credentials and sample.view.reachable and self.counts_commits:
+                commits = await sample_commits(member, credentials.dsn_user, self.fleet.outside.clock)
+                sample = replace(sample, commits=commits)
+            self.lookback.add_sample(sample)
+        else:
+            applied = None
+            if member and sample.view.reachable:
+                primary = self.fleet.primary if self._reachable(PRIMARY) else None
+                applied = await sample_applied(primary, member, self.fleet.outside.clock)
+            self.lookback.add_applied(node, applied)
+        return sample
+
+    async def look_at_links(self) -> None:
+        """Ask the agents for every link."""
+        views = await asyncio.gather(*(self._link_of(replica) for replica in self.fleet.replicas))
+        self.links = {view.replica: view for view in views}
+
+    async def look_at_link(self, replica: Member) -> bool:
+        """Ask both agents for one link; answers whether they told."""
+        self.links[replica.name] = view = await self._link_of(replica)
+        return view.values is not None
+
+    async def _link_of(self, replica: Member) -> LinkView:
+        return await sample_link(
+            self.fleet.primary,
+            replica,
+            self.asked_of_link(replica.name),
+            healing=replica.name in self.healing(),
+        )
+
+    async def look_at_disks(self, *, probe: bool = False) -> None:
+        """Ask the agents for every disk; with `probe` those that were never probed are."""
+        members = self.fleet.members.values()
+        views = await asyncio.gather(*(self.disk_of(member, probe=probe) for member in members))
+        self.disks = {view.node: view for view in views}
+
+    async def disk_of(self, member: Member, *, probe: bool = False) -> DiskView:
+        """Ask the agent for one disk; with `probe` one that was never probed is."""
+        asked_ms = float(self.requested_value(KnobName("fsync_delay", member.name)))
+        return await sample_disk(member, asked_ms, probe=probe)
+
+    def healing(self) -> frozenset[str]:
+        """Replicas whose partition is over and whose stream has not moved yet."""
+        return frozenset()
+
+    def asked_of_link(self, replica: str) -> LinkSettings:
+        """What is requested of a link."""
+        return LinkSettings.of(
+            {name.key: value for name, value in self.requested.values.items() if name.node == replica}
+        )
+
+    def asked_rtts_ms(self) -> tuple[float, ...]:
+        """The round trips requested of all links."""
+        return tuple(self.asked_of_link(replica).total_ms for replica in self.fleet.replica_names)
+
+    def protection(self) -> Protection:
+        """The protection state from what was last seen."""
+        return judge_protection(
+            self.samples.get(PRIMARY),
+            self.samples_before.get(PRIMARY),
+            requested=self.requested_value(KnobName("semi_sync", PRIMARY)) == "on",
+            yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
+            enabled_for_s=self._enabled_for_s(),
+            asked_rtts_ms=self.asked_rtts_ms(),
+            replicas_able=sum(not self._cannot_acknowledge(name) for name in self.fleet.replica_names),
+            links_open=sum(not self._is_cut(name) for name in self.fleet.replica_names),
+            own_offs=self.own_offs(),
+        )
+
+    def _cannot_acknowledge(self, replica: str) -> bool:
+        """Whether a replica says itself that it is not connected, or not registered; one that does not
+        answer says nothing."""
+        sample = self.samples.get(replica)
+        if sample is None or not sample.view.reachable:
+            return False
+        connected = sample.view.io_thread in (None, "on")
+        return not connected or sample.status.replica_registered is False
+
+    def _is_cut(self, replica: str) -> bool:
+        """Whether the link in force lets no acknowledgement through; False while unknown."""
+        link = self.links.get(replica)
+        return (
+            link is not None
+            and link.values is not None
+            and LinkSettings.of({name: link.values.get(name) for name in ("partition", "loss")}).is_silent
+        )
+
+    def _enabled_for_s(self) -> float | None:
+        """How long before the primary's last look semi-sync was switched on by one of us."""
+        sample, enabled_s = self.samples.get(PRIMARY), self.requested.enabled_s
+        if sample is None or enabled_s is None:
+            return None
+        clock = self.fleet.outside.clock
+        return clock.wall() - enabled_s - (clock.monotonic() - sample.at_s)
+
+    async def until_state(self, wanted: ProtectionState | None, *, within_s: float) -> None:
+        """Look until a protection state has come, or the time is over; None: any will do."""
+        clock = self.fleet.outside.clock
+        ends_s = clock.monotonic() + within_s
+        while wanted not in (None, self.protection().state) and clock.monotonic() < ends_s:
+            await clock.sleep(_STATE_LOOK_S)
+            await self.refresh()
+
+    def nodes_down(self) -> list[str]:
+        """Names of the nodes that did not answer when they were last looked at."""
+        return [node.name for node in self.node_views() if not node.reachable]
+
+    def own_offs(self) -> int:
+        """Times that we switched semi-sync off since the primary started."""
+        return 0
+
+    def node_views(self) -> tuple[NodeView, ...]:
+        """The nodes that were looked at, primary first."""
+        return tuple(
+            replace(self.samples[name].view, errant_gtids=self.errant_gtids.get(name))
+            for name in self.fleet.members
+            if name in self.samples
+        )
+
+    async def look_twice_if_waiting(self) -> None:
+        """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""
+        sample = self.samples.get(PRIMARY)
+        if sample is not None and waits_too_long(sample, self.asked_rtts_ms()):
+            await self.fleet.outside.clock.sleep(_SECOND_LOOK_S)
+            await self.look(PRIMARY)
+
+    def requested_value(self, name: KnobName) -> Value:
+        """What is requested of a knob: what somebody asked, else its default."""
+        return self.requested.values.get(name, name.knob.default)
+
+    def effective_value(self, name: KnobName) -> Value | None:
+        """What a knob really is; None when unknown or when no load runs."""
+        match name.knob.backing:
+            case Backing.SERVER:
+                sample = self.samples.get(name.node)
+                return None if sample is None else sample.values.get(name.key)
+            case Backing.LINK:
+                link = self.links.get(name.node)
+                return None if link is None or link.values is None else link.values[name.key]
+            case Backing.DISK:
+                disk = self.disks.get(name.node)
+                return None if disk is None else disk.delay_ms
+            case Backing.LOAD:
+                return self.running_load().get(name.key)
+
+    def running_load(self) -> Mapping[str, Value]:
+        """The knobs of the load that runs, ours or the driver's, by key; empty when none runs, or its
+        driver does not tell."""
+        own = self.load.effective()
+        return own or (self.driver.load if self.driver is not None else None) or {}
+
+    def no_effect(self) -> str:
+        """Why a load knob that is requested has no effect here, or not yet."""
+        if self.driver is None or self.driver.load == {}:
+            return NO_LOAD
+        return f"{self.driver} drives the load and follows"
+
+    def names(self) -> tuple[KnobName, ...]:
+        """The knobs that this stack's servers have, in catalogue order."""
+        return tuple(name for name in expand(CATALOGUE, self.fleet.replica_names) if self._has(name))
+
+    def _has(self, name: KnobName) -> bool:
+        member = self.fleet.members.get(name.node)
+        known = member.capabilities if member else None
+        return known is None or known.has(name.key)
+
+    def views(self) -> dict[KnobName, KnobView]:
+        """Every knob with requested and effective."""
+        return {name: self._view(name) for name in self.names()}
+
+    def _view(self, name: KnobName) -> KnobView:
+        effective = self.effective_value(name)
+        note = self.no_effect() if name.knob.backing is Backing.LOAD and effective is None else None
+        return KnobView(name, self.requested_value(name), effective, note)
+
+    def observed(self) -> Observed:
+        """What the planner has to know, from what was last seen."""
+        up = {
+            name: member.capabilities
+            for name, member in self.fleet.members.items()
+            if member.capabilities is not None and self._reachable(name)
+        }
+        primary = self.samples.get(PRIMARY)
+        return Observed(
+            values={name: self._turnable(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
+            replicas=self.fleet.replica_names,
+            capabilities=up,
+            semi_sync_clients=self.protection().replicas_acking if primary else None,
+            registered={
+                name: sample.status.replica_registered
+                for name, sample in self.samples.items()
+                if name != PRIMARY
+            },
+            appliers_off=frozenset(
+                name for name, sample in self.samples.items() if sample.view.sql_thread in ("off", "error")
+            ),
+            load_runs=bool(self.load.effective()),
+            asked_of_links={name: self.asked_of_link(name) for name in self.fleet.replica_names},
+            impossible={
+                KnobName("fsync_delay", disk.node): disk.fault for disk in self.disks.values() if disk.fault
+            },
+        )
+
+    def _turnable(self, name: KnobName) -> Value | None:
+        """What a knob is where we can turn it: another's load is not ours."""
+        if name.knob.backing is Backing.LOAD:
+            return self.load.effective().get(name.key)
+        return self.effective_value(name)
+
+    def _reachable(self, node: str) -> bool:
+        sample = self.samples.get(node)
+        return sample is not None and sample.view.reachable
+
+    def lost_values(self, nodes: Iterable[str]) -> dict[KnobName, Value]:
+        """What was requested and is not so on these nodes: SET GLOBAL does not survive a restart,
+        and a link's rules end with the sidecar at either end."""
+        among = set(nodes)
+        return {
+            name: value
+            for name, value in self.requested.values.items()
+            if (name.node in among or (PRIMARY in among and name.knob.backing is Backing.LINK))
+            and self._is_lost(name, value)
+        }
+
+    def lost_by_sidecar(self, node: str) -> dict[KnobName, Value]:
+        """What was requested of the agent beside this node, and of its links, and is not in force."""
+        return {
+            name: value
+            for name, value in self.lost_values((node,)).items()
+            if name.knob.backing in (Backing.LINK, Backing.DISK)
+        }
+
+    def _is_lost(self, name: KnobName, value: Value) -> bool:
+        if name.knob.backing is Backing.LOAD or not self._has(name):
+            return False
+        effective = self.effective_value(name)
+        if effective is None or same_value(name.knob, effective, value):
+            return False
+        return name.knob.backing is not Backing.LINK or not self.links[name.node].as_asked
+
+    def wanted_load(self) -> Mapping[str, Value]:
+        """The load's knobs as requested."""
+        return {
+            name.key: self.requested_value(name)
+            for name in expand(CATALOGUE, ())
+            if name.knob.backing is Backing.LOAD
+        }

@@ -1,0 +1,157 @@
+"""The whole stack at one moment, for `status` and `get`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
+from replexplorer.engine.change.bringup import STARTS_WITHIN_S, watch_link
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.in_time import in_time
+from replexplorer.engine.observe.fold import state_word
+from replexplorer.engine.observe.looks import NodeSample, answers, bare_view, errant_gtids
+from replexplorer.engine.observe.sight import Sight
+from replexplorer.ports import Lease
+
+_LOGIN_WITHIN_S: Final = 5.0
+"""A server that is silent beside the others is given up before."""
+_NO_AGENT: Final = "its agents did not answer in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole stack at one moment; what is not known is None."""
+
+    stack: str
+    state: str
+    nodes: tuple[NodeView, ...]
+    protection: Protection
+    links: tuple[LinkView, ...]
+    disks: tuple[DiskView, ...]
+    driver: Lease | None
+    load: Mapping[str, Value] | None
+    """Knobs of the load that runs, by key; empty when none does, None when that is not known."""
+    footprint_bytes: int | None
+    knobs: Mapping[KnobName, KnobView]
+
+
+async def take_status(sight: Sight, *, patient: bool = False) -> Status:
+    """Look at everything now: what is silent beside the rest is not waited for, unless one is `patient`.
+
+    Raises StackUnavailable when there is no stack.
+    """
+    glance = _Glance(sight)
+    await sight.fleet.discover()
+    await glance.look(patient=patient)
+    await sight.look_twice_if_waiting()
+    nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
+    nodes = sight.node_views()
+    return Status(
+        stack=sight.fleet.outside.stack.name,
+        state=await glance.state(nodes),
+        nodes=nodes,
+        protection=sight.protection(),
+        links=tuple(sight.links.values()),
+        disks=tuple(sight.disks.values()),
+        driver=sight.driver,
+        load=sight.driver.load if sight.driver is not None else nobody,
+        footprint_bytes=glance.footprint_bytes(),
+        knobs=sight.views(),
+    )
+
+
+class _Glance:
+    """One look at everything at once."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        self._fleet = sight.fleet
+        self._answered: set[str] = set()
+        """Nodes to which a login succeeded."""
+        self._looked: set[str] = set()
+        """Nodes of which all is known that is to be."""
+        self._footprints: dict[str, int | None] = {}
+
+    async def look(self, *, patient: bool) -> None:
+        """Look; what does not answer in time stays unknown, and a server is down then."""
+        sight, fleet = self._sight, self._fleet
+        document = asyncio.create_task(sight.read_document(), name="look")
+        sight.links = {name: LinkView(name, fault=_NO_AGENT) for name in fleet.replica_names}
+        sight.disks = {name: DiskView(name) for name in fleet.members}
+        looks = [
+            *(self._server(member) for member in fleet.members.values()),
+            *(self._link(member, document) for member in fleet.replicas),
+            *(self._disk(member, document) for member in fleet.members.values()),
+            *(self._count(member) for member in fleet.members.values()),
+            self._driver(),
+        ]
+        try:
+            await in_time(looks, patient=patient)
+        finally:
+            document.cancel()
+            await asyncio.gather(document, return_exceptions=True)
+        now_s = fleet.outside.clock.monotonic()
+        for name, member in fleet.members.items():
+            if name not in self._looked:
+                sight.samples[name] = NodeSample(now_s, bare_view(member, reachable=name in self._answered))
+
+    async def _server(self, member: Member) -> bool:
+        """The server, if its container runs at all."""
+        if not member.address.server_running:
+            return False
+        if await answers(member.poll, within_s=_LOGIN_WITHIN_S):
+            self._answered.add(member.name)
+            await self._sight.look(member.name, with_gtids=True)
+            self._looked.add(member.name)
+            primary = self._fleet.primary
+            if member is not primary and primary.address.server_running:
+                self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
+        return member.name in self._answered
+
+    async def _link(self, replica: Member, document: asyncio.Task[None]) -> bool:
+        await asyncio.wait({document})
+        await watch_link(self._fleet.primary, replica)
+        return await self._sight.look_at_link(replica)
+
+    async def _disk(self, member: Member, document: asyncio.Task[None]) -> bool:
+        """The disk; a probe of one that was never probed comes last, and may come too late."""
+        await asyncio.wait({document})
+        for probe in (False, True):
+            self._sight.disks[member.name] = view = await self._sight.disk_of(member, probe=probe)
+        return view.delay_ms is not None or view.fault is not None
+
+    async def _count(self, member: Member) -> bool:
+        try:
+            health = await member.agent.health()
+        except ReplexplorerError:
+            return False
+        self._footprints[member.name] = health.get("footprint_bytes")
+        return True
+
+    async def _driver(self) -> bool:
+        await self._sight.look_at_driver()
+        return self._sight.driver_is_known
+
+    def footprint_bytes(self) -> int | None:
+        """Bytes in all volumes; None where one agent does not tell."""
+        counted = [self._footprints.get(name) for name in self._fleet.members]
+        return None if None in counted else sum(each or 0 for each in counted)
+
+    async def state(self, nodes: Sequence[NodeView]) -> str:
+        """The stack's state; `starting` while no server answers and one has just begun."""
+        word = state_word(nodes)
+        if word != "down":
+            return word
+        ages = await asyncio.gather(*(self._age_s(node.name) for node in nodes))
+        return "starting" if any(age is not None and age < STARTS_WITHIN_S for age in ages) else word
+
+    async def _age_s(self, node: str) -> float | None:
+        try:
+            return await self._fleet.outside.stack.server_age_s(node)
+        except ReplexplorerError:
+            return None

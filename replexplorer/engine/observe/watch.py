@@ -1,0 +1,300 @@
+"""Keeping what is known fresh: one task a node, one for links, for disks, for what other apps write."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from replexplorer.core.errors import NoSuchStack, ReplexplorerError
+from replexplorer.core.knobs.names import PRIMARY, Desired, KnobName, Value
+from replexplorer.core.server.counters import Rates, rates, restarted
+from replexplorer.core.tick import NodeView
+from replexplorer.engine.change.bringup import watch_links
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.fleet import Member
+from replexplorer.engine.observe.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
+from replexplorer.engine.observe.heartbeat import Heartbeat
+from replexplorer.engine.observe.looks import NodeSample
+from replexplorer.ports import Lease, NodeAddress
+
+_PRIMARY_EVERY_S: Final = 0.5
+_REPLICA_EVERY_S: Final = 1.0
+_LINKS_EVERY_S: Final = 1.0
+_SHARED_EVERY_S: Final = 1.0
+_DOCKER_EVERY_S: Final = 3.0
+_GTIDS_EVERY_S: Final = 5.0
+
+_REBOOT_SLACK_S: Final = 1.0
+"""An agent's clock and ours may run apart while a machine is paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of an agent, as its health tells it."""
+
+    boot: str | None
+    """Drawn by the agent when it began; None from one that knows none."""
+    from_s: float
+    until_s: float
+    """Between which moments of our clock it began: its answer says how long it ran at some moment
+    between our question and its arrival, and those may be far apart on a busy machine."""
+
+    def follows(self, known: _Run) -> bool:
+        """Whether this is another run than the one that was known."""
+        if self.boot is not None and known.boot is not None:
+            return self.boot != known.boot
+        return self.from_s - known.until_s > _REBOOT_SLACK_S
+
+
+class Listener(Protocol):
+    """Who is told what the looking finds to have happened."""
+
+    def reachable_seen(self, node: str, reachable: bool) -> None:
+        """A node's server went away, or came back."""
+        ...
+
+    def threads_seen(self, view: NodeView) -> None:
+        """A replica was looked at."""
+        ...
+
+    async def server_restarted(self, node: str) -> None:
+        """A server began anew."""
+        ...
+
+    async def sidecar_restarted(self, node: str) -> None:
+        """A sidecar's agent began anew."""
+        ...
+
+    async def primary_moved(self) -> None:
+        """The primary answers at another place, or is another one; raise ServerUnreachable to hear
+        of it again."""
+        ...
+
+    async def stack_remade(self) -> None:
+        """The stack was removed and made anew."""
+        ...
+
+    def stack_seen(self, is_there: bool) -> None:
+        """All that was of the stack has gone, or something of that name is there again."""
+        ...
+
+    async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
+        """Another app wrote these requests; `before` has what was requested of them until then."""
+        ...
+
+    def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
+        """Somebody who is no app of ours set variables of a server, each before and now."""
+        ...
+
+    def errant_seen(self, node: str, gtids: str) -> None:
+        """A replica has transactions that the primary lacks, or has none any more where it is empty."""
+        ...
+
+    async def lease_seen(self, lease: Lease | None) -> None:
+        """Who drives the load, each time that it was asked."""
+        ...
+
+
+class Watcher:
+    """Background looking; it tells its listener when something happened by itself."""
+
+    def __init__(self, controls: Controls, listener: Listener, *, beats: bool = False) -> None:
+        self._controls = controls
+        self._beats = beats
+        self.heartbeat = Heartbeat(controls.fleet)
+        self._clock = controls.fleet.outside.clock
+        self._listener = listener
+        self._tasks: list[asyncio.Task[None]] = []
+        self._node_tasks: dict[str, asyncio.Task[None]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        """By node: who finds out whose change that was."""
+        self._primary: Member | None = None
+        """The primary as the listener knows it."""
+        self._runs: dict[str, _Run] = {}
+        """Each agent's run as last seen."""
+        self._is_there = True
+        """Something of the stack is."""
+        self._errant: set[str] = set()
+        """Replicas with transactions that the primary lacks."""
+
+    def start(self) -> None:
+        """Begin to look; what is requested by now is nobody's news."""
+        self._controls.noted = dict(self._controls.requested.values)
+        for name in self._controls.fleet.members:
+            self._controls.account_for(name)
+        loops: list[Coroutine[Any, Any, None]] = [
+            self._every(_LINKS_EVERY_S, self._controls.look_at_links),
+            self._every(_LINKS_EVERY_S, self._controls.look_at_disks),
+            self._every(_SHARED_EVERY_S, self._look_at_shared),
+            self._every(_DOCKER_EVERY_S, self._look_at_containers),
+            self._every(_GTIDS_EVERY_S, self._look_at_gtids),
+        ]
+        if self._beats:
+            loops.append(self._every(_HEARTBEAT_EVERY_S, self._beat))
+        self._primary = self._controls.fleet.primary
+        self._follow_members()
+        self._tasks = [asyncio.create_task(loop, name="watch") for loop in loops]
+
+    def _follow_members(self) -> None:
+        """Watch every node that is there; the watching of one that is gone ends by itself."""
+        for name in self._controls.fleet.members:
+            task = self._node_tasks.get(name)
+            if task is None or (task.done() and (task.cancelled() or task.exception() is None)):
+                self._node_tasks[name] = asyncio.create_task(self._watch_node(name), name=f"watch {name}")
+
+    async def stop(self) -> None:
+        """End all looking."""
+        tasks = [*self._tasks, *self._node_tasks.values(), *self._asking.values()]
+        self._tasks, self._node_tasks, self._asking = [], {}, {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.heartbeat.close()
+
+    @property
+    def failed(self) -> BaseException | None:
+        """A defect that ended a task; None while all is well."""
+        return next(
+            (
+                task.exception()
+                for task in (*self._tasks, *self._node_tasks.values(), *self._asking.values())
+                if task.done() and not task.cancelled() and task.exception()
+            ),
+            None,
+        )
+
+    def server_rates(self) -> Rates | None:
+        """What the primary's counters say of the time between its last two samples."""
+        now, before = (
+            self._controls.samples.get(PRIMARY),
+            self._controls.samples_before.get(PRIMARY),
+        )
+        return rates(before.counters, now.counters) if now and before else None
+
+    async def _every(self, seconds: float, look: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            with contextlib.suppress(ReplexplorerError):  # shown by what the look left unknown
+                await look()
+            await self._clock.sleep(seconds)
+
+    async def _watch_node(self, name: str) -> None:
+        every_s = _PRIMARY_EVERY_S if name == PRIMARY else _REPLICA_EVERY_S
+        answered: NodeSample | None = None
+        reachable = True
+        while (member := self._controls.fleet.members.get(name)) is not None:
+            sample = await self._controls.look_closely(name)
+            if sample.view.reachable != reachable:
+                reachable = sample.view.reachable
+                self._listener.reachable_seen(name, reachable)
+            if sample.view.role == "replica":
+                self._listener.threads_seen(sample.view)
+            if name == PRIMARY and not reachable:
+                with contextlib.suppress(ReplexplorerError):
+                    self._see_whether_there(await self._controls.fleet.outside.stack.nodes())
+            if sample.view.reachable and sample.values:
+                if answered is not None and restarted(answered.counters, sample.counters):
+                    member.capabilities = None
+                    if name not in self._controls.fleet.members:
+                        return
+                    await self._controls.look(name)
+                    self._controls.account_for(name)
+                    await self._listener.server_restarted(name)
+                elif answered is None:
+                    self._controls.account_for(name)
+                elif self._controls.unaccounted(name) and not self._controls.is_turning:
+                    self._ask_whose(name)
+                answered = sample
+            await self._clock.sleep(every_s)
+
+    def _see_whether_there(self, nodes: Sequence[NodeAddress]) -> None:
+        """Tell that the stack has gone, once, and that it is back."""
+        if bool(nodes) != self._is_there:
+            self._is_there = bool(nodes)
+            self._listener.stack_seen(self._is_there)
+
+    async def _look_at_gtids(self) -> None:
+        """What replicas have and the primary lacks."""
+        await self._controls.look_at_gtids()
+        for node, gtids in self._controls.errant_gtids.items():
+            if gtids is not None and bool(gtids) != (node in self._errant):
+                self._errant ^= {node}
+                self._listener.errant_seen(node, gtids)
+
+    def _ask_whose(self, node: str) -> None:
+        """Find out whose change that was, beside the looking: another app's may be under way for long."""
+        asking = self._asking.get(node)
+        if asking is None or (asking.done() and (asking.cancelled() or asking.exception() is None)):
+            self._asking[node] = asyncio.create_task(self._tell_whose(node), name=f"whose {node}")
+
+    async def _tell_whose(self, node: str) -> None:
+        with contextlib.suppress(ReplexplorerError):  # asked again with the next look
+            changes = await self._controls.set_by_hand(node)
+            if changes:
+                self._listener.set_by_hand(node, changes)
+
+    async def _beat(self) -> None:
+        """One heartbeat while our load runs."""
+        if self._controls.load.effective().get("clients"):
+            await self.heartbeat.beat()
+
+    async def _look_at_shared(self) -> None:
+        """The document and the lease, which other apps write."""
+        controls = self._controls
+        changed, before = await controls.news()
+        if changed:
+            writer = controls.requested.writer
+            if writer == controls.writer:  # ours came after the other's
+                writer = "another app"
+            await self._listener.written_elsewhere(changed, before, writer)
+        controls.driver = await controls.fleet.primary.agent.lease()
+        await self._listener.lease_seen(controls.driver)
+
+    async def _look_at_containers(self) -> None:
+        """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""
+        fleet = self._controls.fleet
+        before, known = dict(fleet.members), fleet.credentials
+        try:
+            await fleet.discover()
+        except NoSuchStack:
+            self._see_whether_there(())
+            raise
+        self._see_whether_there([member.address for member in fleet.members.values()])
+        if known != fleet.credentials:
+            await self._begin_anew()
+        after = dict(fleet.members)
+        self._follow_members()
+        begun = [name for name, member in after.items() if await self._agent_restarted(member)]
+        if before != after or begun:
+            await watch_links(fleet)
+        for name in begun:
+            await self._listener.sidecar_restarted(name)
+        primary = fleet.primary
+        if primary is not self._primary and primary.capabilities is not None:
+            await self._listener.primary_moved()
+            self._primary = primary
+
+    async def _begin_anew(self) -> None:
+        """Another stack of the same name: nothing that was seen says anything of it."""
+        for task in self._node_tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._node_tasks.values(), return_exceptions=True)
+        self._node_tasks.clear()
+        self._runs.clear()
+        self._errant.clear()
+        await self._listener.stack_remade()
+
+    async def _agent_restarted(self, member: Member) -> bool:
+        """Whether the agent began anew since it was last asked; False while it does not answer."""
+        asked_s = self._clock.monotonic()
+        try:
+            health = await member.agent.health()
+        except ReplexplorerError:
+            return False
+        uptime_s = float(health["uptime_s"])
+        run = _Run(health.get("boot"), asked_s - uptime_s, self._clock.monotonic() - uptime_s)
+        known = self._runs.setdefault(member.name, run)
+        self._runs[member.name] = run
+        return run.follows(known)

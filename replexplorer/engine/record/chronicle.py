@@ -1,0 +1,143 @@
+"""What happened: events, the numbered marks on the charts and the ledger of epochs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from replexplorer.core.history.epochs import Epochs
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.server.counters import Sample
+from replexplorer.core.server.state_words import turn_words
+from replexplorer.core.server.states import Look, States
+from replexplorer.core.tick import Epoch, Event, NodeView, Protection, Severity
+from replexplorer.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class SetByHand:
+    """Variables of a server that no app of ours set."""
+
+    at_s: float
+    """Seconds since the session began, when it was seen."""
+    node: str
+    title: str
+    """`sync_binlog 1 → 0`."""
+
+
+class Chronicle:
+    """Events and epochs of one session; times go out as seconds since the session began."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.began_s = clock.monotonic()
+        """Monotonic clock when the session began."""
+        self._epochs = Epochs(self.began_s)
+        self._states = States()
+        self._looked_s = -inf
+        """When the primary was looked at last."""
+        self._restarts_s: dict[str, float] = {}
+        self._untold: list[Event] = []
+        self._last_mark = 0
+        self.by_hand: list[SetByHand] = []
+        """All of this session, oldest first."""
+        self.unchanged_since_s = self.began_s
+        """Monotonic clock of the last change's effect or mark; while a change is under way infinity."""
+
+    @property
+    def at_s(self) -> float:
+        """Seconds since the session began."""
+        return self._clock.monotonic() - self.began_s
+
+    def tell(
+        self, severity: Severity, text: str, *, mark: int | None = None, at_s: float | None = None
+    ) -> None:
+        """Put a fact into the log."""
+        at = self.at_s if at_s is None else at_s
+        self._untold.append(Event(at, self._clock.wall() - (self.at_s - at), severity, text, mark))
+
+    def begin_change(self, title: str) -> int:
+        """A change begins: the epoch before ends here; answers the change's number."""
+        self._last_mark += 1
+        self.unchanged_since_s = inf
+        self._epochs.begin(self._last_mark, self._clock.monotonic(), title)
+        return self._last_mark
+
+    def change_effective(
+        self, number: int, title: str, text: str, *, measured_from_s: float | None = None
+    ) -> None:
+        """The change has taken effect: draw its mark and begin to measure its epoch, one latency later or
+        from the moment that is given."""
+        self.unchanged_since_s = self._clock.monotonic()
+        self._epochs.effective(number, self.unchanged_since_s, title, from_s=measured_from_s)
+        self.tell(Severity.MARK, text, mark=number)
+
+    def end_epoch(self, at_s: float | None = None) -> None:
+        """The newest epoch ends, now or at this moment; what comes before the next change is nobody's."""
+        self._epochs.end(self._clock.monotonic() if at_s is None else at_s)
+
+    def begin_restoring(self) -> None:
+        """What was turned is given back: no epoch, and no state on the way is an outage."""
+        self.end_epoch()
+        self.unchanged_since_s = inf
+
+    def restored(self) -> None:
+        """All is given back."""
+        self.unchanged_since_s = self._clock.monotonic()
+
+    def change_failed(self, number: int, text: str) -> None:
+        """The change was taken back: the figures from here on count as before it."""
+        self.unchanged_since_s = self._clock.monotonic()
+        self._epochs.effective(number, self.unchanged_since_s, "rolled back")
+        self.tell(Severity.BAD, text, mark=number)
+
+    def set_by_hand(self, node: str, title: str, text: str) -> None:
+        """Somebody else set variables of a server: a mark and an epoch as any other change's."""
+        self.by_hand.append(SetByHand(self.at_s, node, title))
+        number = self.begin_change(title)
+        self.change_effective(number, title, text)
+
+    def follow(self, protection: Protection, counters: Sample, *, enabled: bool) -> Protection:
+        """Take what was last seen of the primary; answers the state with when it began and what went
+        unprotected so far. What turned is told."""
+        if counters.at_s > self._looked_s:
+            self._looked_s = counters.at_s
+            changing = counters.at_s <= self.unchanged_since_s  # it was looked at before all was in force
+            seen = self._states.see(Look(counters.at_s, protection, counters, enabled), changing=changing)
+            for stretch in seen.stretches:
+                self._epochs.suffer(stretch)
+            if seen.turn is not None:
+                self._epochs.turned(seen.turn)
+                if told := turn_words(seen.turn, protection):
+                    self.tell(*told, at_s=seen.turn.at_s - self.began_s)
+        is_this = self._states.settled and self._states.state is protection.state
+        return replace(
+            protection,
+            since_s=self._states.since_s - self.began_s if is_this else None,
+            settled=self._states.settled,
+            unprotected=self._states.unprotected,
+        )
+
+    def server_restarted(self, node: str) -> None:
+        """A server began anew: its epoch says so, and its node."""
+        self._restarts_s[node] = self.at_s
+        self._epochs.restarted(self._clock.monotonic(), node)
+
+    def with_restart(self, node: NodeView) -> NodeView:
+        """The node with when it was last seen to have begun anew."""
+        at_s = self._restarts_s.get(node.name)
+        return node if at_s is None else replace(node, restarted_s=at_s)
+
+    def add(self, interval: Interval) -> None:
+        """Take an interval of the load."""
+        self._epochs.add(interval)
+
+    def take_events(self) -> tuple[Event, ...]:
+        """The events since the last take, oldest first."""
+        taken = tuple(self._untold)
+        self._untold.clear()
+        return taken
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The ledger's rows, newest last."""
+        return self._epochs.rows()

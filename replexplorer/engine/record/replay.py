@@ -1,0 +1,241 @@
+"""A recording as a facade: the same ticks at the same pace, and a player's controls instead of knobs.
+
+Law: the ticks are those that were recorded. A jump begins again at the recording's first tick and plays
+up to its goal without pause, so whoever folds ticks has the same picture as at that moment then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.core.knobs.names import Assignment, parse_assignment
+from replexplorer.core.tick import Event, Tick
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult
+from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
+from replexplorer.engine.facade import (
+    Preview,
+    Progress,
+    ProgressCallback,
+    SetResult,
+    SweepReport,
+    Swept,
+)
+from replexplorer.ports import Clock
+
+SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""What `faster` and `slower` walk through."""
+_BREATHE_EVERY: Final = 50
+"""Ticks of a jump after which the event loop has a turn."""
+_NOT_LIVE: Final = "this is a recording"
+_HINT: Final = "knobs turn in the live dashboard: `replexplorer`"
+
+
+class Tape(Protocol):
+    """A recorded session."""
+
+    first_s: float
+    last_s: float
+
+    def ticks(self) -> Iterator[Tick]:
+        """All ticks in order, from the first; raise UsageError where it is damaged."""
+        ...
+
+    def events(self) -> Sequence[Event]:
+        """All events in order."""
+        ...
+
+    def close(self) -> None:
+        """Let it go."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerView:
+    """Where a replay stands."""
+
+    position_s: float
+    """Since the recording's first tick."""
+    length_s: float
+    speed: float
+    playing: bool
+    """False while paused, and at the end."""
+
+
+class Replay:
+    """A recording that is played (`facade.Facade`)."""
+
+    def __init__(self, tape: Tape, clock: Clock, *, speed: float = 1.0) -> None:
+        self._tape = tape
+        self._clock = clock
+        self._marks_s = [event.at_s for event in tape.events() if event.mark is not None]
+        self.marks_s = [mark_s - tape.first_s for mark_s in self._marks_s]
+        """Since the recording's first tick."""
+        self._speed = speed
+        self._playing = True
+        self._at_s = tape.first_s
+        """Of the last tick that was given."""
+        self._goal_s: float | None = None
+        """Where a jump goes that has not begun."""
+        self._towards_s: float | None = None
+        """Where a jump goes that is under way."""
+        self._turned = asyncio.Event()
+        self._closed = False
+        self._replicas: tuple[str, ...] = ()
+
+    # -- the player
+
+    @property
+    def player(self) -> PlayerView:
+        """Where it stands."""
+        tape = self._tape
+        return PlayerView(
+            self._at_s - tape.first_s, tape.last_s - tape.first_s, self._speed,
+            self._playing and self._at_s < tape.last_s,
+        )  # fmt: skip
+
+    def toggle(self) -> None:
+        """Pause, or play on; at the end, play from the beginning."""
+        if self._at_s >= self._tape.last_s:
+            self._playing = True
+            self._jump(self._tape.first_s)
+        else:
+            self._playing = not self._playing
+        self._turned.set()
+
+    def seek(self, by_s: float) -> None:
+        """Jump so many seconds on, or back."""
+        self._jump(self._here_s + by_s)
+
+    def step(self, forward: bool) -> None:
+        """Jump to the next mark, or to the one before; past the last, to the end."""
+        from_s = self._here_s
+        if forward:
+            self._jump(min((mark for mark in self._marks_s if mark > from_s), default=self._tape.last_s))
+            return
+        before = [mark for mark in self._marks_s if mark < from_s - 1]  # a moment after a mark means it
+        self._jump(max(before, default=self._tape.first_s))
+
+    def change_speed(self, faster: bool) -> None:
+        """The next speed."""
+        beyond = [speed for speed in SPEEDS if (speed > self._speed if faster else speed < self._speed)]
+        if beyond:
+            self._speed = min(beyond) if faster else max(beyond)
+        self._turned.set()
+
+    @property
+    def _here_s(self) -> float:
+        """Where it stands, or will when what was asked is done."""
+        return next(at_s for at_s in (self._goal_s, self._towards_s, self._at_s) if at_s is not None)
+
+    def _jump(self, to_s: float) -> None:
+        self._goal_s = min(max(to_s, self._tape.first_s), self._tape.last_s)
+        self._turned.set()
+
+    # -- the picture
+
+    async def start(self, progress: ProgressCallback) -> None:
+        """Nothing to bring up."""
+        progress(Progress("reading the recording"))
+
+    async def ticks(self) -> AsyncIterator[Tick]:
+        """The recorded ticks in their time; after a jump all up to the first one at its goal, at once."""
+        while not self._closed:
+            self._towards_s, self._goal_s = self._goal_s, None
+            for number, tick in enumerate(self._tape.ticks()):
+                if self._towards_s is not None:
+                    if number % _BREATHE_EVERY == 0:
+                        await asyncio.sleep(0)
+                elif not await self._reached(tick.at_s):
+                    break
+                self._at_s = tick.at_s
+                if self._towards_s is not None and tick.at_s >= self._towards_s:
+                    self._towards_s = None
+                self._replicas = tuple(node.name for node in tick.nodes if node.role != "primary")
+                yield tick
+                if self._goal_s is not None or self._closed:
+                    break
+            else:
+                await self._turn()
+
+    async def _reached(self, at_s: float) -> bool:
+        """Wait until it is this tick's turn; False when a jump or the end comes first."""
+        left_s = at_s - self._at_s
+        while left_s > 0:
+            if self._closed or self._goal_s is not None:
+                return False
+            if not self._playing:
+                await self._turn()
+                continue
+            speed, from_s = self._speed, self._clock.monotonic()
+            self._turned.clear()
+            try:
+                async with asyncio.timeout(left_s / speed):
+                    await self._turned.wait()
+            except TimeoutError:
+                return True
+            left_s -= (self._clock.monotonic() - from_s) * speed
+        return not self._closed and self._goal_s is None
+
+    async def _turn(self) -> None:
+        """Wait until somebody does something."""
+        self._turned.clear()
+        if not self._closed and self._goal_s is None:
+            await self._turned.wait()
+
+    # -- what only a live stack does
+
+    def parse(self, text: str) -> Assignment:
+        """As the live stack would read it."""
+        return parse_assignment(text, self._replicas)
+
+    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+        """Nothing would run."""
+        return Preview((), (), ())
+
+    async def set(self, assignments: Sequence[Assignment], *, dry_run: bool = False) -> SetResult:
+        """Raise UsageError: nothing can be turned."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def reset(self) -> SetResult:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def undo(self) -> SetResult:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def toggle_load(self) -> bool:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def mark(self, text: str) -> None:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def give_back(self, yes: bool) -> None:
+        """Raise UsageError."""
+        raise UsageError(_NOT_LIVE, _HINT)
+
+    async def close(self, *, keep: bool = False) -> str:
+        """Stop playing."""
+        self._closed = True
+        self._turned.set()
+        self._tape.close()
+        return ""

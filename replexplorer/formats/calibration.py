@@ -1,0 +1,102 @@
+"""The file of a calibration: the fitted parameters with the runs that they were fitted to.
+
+One ships with the program; a sweep writes this machine's own beside the other state. Law: a file that
+cannot be used is said in one line, and the shipped one is used.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.model.fitted import Calibration, Run
+from replexplorer.formats.configuration import first_error
+from replexplorer.formats.small_file import read_text
+from replexplorer.formats.whole_file import whole_file
+
+VERSION: Final = 1
+"""Of the file's shape and of what its parameters mean."""
+MOST_BYTES: Final = 1 << 22
+"""Of the file: some ten thousand runs."""
+
+
+class _CalibrationFile(BaseModel):
+    """The file's shape."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    version: Literal[1]
+    calibration: Calibration
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A calibration with its runs and where it was read."""
+
+    calibration: Calibration
+    runs: tuple[Run, ...]
+    file: Path
+    problem: str | None = None
+    """Why the machine's own one is not used, in one line; None when it is, or there is none."""
+
+
+def load_calibration(file: Path) -> Calibrated:
+    """This machine's own calibration, or the shipped one where there is none or it cannot be used."""
+    if not file.exists():
+        return shipped_calibration()
+    try:
+        return read_calibration(file)
+    except UsageError as error:
+        return replace(shipped_calibration(), problem=f"{error}; the shipped calibration is used")
+
+
+def read_calibration(file: Path) -> Calibrated:
+    """Read one file; raises UsageError."""
+    try:
+        read = _CalibrationFile.model_validate_json(read_text(file, "calibration", MOST_BYTES))
+    except ValidationError as error:
+        where, what = first_error(error)
+        reason = f"{'.'.join(where)} {what}".strip()
+        raise UsageError(f"{file} is no calibration of version {VERSION}", reason) from None
+    return Calibrated(read.calibration, read.runs, file)
+
+
+def shipped_calibration() -> Calibrated:
+    """The one that ships: beside this module, in a wheel as in a checkout."""
+    read = read_calibration(shipped_file())
+    return replace(read, calibration=replace(read.calibration, is_shipped=True))
+
+
+def shipped_file() -> Path:
+    """Where it is."""
+    return Path(str(resources.files("replexplorer.formats"))) / "shipped_calibration.json"
+
+
+def save_calibration(calibration: Calibration, runs: Sequence[Run], file: Path) -> None:
+    """Write whole or not at all, a run a line; raises UsageError when that cannot be."""
+    content = _CalibrationFile(version=VERSION, calibration=calibration, runs=tuple(runs))
+    head = content.model_dump_json(indent=1, include={"version", "calibration"}, exclude_defaults=True)
+    lines = [
+        content.model_dump_json(include={"runs": {index}}, exclude_defaults=True)[len('{"runs":[') : -2]
+        for index in range(len(content.runs))
+    ]
+    text = head.removesuffix("\n}") + ',\n "runs": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+    with whole_file(file, parents=True) as stream:
+        stream.write(text)
+
+
+def this_machine() -> str:
+    """`2 cores, 8 GB, Linux 6.1 x86_64`, as a calibration names where it was measured."""
+    cores = os.cpu_count() or 1
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
+    kernel = ".".join(platform.release().split("-")[0].split(".")[:2])
+    return f"{cores} cores, {memory_gb:.0f} GB, {platform.system()} {kernel} {platform.machine()}"

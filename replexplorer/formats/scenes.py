@@ -1,0 +1,157 @@
+"""Scenes: named sets of knobs as TOML, the four durability modes that ship and the user's own.
+
+Law: an error names the file and the key. A scene is checked whole before a knob is turned.
+The shipped modes are those of "Semi-sync replication is not slow!" (docs/labs.md, durability-modes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import resources
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_value
+from replexplorer.formats.configuration import closest, first_error
+from replexplorer.formats.paths import is_there, toml_files
+from replexplorer.formats.small_file import read_toml
+from replexplorer.formats.whole_file import whole_file
+
+SHIPPED: Final = ("none", "local", "network", "both")
+"""The scenes that ship, in the order of `scene list`."""
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+
+
+class _SceneFile(BaseModel):
+    """The file's shape."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str = ""
+    knobs: Annotated[dict[str, bool | int | float | str], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A named set of knobs."""
+
+    name: str
+    title: str
+    knobs: Mapping[str, Value]
+    """Written key (`rtt`, `rtt@replica2`) to a value in the knob's own unit."""
+    file: Path
+    shipped: bool
+
+    def assignments(self) -> tuple[str, ...]:
+        """The scene as `KEY=VALUE` texts, in the file's order."""
+        return tuple(f"{key}={_typed(value)}" for key, value in self.knobs.items())
+
+
+@dataclass(frozen=True, slots=True)
+class FailedScene:
+    """A scene file that cannot be used, and why."""
+
+    name: str
+    file: Path
+    shipped: bool
+    reason: str
+
+
+def load_scenes(user_directory: Path) -> tuple[tuple[Scene, ...], tuple[FailedScene, ...]]:
+    """Every scene: the shipped ones first, then the user's by name; and those that failed."""
+    loaded: list[Scene] = []
+    failed: list[FailedScene] = []
+    files = [(shipped_directory() / f"{name}.toml", True) for name in SHIPPED]
+    files += [(file, False) for file in toml_files(user_directory) if file.stem not in SHIPPED]
+    for file, shipped in files:
+        try:
+            loaded.append(read_scene(file, shipped=shipped))
+        except UsageError as error:
+            failed.append(FailedScene(file.stem, file, shipped, str(error)))
+    return tuple(loaded), tuple(failed)
+
+
+def find_scene(name: str, user_directory: Path) -> Scene:
+    """The scene of this name; raise UsageError with the nearest name, or naming file and key."""
+    if name in SHIPPED:
+        return read_scene(shipped_directory() / f"{name}.toml", shipped=True)
+    file = user_directory / f"{name}.toml"
+    if _NAME.fullmatch(name) and is_there(file):
+        return read_scene(file, shipped=False)
+    near = closest(name, [*SHIPPED, *(found.stem for found in toml_files(user_directory))])
+    raise UsageError(f"unknown scene {name!r}", near or "`replexplorer scene list` shows them")
+
+
+def read_scene(file: Path, *, shipped: bool = False) -> Scene:
+    """Read and check one scene file; raise UsageError naming the file and the first wrong key."""
+    try:
+        content = _SceneFile.model_validate(read_toml(file, "scene file"))
+    except ValidationError as error:
+        where, words = first_error(error)
+        raise UsageError(f"{file}: {'.'.join(where[:2])}", words) from None
+    knobs: dict[str, Value] = {}
+    for written, value in content.knobs.items():
+        key, at, node = written.partition("@")
+        text = str(value).lower() if isinstance(value, bool) else _typed(value)
+        try:
+            knob = find(key)
+            knobs[f"{knob.key}{at}{node.strip()}"] = parse_value(knob, text)
+        except UsageError as error:
+            raise UsageError(f"{file}: knobs.{written}: {error.message}", error.hint) from None
+    return Scene(file.stem, content.title, knobs, file, shipped)
+
+
+def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
+    """Requested values by written key; where all replicas agree the key is bare and fits any stack."""
+    written: dict[str, Value] = {}
+    for name, value in requested.items():
+        among = {other for known, other in requested.items() if known.key == name.key}
+        everywhere = name.knob.place is Place.REPLICAS and len(among) == 1
+        written[name.key if everywhere else str(name)] = value
+    return written
+
+
+def save_scene(name: str, title: str, knobs: Mapping[str, Value], user_directory: Path) -> tuple[Path, bool]:
+    """Write the user's scene whole or not at all; answers its file and whether it replaced one.
+
+    Raises UsageError when the name is not usable.
+    """
+    if name in SHIPPED:
+        raise UsageError(f"the scene {name!r} ships with replexplorer", "choose another name")
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a scene", "use a-z, 0-9, - and _, at most 40 characters")
+    file = user_directory / f"{name}.toml"
+    replaced = file.exists()
+    lines = [f"title = {_quoted(title)}", "", "[knobs]"]
+    for key, value in knobs.items():
+        lines.append(f"{key if '@' not in key else _quoted(key)} = {_written(value)}")
+    with whole_file(file, parents=True) as stream:
+        stream.write("\n".join(lines) + "\n")
+    return file, replaced
+
+
+def shipped_directory() -> Path:
+    """Where the shipped scenes are: beside this module, in a wheel as in a checkout."""
+    return Path(str(resources.files("replexplorer.formats"))) / "shipped_scenes"
+
+
+def _typed(value: Value) -> str:
+    """The value as a person would type it: no exponent."""
+    return f"{Decimal(repr(value)):f}" if isinstance(value, float) and isfinite(value) else str(value)
+
+
+def _written(value: Value) -> str:
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'

@@ -1,0 +1,250 @@
+"""stack.yaml: the strict subset of a Compose file that this app brings up by itself.
+
+Law: what the subset does not know is an error that names file and key, never ignored: the app
+and the Compose tool must make the same stack from the same file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.topology import replica_number
+
+SERVICE_NETWORK: Final = "service:"
+"""How `network_mode` names the service whose network namespace is joined."""
+
+LABEL: Final = "dev.replexplorer."
+"""What every label of ours begins with."""
+
+_VARIABLE: Final = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Mount(_Strict):
+    """A volume at a path in a container."""
+
+    volume: str
+    path: str
+    read_only: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        volume, _, rest = value.partition(":")
+        path, _, mode = rest.partition(":")
+        if (
+            not re.fullmatch(r"[A-Za-z0-9][\w.-]*", volume)
+            or not path.startswith("/")
+            or mode not in ("", "ro", "rw")
+        ):
+            raise ValueError("a volume is written NAME:/PATH or NAME:/PATH:ro; host paths are not mounted")
+        return {"volume": volume, "path": path, "read_only": mode == "ro"}
+
+
+def _loopback_port(value: str) -> str:
+    if not re.fullmatch(r"127\.0\.0\.1:(\d{1,5})?:\d{1,5}", value):
+        raise ValueError("ports are published on 127.0.0.1 only: 127.0.0.1::PORT or 127.0.0.1:PORT:PORT")
+    return value
+
+
+class Build(_Strict):
+    """How an image is built; paths are relative to stack.yaml."""
+
+    context: str
+    dockerfile: str
+    args: dict[str, str] = {}
+
+
+class Membership(_Strict):
+    """How a service is on a network."""
+
+    aliases: tuple[str, ...] = ()
+
+
+class Service(_Strict):
+    """One container."""
+
+    image: str
+    build: Build | None = None
+    hostname: str | None = None
+    user: str | None = None
+    entrypoint: tuple[str, ...] | None = None
+    command: tuple[str, ...] | None = None
+    environment: dict[str, str] = {}
+    cap_drop: tuple[str, ...] = ()
+    cap_add: tuple[str, ...] = ()
+    group_add: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    sysctls: dict[str, str] = {}
+    stop_signal: str | None = None
+    network_mode: Annotated[str, Field(pattern=r"^service:.+")] | None = None
+    networks: dict[str, Membership] = {}
+    ports: tuple[Annotated[str, AfterValidator(_loopback_port)], ...] = ()
+    volumes: tuple[Mount, ...] = ()
+    labels: dict[str, str] = {}
+
+    @property
+    def role(self) -> str:
+        """`mysqld` or `sidecar`."""
+        return self.labels[f"{LABEL}role"]
+
+    @property
+    def node(self) -> str:
+        """`primary`, `replica`, ..."""
+        return self.labels[f"{LABEL}node"]
+
+    @model_validator(mode="after")
+    def _labelled(self) -> Service:
+        for key in ("stack", "node", "role", "version"):
+            if f"{LABEL}{key}" not in self.labels:
+                raise ValueError(f"the label {LABEL}{key} is missing")
+        return self
+
+
+class Network(_Strict):
+    """The stack's network."""
+
+    driver: Literal["bridge"] = "bridge"
+    enable_ipv6: Literal[False] = False
+    labels: dict[str, str] = {}
+
+
+class Volume(_Strict):
+    """A named volume."""
+
+    labels: dict[str, str] = {}
+
+
+class StackFile(_Strict):
+    """The whole file."""
+
+    version: str | None = None
+    services: dict[str, Service]
+    networks: dict[str, Network]
+    volumes: dict[str, Volume] = {}
+
+    @model_validator(mode="after")
+    def _whole(self) -> StackFile:
+        for name, service in self.services.items():
+            mounted = {mount.volume for mount in service.volumes}
+            if missing := mounted - self.volumes.keys():
+                raise ValueError(f"services.{name}.volumes: no volume {sorted(missing)[0]}")
+            if missing := service.networks.keys() - self.networks.keys():
+                raise ValueError(f"services.{name}.networks: no network {sorted(missing)[0]}")
+            owner = (service.network_mode or "").removeprefix(SERVICE_NETWORK)
+            if owner and owner not in self.services:
+                raise ValueError(f"services.{name}.network_mode: no service {owner}")
+        if len(self.networks) != 1:
+            raise ValueError("networks: a stack has exactly one")
+        for node in ("primary", "replica"):
+            for role in ("sidecar", "mysqld"):
+                if not any((s.node, s.role) == (node, role) for s in self.services.values()):
+                    raise ValueError(f"services: no {role} of the node {node}")
+        return self
+
+    def service(self, node: str, role: str) -> Service:
+        """The service of a node in a role; replica2 and on are made from the `replica` service."""
+        written = node if node == "primary" else "replica"
+        found = next(s for s in self.services.values() if (s.node, s.role) == (written, role))
+        return found if node == written else _renamed(found, node)
+
+    def volume_labels(self, role: str, node: str | None = None) -> dict[str, str]:
+        """The labels of the volume of a role (`data`, `tools`), of a node where it has one."""
+        written = "replica" if node not in (None, "primary") else node
+        labels = next(
+            volume.labels
+            for volume in self.volumes.values()
+            if volume.labels.get(f"{LABEL}role") == role and volume.labels.get(f"{LABEL}node") == written
+        )
+        return labels if node == written else {**labels, f"{LABEL}node": str(node)}
+
+    def network_labels(self) -> dict[str, str]:
+        """The labels of the one network."""
+        return next(iter(self.networks.values())).labels
+
+
+def _renamed(service: Service, node: str) -> Service:
+    """The `replica` service under another replica's name, with its own volume and server_id."""
+    environment = {**service.environment, "RX_NODE": node}
+    if "RX_SERVER_ID" in environment:
+        environment["RX_SERVER_ID"] = str(replica_number(node) + 1)
+    return service.model_copy(
+        update={
+            "hostname": node if service.hostname else None,
+            "environment": environment,
+            "labels": {**service.labels, f"{LABEL}node": node},
+            "networks": {
+                name: Membership(aliases=tuple(node if a == "replica" else a for a in membership.aliases))
+                for name, membership in service.networks.items()
+            },
+        }
+    )
+
+
+def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> StackFile:
+    """Read, interpolate `${NAME:-default}` from `variables`, check.
+
+    Raises UsageError in one line that names the file and the key.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {file}", error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text", "reinstall replexplorer") from None
+    try:
+        document = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UsageError(f"{file}{line} is not YAML", str(error.problem)) from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not YAML", str(error).splitlines()[0]) from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{file} is not a stack", "it needs the keys services, networks and volumes")
+    kept = {key: value for key, value in document.items() if not str(key).startswith("x-")}
+    try:
+        return StackFile.model_validate(_interpolate(kept, variables or {}, str(file), ""))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        what = (
+            "unknown key"
+            if first["type"] == "extra_forbidden"
+            else first["msg"].removeprefix("Value error, ")
+        )
+        raise UsageError(f"{file}: {key}: {what}" if key else f"{file}: {what}", "correct the file") from None
+
+
+def _interpolate(value: Any, variables: Mapping[str, str], file: str, key: str) -> Any:
+    if isinstance(value, dict):
+        return {
+            str(name): _interpolate(item, variables, file, f"{key}.{name}".lstrip("."))
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_interpolate(item, variables, file, f"{key}.{index}") for index, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def replaced(match: re.Match[str]) -> str:
+        dollar, name, default = match.groups()
+        if dollar:
+            return "$"
+        found = variables.get(name) or default
+        if found is None:
+            raise UsageError(f"{file}: {key}: ${{{name}}} is not set and has no default", "correct the file")
+        return found
+
+    return _VARIABLE.sub(replaced, value)

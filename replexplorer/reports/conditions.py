@@ -1,0 +1,122 @@
+"""What a figure was measured under: enough to judge it elsewhere, and to run it again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Container, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from replexplorer import __version__
+from replexplorer.core.knobs.names import BY_KEY, Backing, Value, format_value, parse_name, same_value
+from replexplorer.formats.calibration import this_machine
+from replexplorer.formats.shapes import Conditions, MachineShape, Scalar, SettingShape
+
+if TYPE_CHECKING:
+    from replexplorer.engine.session import Session
+
+_CPU_INFO: Final = Path("/proc/cpuinfo")
+
+
+def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
+    """The stack and its machine as they are, from the session's last look; with the text of the workloads
+    among what is requested and among the values that will be `turned`."""
+    controls = session.controls
+    asked = dict.fromkeys([*(controls.requested_value(name) for name in controls.names()), *turned])
+    files = [value for value in asked if isinstance(value, str) and BY_KEY["workload"].is_file(value)]
+    capabilities = session.fleet.primary.capabilities
+    return Conditions(
+        program=__version__,
+        server=capabilities.title if capabilities else None,
+        replicas=len(session.fleet.replicas),
+        machine=machine(),
+        settings={
+            str(name): SettingShape(requested=view.requested, effective=view.effective)
+            for name, view in session.controls.views().items()
+        },
+        workload_files=dict(session.outside.workload_file(file) for file in files),
+    )
+
+
+def machine() -> MachineShape:
+    """This host, on which the stack, the load and we run."""
+    pages = "SC_PAGE_SIZE", "SC_PHYS_PAGES"
+    return MachineShape(
+        words=this_machine(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=os.sysconf(pages[0]) * os.sysconf(pages[1]),
+        kernel=f"{platform.system()} {platform.release()}",
+        architecture=platform.machine(),
+        cpu=_cpu(),
+    )
+
+
+def _cpu() -> str | None:
+    """The processor's name; None where the system does not tell it there."""
+    try:
+        lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next((name for name in names if name), None)
+
+
+def others(conditions: Conditions, varied: Container[str]) -> Conditions:
+    """The same with those settings alone that were not varied."""
+    settings = {name: value for name, value in conditions.settings.items() if name not in varied}
+    return conditions.model_copy(update={"settings": settings})
+
+
+def rows(conditions: Conditions) -> list[tuple[str, str]]:
+    """In words, a fact a row: the server, the machine, the settings that are not at their defaults."""
+    machine = conditions.machine
+    replicas = f"{conditions.replicas} replica{'s' * (conditions.replicas != 1)}"
+    return [
+        ("server", f"{conditions.server or 'unknown'}, {replicas}; replexplorer {conditions.program}"),
+        ("machine", machine.words + (f", {machine.cpu}" if machine.cpu else "")),
+        ("settings", settings_words(conditions)),
+    ]
+
+
+def settings_words(conditions: Conditions) -> str:
+    """The settings that are not at their defaults, requested and, where it differs, in effect."""
+    told = [_setting(name, each) for name, each in conditions.settings.items()]
+    return ", ".join(text for text in told if text) or "all knobs at their defaults"
+
+
+def _setting(name: str, setting: SettingShape) -> str | None:
+    """`rtt@replica 85 ms`; None at the default."""
+    knob = parse_name(name).knob
+    requested, effective = setting.requested, setting.effective
+    # The load's own line tells the load.
+    as_asked = effective is None or knob.backing is Backing.LOAD or same_value(knob, requested, effective)
+    if as_asked:
+        return None if same_value(knob, requested, knob.default) else f"{name} {_shown(name, requested)}"
+    return f"{name} {_shown(name, requested)} ({_shown(name, effective)} in effect)"
+
+
+def _shown(name: str, value: Value | None) -> str:
+    return "unknown" if value is None else format_value(parse_name(name).knob, value)
+
+
+def again(conditions: Conditions, command: Sequence[str], varied: Container[str] = ()) -> list[str]:
+    """The commands that run the same on another machine, on a stack of its own: what was requested first."""
+    turned = [
+        f"{name}={value}"
+        for name, value in _short(conditions.settings).items()
+        if name not in varied and not same_value(parse_name(name).knob, value, parse_name(name).knob.default)
+    ]
+    lines = [["replexplorer", "up", "--replicas", str(conditions.replicas)], ["replexplorer", "reset"]]
+    if turned:
+        lines.append(["replexplorer", "set", *turned])
+    told = [shlex.join(line) for line in (*lines, command)]
+    for path in conditions.workload_files:  # which somebody else has elsewhere
+        told = [line.replace(path, f"./{Path(path).name}") for line in told]
+    return told
+
+
+def _short(settings: Mapping[str, SettingShape]) -> dict[str, Scalar]:
+    """What was requested, by written name."""
+    return {name: each.requested for name, each in settings.items() if each.requested is not None}

@@ -1,0 +1,189 @@
+"""From the engine's values to the documents of the contract; nothing here waits or reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
+from replexplorer.engine.facade import Changed, SetResult
+from replexplorer.formats.shapes import (
+    ChangedKnob,
+    DiskShape,
+    FsyncCounts,
+    GetKnob,
+    LinkShape,
+    NodeShape,
+    ProtectionShape,
+    Scalar,
+    SetReport,
+    Status,
+    StatusKnob,
+    StatusLoad,
+)
+
+
+def status_document(
+    *,
+    stack: str,
+    state: Any,
+    nodes: Iterable[NodeView],
+    protection: Protection,
+    links: Iterable[LinkView],
+    disks: Iterable[DiskView],
+    knobs: Mapping[KnobName, KnobView],
+    driver: str | None = None,
+    load: Mapping[str, Scalar] | None = None,
+    footprint_bytes: int | None = None,
+) -> Status:
+    """The whole `status` document; what is not known is null, whatever is down. `load` has the knobs of
+    the load that runs, by key; empty when none does."""
+    return Status(
+        stack=stack,
+        state=state,
+        nodes=[_node(node) for node in nodes],
+        protection=_protection(protection),
+        links=[_link(link) for link in links],
+        disks=[_disk(disk) for disk in disks],
+        load=_load(driver, load),
+        footprint_bytes=footprint_bytes,
+        knobs={
+            str(name): StatusKnob(requested=view.requested, effective=view.effective, node=name.node)
+            for name, view in knobs.items()
+        },
+    )
+
+
+def knob_document(view: KnobView) -> GetKnob:
+    """One knob as `get` prints it: the catalogue's row with its two values."""
+    knob = view.name.knob
+    return GetKnob(
+        requested=view.requested,
+        effective=view.effective,
+        default=knob.default,
+        min=_whole(knob.minimum),
+        max=_whole(knob.maximum),
+        unit=knob.unit or None,
+        node=view.name.node,
+        scope=knob.backing.value,
+        restart=knob.restart.value,
+        note=view.note,
+        choices=list(knob.choices) or None,
+        help=knob.help,
+    )
+
+
+def set_report(result: SetResult, took_ms: float | None = None) -> SetReport:
+    """What a `set`, `reset` or scene did, and how long the user waited for it."""
+    return SetReport(
+        changed=[_changed(change) for change in result.changed],
+        warnings=[*result.warnings, *result.unmet],
+        rolled_back=result.rolled_back,
+        dry_run=result.dry_run,
+        took_ms=None if took_ms is None else round(took_ms, 1),
+    )
+
+
+def _node(node: NodeView) -> NodeShape:
+    return NodeShape(
+        name=node.name,
+        role="primary" if node.role == "primary" else "replica",
+        host=node.host,
+        port=node.port,
+        published_port=node.published_port,
+        path="direct" if node.path == "direct" else "published" if node.path == "published" else None,
+        flavor=node.flavor,
+        version=node.version,
+        server_uuid=node.server_uuid,
+        reachable=node.reachable,
+        gtid_executed=node.gtid_executed,
+        errant_gtids=node.errant_gtids,
+        io_thread=node.io_thread,
+        sql_thread=node.sql_thread,
+        lag_s=node.lag_s,
+    )
+
+
+def _protection(protection: Protection) -> ProtectionShape:
+    return ProtectionShape(
+        state=protection.state.value,
+        requested=protection.requested,
+        operational=protection.operational,
+        replicas_acking=protection.replicas_acking,
+        replicas_required=protection.replicas_required,
+        wait_point=protection.wait_point,
+        timeout_ms=protection.timeout_ms,
+        fallbacks=protection.fallbacks,
+        replicas_counted=protection.replicas_counted,
+        no_ack_can_come=protection.no_ack_can_come,
+    )
+
+
+def _load(driver: str | None, load: Mapping[str, Scalar] | None) -> StatusLoad:
+    if not load:
+        return StatusLoad(driver=driver, clients=None if load is None else 0)
+    mode = str(load["load_mode"])
+    return StatusLoad(
+        driver=driver,
+        clients=int(load["clients"]),
+        workload=str(load["workload"]),
+        mode=mode,
+        rate_tps=float(load["rate"]) if mode == OPEN else None,
+    )
+
+
+def _link(link: LinkView) -> LinkShape:
+    return LinkShape(
+        replica=link.replica,
+        backend=link.backend,
+        rtt_asked_ms=link.rtt_asked_ms,
+        rtt_measured_ms=_rounded(link.rtt_measured_ms),
+        rtt_base_ms=_rounded(link.rtt_base_ms),
+        jitter_ms=_in_force(link, "jitter"),
+        loss_percent=_in_force(link, "loss"),
+        bandwidth_bps=_in_force(link, "bandwidth"),
+        partition=link.partition,
+        healing=link.healing,
+        probes_lost_percent=_rounded(link.probes_lost_percent),
+        dropped=link.dropped,
+        fault=link.fault,
+    )
+
+
+def _in_force(link: LinkView, key: str) -> Any:
+    return None if link.values is None else link.values[key]
+
+
+def _disk(disk: DiskView) -> DiskShape:
+    return DiskShape(
+        node=disk.node,
+        fsync_delay_ms=disk.delay_ms,
+        fsync_measured_ms=_rounded(disk.measured_ms),
+        disk_probe_ms=_rounded(disk.probe_p50_ms),
+        fsyncs=FsyncCounts(**(disk.fsyncs or {})),
+        fault=disk.fault,
+    )
+
+
+def _changed(change: Changed) -> ChangedKnob:
+    return ChangedKnob(
+        key=change.name.key,
+        node=change.name.node,
+        before=change.before,
+        requested=change.requested,
+        effective=change.effective,
+        took_ms=round(change.took_ms, 1),
+        statements=list(change.statements),
+        note=change.note,
+        measured_ms=_rounded(change.measured_ms),
+    )
+
+
+def _whole(bound: float | None) -> float | int | None:
+    return int(bound) if bound is not None and bound == int(bound) else bound
+
+
+def _rounded(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms, 3)

@@ -1,0 +1,217 @@
+"""A lab's report: report.md, report.html (one file, nothing from outside), result.json, the session file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from replexplorer import __version__
+from replexplorer.core.text import number
+from replexplorer.core.tick import Tick
+from replexplorer.formats.shapes import LabPhase, LabResult, to_json
+from replexplorer.formats.small_file import MOST_TOML_BYTES, read_text
+from replexplorer.reports.conditions import rows as condition_rows
+from replexplorer.reports.directory import write_files
+from replexplorer.reports.lab_result import limits_of
+from replexplorer.reports.svg_chart import STYLE, Series, bar_chart, line_chart
+
+_PAGE_STYLE = """\
+:root { color-scheme: light dark; --paper: #fff; --ink: #1d2733; --dim: #5b6875; --rule: #dde3e9;
+  --tps: #0b6e99; --p50: #2f7d32; --p95: #b26a00; --p99: #b3261e; --predicted: #7a4fb5; --good: #2f7d32;
+  --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --paper: #12181f; --ink: #e4eaf0; --dim: #93a1ae;
+  --rule: #2a333d; --tps: #5cc4ee; --p50: #7ecf83; --p95: #f0b35a; --p99: #ff8a80; --predicted: #c3a5f0;
+  --good: #7ecf83; --bad: #ff8a80; } }
+body { background: var(--paper); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; max-width: 60rem;
+  margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; margin: 1rem 0; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
+th { color: var(--dim); font-weight: 600; } .holds { color: var(--good); } .deviates { color: var(--bad); }
+pre, code { font: 13px ui-monospace, monospace; } pre { overflow-x: auto; } .dim { color: var(--dim); }"""
+
+_HEADINGS = (
+    "phase", "clients", "RTT ms", "fsync ms", "published", "predicted TPS", "measured TPS", "ceiling",
+    "p50 ms", "p95 ms", "p99 ms", "n", "protection",
+)  # fmt: skip
+
+
+def rerun(name: str, *flags: str, quick: bool) -> list[str]:
+    """The command that runs a lab, with these flags."""
+    return ["replexplorer", "lab", "run", name, *(["--quick"] if quick else ()), *flags]
+
+
+def write_report(
+    directory: Path,
+    document: LabResult,
+    session: str | None,
+    own: Path | None = None,
+    ticks: Sequence[Tick] = (),
+) -> str:
+    """Write the report, its charts drawn from the `ticks` that the lab recorded, and a copy of the session
+    file and of an `own` lab's file; answers what was written. Raises UsageError."""
+    contents = {
+        "report.md": markdown(document),
+        "report.html": html(document, ticks),
+        "result.json": to_json(document) + "\n",
+    }
+    if own is not None:
+        contents[own.name] = read_text(own, "lab file", MOST_TOML_BYTES)
+    return write_files(directory, contents, session)
+
+
+def _row(phase: LabPhase) -> tuple[str, ...]:
+    latency, published = phase.latency_ms, phase.published
+    percentiles = (latency.p50, latency.p95, latency.p99) if latency else (None, None, None)
+    return (
+        phase.name,
+        "-" if phase.clients is None else str(phase.clients),
+        number(phase.rtt_measured_ms, 2),
+        number(phase.fsync_measured_ms, 2),
+        "-" if published is None else f"{published.value:g} {published.unit}",
+        number(phase.predicted_tps),
+        number(phase.tps, 2),
+        number(phase.ceiling_tps),
+        *(number(value, 2) for value in percentiles),
+        f"{phase.n:,}",
+        phase.protection or "-",
+    )
+
+
+def _facts(document: LabResult) -> list[str]:
+    facts = [
+        f"{document.server}, replexplorer {__version__}, {document.started}"
+        f"{', shortened (--quick)' if document.quick else ''}"
+    ]
+    source = document.source
+    if source is not None:
+        facts.append(f"After {source.author}: {source.title}{f' ({source.url})' if source.url else ''}")
+    if document.conditions is not None:
+        facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
+    if document.aborted is not None:
+        facts.append(f"Aborted: {document.aborted}")
+    if document.verdict == "deviates" and (limits := limits_of(document)):
+        facts.append(f"What may explain a deviation, beside the settings: {'; '.join(limits)}")
+    facts += [f"Not restored: {line}" for line in document.unrestored]
+    return facts
+
+
+def _found(document: LabResult) -> list[tuple[str, str, str]]:
+    return [
+        (phase.name, name, f"{value:,.2f}" if isinstance(value, float) else str(value))
+        for phase in document.phases
+        for name, value in phase.figures.items()
+    ]
+
+
+def _settings(phase: LabPhase) -> str:
+    return " ".join(f"{key}={value}" for key, value in phase.settings.items())
+
+
+def markdown(document: LabResult) -> str:
+    """The report for a ticket."""
+
+    def rows(cells: Sequence[Sequence[str]]) -> list[str]:
+        return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells]
+
+    lines = [f"# {document.lab}: {document.verdict}", "", *(f"{fact}  " for fact in _facts(document)), ""]
+    lines += rows([_HEADINGS, ["---"] * len(_HEADINGS), *map(_row, document.phases)])
+    if found := _found(document):
+        lines += ["", *rows([("phase", "found", "value"), ("---",) * 3, *found])]
+    lines += ["", "## Relations", ""]
+    lines += rows(
+        [("", "relation", "evidence"), ("---",) * 3]
+        + [
+            (each.word if each.holds else f"**{each.word}**", each.name, each.evidence)
+            for each in document.relations
+        ]
+    )
+    lines += ["", "## Settings", ""]
+    lines += [f"- {phase.name}: `{_settings(phase)}`" for phase in document.phases if phase.settings]
+    return "\n".join([*lines, "", "## Again", "", *(f"    {line}" for line in document.again), ""])
+
+
+def html(document: LabResult, ticks: Sequence[Tick]) -> str:
+    """The report as one page with its charts."""
+
+    def table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in headings)
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
+        return f"<table><tr>{head}</tr>{body}</table>"
+
+    def plain(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+        return [[escape(cell) for cell in row] for row in rows]
+
+    word = document.verdict
+    relations = [
+        [_verdict(each.word), escape(each.name), escape(each.evidence)] for each in document.relations
+    ]
+    parts = [
+        "<!doctype html>",
+        f'<html lang="en"><meta charset="utf-8"><title>{escape(document.lab)}: {escape(word)}</title>',
+        '<meta name="viewport" content="width=device-width">',
+        f"<style>{_PAGE_STYLE}\n{STYLE}</style>",
+        f"<h1>{escape(document.lab)}: {_verdict(word)}</h1>",
+        *(f"<p>{escape(fact)}</p>" for fact in _facts(document)),
+        _bars(document),
+        table(_HEADINGS, plain([_row(phase) for phase in document.phases])),
+        "<h2>Relations</h2>",
+        table(("", "relation", "evidence"), relations),
+        *_charts(ticks),
+    ]
+    if found := _found(document):
+        parts += ["<h2>Also found</h2>", table(("phase", "found", "value"), plain(found))]
+    settings = [(phase.name, _settings(phase)) for phase in document.phases if phase.settings]
+    parts += ["<h2>Settings</h2>", table(("phase", "knobs"), plain(settings))]
+    parts += ["<h2>Again</h2>", "<pre>" + escape("\n".join(document.again)) + "</pre>", "</html>"]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _verdict(word: str) -> str:
+    kind = {"holds": "holds", "shown": "dim"}.get(word, "deviates")
+    return f'<span class="{kind}">{escape(word)}</span>'
+
+
+def _bars(document: LabResult) -> str:
+    rows = [
+        (
+            phase.name,
+            [
+                (
+                    "published",
+                    phase.published.value if phase.published and phase.published.unit == "tps" else None,
+                ),
+                ("predicted", phase.predicted_tps),
+                ("measured", phase.tps),
+            ],
+        )
+        for phase in document.phases
+        if phase.tps is not None
+    ]
+    return bar_chart("Commits by phase", "per second", rows)
+
+
+def _charts(ticks: Sequence[Tick]) -> list[str]:
+    """TPS and latency over the whole run, with the phases' marks."""
+    if not ticks:
+        return []
+    origin_s = ticks[0].at_s
+    marked = [event for tick in ticks for event in tick.events if event.mark is not None]
+    marks = [(event.at_s - origin_s, str(event.mark)) for event in marked]
+    told = "".join(
+        f"<br>{event.mark}: {escape(event.text)}, at {event.at_s - origin_s:.0f} s" for event in marked
+    )
+
+    def series(name: str, style: str, figure: str) -> Series:
+        points = [(tick.at_s - origin_s, getattr(tick.load, figure) if tick.load else None) for tick in ticks]
+        return Series(name, style, points)
+
+    ceiling = [(tick.at_s - origin_s, tick.ceiling.tps if tick.ceiling else None) for tick in ticks]
+    lines = [series("TPS", "tps", "tps"), Series("ceiling", "ceiling", ceiling)]
+    tps = line_chart("TPS", "commits per second, log", lines, marks, log=True)
+    latency = line_chart(
+        "Latency", "ms, log",
+        [series("p50", "p50", "p50_ms"), series("p95", "p95", "p95_ms"), series("p99", "p99", "p99_ms")],
+        marks, log=True,
+    )  # fmt: skip
+    return ["<h2>As it ran</h2>", tps, latency, f'<p class="dim">marks{told}</p>' if told else ""]

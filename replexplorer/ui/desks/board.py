@@ -1,0 +1,301 @@
+"""The knobs as the operator handles them: which is selected, what is staged, what is folded away.
+
+Law: a value is staged first and applied after a rest, else walking from 85 to 20 makes four
+changes. Only what stands at its default is ever folded away, and a filter finds it there as well.
+Nothing here talks to a server or reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+from replexplorer.core.knobs.names import PRIMARY, Assignment, Group, KnobName, Place, Value
+from replexplorer.core.knobs.names import step as next_step
+from replexplorer.core.tick import KnobView, Tick
+
+PANEL_ORDER: Final = (
+    Group.LINK, Group.SEMI_SYNC, Group.DURABILITY, Group.DISK, Group.LOAD, Group.BINLOG, Group.REPLICA,
+)  # fmt: skip
+"""Headings as the panel shows them: what a demonstration turns stands above the fold."""
+
+
+SELDOM: Final = frozenset({"jitter", "loss", "bandwidth", "delay_to_replica", "delay_to_primary"})
+"""Link knobs that stand behind the others, and behind one line while at their defaults."""
+
+LABEL_CELLS: Final = 13
+"""What a label may take in the panel."""
+
+
+class Fold(Enum):
+    """A line of the panel that stands for knobs at their defaults."""
+
+    LINK = "more link settings"
+
+
+Row = KnobName | Fold
+"""What can be selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One heading with its knobs."""
+
+    title: str
+    names: tuple[KnobName, ...]
+    """Those that are shown, the seldom ones last."""
+    folded: tuple[KnobName, ...] = ()
+    """Those that are not."""
+    fold_at: int | None = None
+    """How many knobs stand above the line of the fold; None: there is no such line."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Knobs and the line of the fold, from top to bottom."""
+        if self.fold_at is None:
+            return self.names
+        return (*self.names[: self.fold_at], Fold.LINK, *self.names[self.fold_at :])
+
+
+def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
+    """The panel's headings: the primary's groups in `PANEL_ORDER`, then each replica's own knobs."""
+    replicas = sorted({name.node for name in names} - {PRIMARY, Place.LOAD.value})
+    found: list[Section] = []
+    for group in PANEL_ORDER:
+        if group is Group.REPLICA:
+            continue
+        here = [name for name in names if name.knob.group is group and not _replica_side(name)]
+        if here:
+            here.sort(key=lambda name: name.key in SELDOM)
+            found.append(Section(group.upper(), tuple(here)))
+    for replica in replicas:
+        here = [name for name in names if _replica_side(name) and name.node == replica]
+        if here:
+            found.append(Section(replica.upper(), tuple(here)))
+    return tuple(found)
+
+
+def _replica_side(name: KnobName) -> bool:
+    """A setting of a replica's own server; a link belongs to the LINK heading."""
+    return name.knob.group is not Group.LINK and name.node not in (PRIMARY, Place.LOAD)
+
+
+@dataclass(slots=True)
+class Board:
+    """Selection, filter, staged and pending values over the knobs of the last tick."""
+
+    views: Mapping[KnobName, KnobView] = field(default_factory=dict)
+    selected: KnobName | None = None
+    """The knob under the cursor; None on the line of a fold, and when the filter leaves none."""
+    at_fold: bool = False
+    """The cursor is on the line of the fold."""
+    unfolded: bool = False
+    """The fold's knobs are shown, at their defaults or not."""
+    filter: str = ""
+    searching: bool = False
+    """The filter's field is open: the cursor follows the best match."""
+    staged: dict[KnobName, Value] = field(default_factory=dict)
+    """What the arrow keys or the digits asked for and nobody has sent yet."""
+    staged_at_s: float = 0.0
+    """When the last of them was staged."""
+    pending: dict[KnobName, Value] = field(default_factory=dict)
+    """Sent, and not yet confirmed by a tick."""
+    _sent: bool = False
+    _before: Row | None = None
+    """Where the cursor stood when the filter's field was opened."""
+
+    def fold(self, tick: Tick) -> None:
+        """Take the knobs of a tick; a selection that is gone moves to the first knob."""
+        self.views = tick.knobs
+        if not self._sent:
+            self.pending.clear()
+        self.staged = {name: value for name, value in self.staged.items() if name in self.views}
+        self._settle()
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Headings and knobs that the filter leaves, without what is folded away."""
+        found = self._found()
+        return found if self.filter.split() else tuple(self._folded(section) for section in found)
+
+    def _found(self) -> tuple[Section, ...]:
+        """Headings and knobs that the filter leaves, the best matches first."""
+        text = " ".join(self.filter.lower().split())
+        ranks = {name: _rank(name, text) for name in self.views}
+        found = sections([name for name, rank in ranks.items() if rank is not None])
+        if not text:
+            return found
+
+        def order(name: KnobName) -> int:
+            return ranks[name] or 0
+
+        ranked = [replace(one, names=tuple(sorted(one.names, key=order))) for one in found]
+        return tuple(sorted(ranked, key=lambda one: order(one.names[0])))
+
+    def _folded(self, section: Section) -> Section:
+        seldom = [name for name in section.names if name.key in SELDOM]
+        folded = [] if self.unfolded else [name for name in seldom if self._is_quiet(name)]
+        if not folded and not (self.unfolded and seldom):
+            return section
+        return replace(
+            section,
+            names=tuple(name for name in section.names if name not in folded),
+            folded=tuple(folded),
+            fold_at=len(section.names) - len(seldom),
+        )
+
+    def _is_quiet(self, name: KnobName) -> bool:
+        """Nothing is to be seen of this knob: at its default, and nobody is about to change that."""
+        view, default = self.views[name], name.knob.default
+        at_rest = view.requested == default and view.effective in (None, default)
+        return at_rest and name != self.selected and name not in self.staged and name not in self.pending
+
+    @property
+    def folded(self) -> tuple[KnobName, ...]:
+        """Knobs behind the line of the fold."""
+        return tuple(name for section in self.sections for name in section.folded)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What the cursor walks through."""
+        return tuple(row for section in self.sections for row in section.rows)
+
+    @property
+    def names(self) -> tuple[KnobName, ...]:
+        """Knobs that are shown, in the order of the panel."""
+        return tuple(name for section in self.sections for name in section.names)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The selected knob's position from 1, and how many there are, folded ones as well; (0, n)
+        when none is selected."""
+        names = [name for section in self._found() for name in section.names]
+        return (names.index(self.selected) + 1 if self.selected in names else 0), len(names)
+
+    def label(self, name: KnobName) -> str:
+        """The knob's label, with its replica where several have the knob; `r2` where that is too long."""
+        twins = [other for other in self.views if other.key == name.key and not _replica_side(other)]
+        label = name.knob.label
+        if len(twins) < 2 or name not in twins:
+            return label
+        full = f"{label} {name.node}"
+        return full if len(full) <= LABEL_CELLS else f"{label} r{twins.index(name) + 1}"
+
+    def asked(self, name: KnobName) -> Value:
+        """Staged, else pending, else requested."""
+        view = self.views[name]
+        return self.staged.get(name, self.pending.get(name, view.requested))
+
+    def move(self, rows: int) -> None:
+        """Move the cursor; the ends hold."""
+        all_rows = self.rows
+        if all_rows:
+            cursor = Fold.LINK if self.at_fold else self.selected
+            at = all_rows.index(cursor) if cursor in all_rows else 0
+            self.select(all_rows[max(0, min(len(all_rows) - 1, at + rows))])
+
+    def select(self, row: Row) -> None:
+        """Put the cursor here, dropping a filter that hides it; a folded knob comes forth alone."""
+        if isinstance(row, Fold):
+            self.at_fold, self.selected = True, None
+        elif row in self.views:
+            if self.filter and row not in self.names:
+                self.filter = ""
+            self.at_fold, self.selected = False, row
+
+    def search(self) -> None:
+        """The filter's field is opened."""
+        self.searching = True
+        self._before = Fold.LINK if self.at_fold else self.selected
+
+    def narrow(self, text: str) -> None:
+        """Show only knobs whose key, label, group, node or help has every word of the text, the best
+        match first: an exact name, then names and labels, then the rest. The cursor goes to the best."""
+        self.filter = text
+        if self.searching and text.split():
+            names = self.names
+            self.at_fold, self.selected = False, names[0] if names else None
+        elif self.searching:
+            self._back()
+        self._settle()
+
+    def keep_search(self) -> None:
+        """The filter's field is closed; what it found stays."""
+        self.searching = False
+
+    def drop_search(self) -> None:
+        """The filter's field is given up: all knobs, and the cursor where it stood before."""
+        self.searching, self.filter = False, ""
+        self._back()
+        self._settle()
+
+    def _back(self) -> None:
+        """Put the cursor where it stood when the field was opened."""
+        if self._before is not None:
+            self.select(self._before)
+
+    def step(self, direction: int, now_s: float, *, coarse: bool = False) -> None:
+        """Stage the next value of the selected knob; on the line of the fold, open or close it."""
+        if self.at_fold:
+            self.unfolded = direction > 0
+        name = self.selected
+        if name is not None and name in self.views:
+            self.stage(name, next_step(name.knob, self.asked(name), direction > 0, coarse), now_s)
+
+    def stage(self, name: KnobName, value: Value, now_s: float) -> None:
+        """Stage a value; back at what is already asked for, nothing is staged."""
+        self.staged_at_s = now_s
+        if value == self.pending.get(name, self.views[name].requested):
+            self.staged.pop(name, None)
+        else:
+            self.staged[name] = value
+
+    def revert(self) -> bool:
+        """Drop what is staged; whether there was anything."""
+        dropped = bool(self.staged)
+        self.staged.clear()
+        return dropped
+
+    def due(self, now_s: float, rest_s: float) -> bool:
+        """Staged values have rested long enough and no others are under way."""
+        return bool(self.staged) and not self._sent and now_s - self.staged_at_s >= rest_s
+
+    def send(self) -> list[Assignment]:
+        """Hand the staged values out; they are pending until `confirm`."""
+        if self._sent or not self.staged:
+            return []
+        self.pending = dict(self.staged)
+        self.staged.clear()
+        self._sent = True
+        return [Assignment((name,), value) for name, value in self.pending.items()]
+
+    def confirm(self, *, applied: bool) -> None:
+        """What was sent is done: shown as pending until the next tick, or at once dropped."""
+        self._sent = False
+        if not applied:
+            self.pending.clear()
+
+    def _settle(self) -> None:
+        if self.at_fold and Fold.LINK in self.rows:
+            return
+        self.at_fold = False
+        names = self.names
+        if self.selected not in names:
+            self.selected = names[0] if names else None
+
+
+def _rank(name: KnobName, text: str) -> int | None:
+    """How well a knob matches: 0 the exact name or label, 1 a name or label that begins with the text,
+    2 its words in the name, 3 in the label, 4 in group and help as well; None: not at all."""
+    knob, words = name.knob, text.split()
+    key, label, full = knob.key.lower(), knob.label.lower(), str(name).lower()
+    if text in (key, label, full):
+        return 0
+    if full.startswith(text) or label.startswith(text):
+        return 1
+    for rank, searched in ((2, full), (3, label), (4, f"{full} {label} {knob.group} {knob.help}".lower())):
+        if all(word in searched for word in words):
+            return rank
+    return None

@@ -1,0 +1,285 @@
+"""Everything that the screens draw from, folded from ticks in order; no tick's events are lost."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from replexplorer.core.history.recent import Recent
+from replexplorer.core.history.series import History, page_of
+from replexplorer.core.load.pacing import CLOSED
+from replexplorer.core.tick import (
+    Event,
+    LoadView,
+    NodeView,
+    Protection,
+    ProtectionState,
+    Tick,
+    partition_words,
+)
+from replexplorer.ui.charts.model import (
+    DEFAULT_PAGE_S,
+    Band,
+    ChartMark,
+    ChartModel,
+    FaultWindow,
+    chart_models,
+    density_model,
+    zoomed,
+)
+from replexplorer.ui.charts.notes import Notes, latency_notes, qps_of, tps_notes, window_words
+from replexplorer.ui.words.figures import count, rate
+
+_MARK_WITHIN_S: Final = 2.0
+"""A change's mark comes this close to the tick that first shows the change."""
+_FAULTS: Final = {
+    ProtectionState.BLOCKED: ("blocked", Band.BLOCKED),
+    ProtectionState.DEGRADED: ("degraded", Band.DEGRADED),
+    ProtectionState.DOWN: ("down", Band.DOWN),
+}
+_UNASKED: Final = ("async", Band.DEGRADED)
+"""Semi-sync is off though it is asked for."""
+_DROPS_APART_S: Final = 2.0
+"""Without any for so long, what is dropped next has a window of its own."""
+_LOG_CAPACITY: Final = 5000
+_MARK_CAPACITY: Final = 500
+
+
+@dataclass(slots=True)
+class Picture:
+    """The newest tick, the charts' history, marks, fault windows and the log; `shown` is what widgets
+    draw, which stands still while the picture is frozen."""
+
+    tick: Tick | None = None
+    history: History = field(default_factory=History)
+    log: deque[Event] = field(default_factory=lambda: deque(maxlen=_LOG_CAPACITY))
+    marks: deque[ChartMark] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    windows: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Spans of a protection state that is a fault."""
+    partitions: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Spans of a partition, each from its mark until events flow again."""
+    restarts: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Moments at which a server began anew."""
+    drops: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
+    """Spans in which an open loop dropped arrivals: the rate while it lasts, then how many."""
+    origin_s: float = 0.0
+    """When the first tick came: elapsed time counts from here."""
+    page_s: float = DEFAULT_PAGE_S
+    """Length of the charts' page."""
+    log_scale: bool | None = None
+    """The TPS axis: None picks by the values."""
+    as_density: bool = False
+    """Latency is drawn as shades instead of lines."""
+    _held: Picture | None = None
+    """As it was when it was frozen."""
+    _dropped: int = 0
+    _dropped_s: float = -math.inf
+
+    def fold(self, tick: Tick) -> None:
+        """Take one tick; one from before the last begins anew, as a replay does that jumps."""
+        if self.tick is not None and tick.at_s < self.tick.at_s:
+            self._begin_anew()
+        if self.tick is None:
+            self.origin_s = tick.at_s
+        self.tick = tick
+        self.history.feed(tick)
+        self.log.extend(tick.events)
+        self.marks.extend(
+            ChartMark(event.at_s, event.mark) for event in tick.events if event.mark is not None
+        )
+        self._watch_state(tick)
+        self._watch_restarts(tick.nodes)
+        self._watch_partition(tick)
+        if tick.load is not None:
+            self._watch_drops(tick.load, tick.at_s)
+
+    def _begin_anew(self) -> None:
+        """Forget what was folded; how it is looked at stays."""
+        fresh = Picture(page_s=self.page_s, log_scale=self.log_scale, as_density=self.as_density)
+        for each in fields(self):
+            setattr(self, each.name, getattr(fresh, each.name))
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the first tick."""
+        return self.tick.at_s - self.origin_s if self.tick else 0.0
+
+    @property
+    def recent(self) -> Recent:
+        """The load's figures of now, all of one window."""
+        return self.history.recent
+
+    @property
+    def shown(self) -> Picture:
+        """What is drawn: this picture, or the one that is held."""
+        return self._held or self
+
+    @property
+    def tick_of_knobs(self) -> Tick | None:
+        """The tick beside the knobs: the held one, until a knob is turned behind the held picture."""
+        held = self.shown.tick
+        return held if held and self.tick and held.knobs == self.tick.knobs else self.tick
+
+    @property
+    def is_frozen(self) -> bool:
+        """The picture is held; what comes is folded all the same."""
+        return self._held is not None
+
+    def freeze(self) -> bool:
+        """Hold the picture or let it go; whether it is held now."""
+        if self._held is not None or self.tick is None:
+            self._held = None
+            return False
+        self._held = Picture(**{each.name: _apart(getattr(self, each.name)) for each in fields(self)})
+        return True
+
+    def zoom(self, steps: int) -> None:
+        """A longer (positive) or shorter page."""
+        self.page_s = zoomed(self.page_s, steps)
+
+    def next_scale(self) -> None:
+        """The TPS axis: automatic, linear, logarithmic, automatic."""
+        self.log_scale = {None: False, False: True, True: None}[self.log_scale]
+
+    def charts(self, *, wide: bool) -> tuple[ChartModel, ChartModel]:
+        """TPS and latency over the present page."""
+        of = self.shown
+        tick, recent, origin_s = of.tick, of.recent, of.origin_s
+        now_s = tick.at_s if tick else 0.0
+        page = page_of(now_s, origin_s, self.page_s)
+        points = of.history.page(page[0], min(page[1], now_s))
+        load = tick.load if tick else None
+        marks = [mark for mark in of.marks if page[0] <= mark.at_s <= now_s]
+        cuts = [_as_of(now_s, one) for one in of.partitions if _in_page(one, page[0], now_s)]
+        faults = [_as_of(now_s, one) for one in of.windows if _in_page(one, page[0], now_s)]
+        windows = [
+            *(_with_length(one) for one in cuts),
+            *(_as_of(now_s, one) for one in of.drops if _in_page(one, page[0], now_s)),
+            *(_with_length(one) for one in faults),
+            *(one for one in of.restarts if _in_page(one, page[0], now_s)),
+        ]
+        above = tps_notes(tick, wide=wide) if tick else Notes((), "muted")
+        below = latency_notes(load, recent)
+        tps, latency = chart_models(
+            points,
+            page=page,
+            origin_s=origin_s,
+            marks=marks,
+            windows=windows,
+            log=self.log_scale,
+            mode=load.mode if load else CLOSED,
+            tps_notes=above.texts,
+            tps_note_ink=above.ink,
+            latency_notes=below.texts,
+            latency_note_ink=below.ink,
+            qps=qps_of(recent),
+            window=window_words(recent),
+        )
+        if self.as_density:
+            slices = of.history.density.page(page[0], min(page[1], now_s))
+            latency = density_model(latency, slices)
+        return tps, latency
+
+    def _watch_drops(self, load: LoadView, at_s: float) -> None:
+        """A window of what an open loop drops is open while it drops, and a moment longer."""
+        is_open = bool(self.drops) and self.drops[-1].end_s is None
+        if load.dropped:
+            self._dropped = load.dropped + (self._dropped if is_open else 0)
+            self._dropped_s = at_s
+            word = f"dropped {rate(self.recent.per_second('dropped'))}/s"
+            if is_open:
+                self.drops[-1] = replace(self.drops[-1], word=word)
+            else:
+                self.drops.append(FaultWindow(at_s - load.duration_s, None, word, Band.DROPPED, "dropped"))
+        elif is_open and at_s - self._dropped_s >= _DROPS_APART_S:
+            word = f"dropped {count(self._dropped)}"
+            self.drops[-1] = replace(self.drops[-1], end_s=self._dropped_s, word=word)
+
+    def _watch_state(self, tick: Tick) -> None:
+        """A window from when a state began that is an outage until another did; a state that may be all
+        a change's doing begins and ends none."""
+        protection = tick.protection
+        if not protection.settled:
+            return
+        since_s = tick.at_s if protection.since_s is None else protection.since_s
+        word, kind = _fault_of(protection) if tick.state != "starting" else (None, Band.DOWN)
+        _follow(self.windows, word, kind, since_s)
+
+    def _watch_restarts(self, nodes: Sequence[NodeView]) -> None:
+        known = {(one.word, one.start_s) for one in self.restarts}
+        for node in nodes:
+            word = f"{node.name} restarted"
+            if node.restarted_s is not None and (word, node.restarted_s) not in known:
+                at_s = node.restarted_s
+                self.restarts.append(FaultWindow(at_s, at_s, word, Band.RESTART))
+
+    def _watch_partition(self, tick: Tick) -> None:
+        """A partition's window begins at its mark and lasts until events flow again."""
+        words = partition_words(tick.links)
+        if words:
+            _follow(self.partitions, f"partition {', '.join(words)}", Band.PARTITION, tick.at_s)
+        elif not any(link.partition is None or link.healing for link in tick.links):
+            _follow(self.partitions, None, Band.PARTITION, tick.at_s)
+        if self.partitions and self.partitions[-1].end_s is None:
+            self._begin_at_mark(self.partitions[-1])
+
+    def _begin_at_mark(self, newest: FaultWindow) -> None:
+        """Move the newest window's begin to its mark: that comes when the change is done, a moment
+        before or after the tick that first shows the link cut."""
+        near = [
+            event.at_s
+            for event in reversed(self.log)
+            if event.mark is not None
+            and "partition" in event.text
+            and abs(event.at_s - newest.start_s) <= _MARK_WITHIN_S
+        ]
+        if near and newest.start_s not in near:
+            at_s = min(near, key=lambda mark_s: abs(mark_s - newest.start_s))
+            self.partitions[-1] = replace(newest, start_s=at_s)
+
+
+def _apart(value: Any) -> Any:
+    """A copy of what is added to, so that the held one stands; the rest is never changed."""
+    if isinstance(value, History):
+        return value.copied()
+    return value.copy() if isinstance(value, deque | list | dict) else value
+
+
+def _fault_of(protection: Protection) -> tuple[str | None, Band]:
+    """Word and band of a protection state that is an outage; no word for one that is none."""
+    if protection.state is ProtectionState.OFF and protection.requested and protection.since_s is not None:
+        return _UNASKED
+    return _FAULTS.get(protection.state, (None, Band.DOWN))
+
+
+def _follow(windows: deque[FaultWindow], word: str | None, kind: Band, at_s: float) -> None:
+    """A fault is a window: it opens with its word and closes with it."""
+    last = windows[-1] if windows else None
+    if last is not None and last.end_s is None:
+        if last.word == word:
+            return
+        windows[-1] = replace(last, end_s=max(at_s, last.start_s))
+    if word is not None:
+        windows.append(FaultWindow(at_s, None, word, kind))
+
+
+def _in_page(window: FaultWindow, start_s: float, now_s: float) -> bool:
+    """Whether any of the window is between these moments."""
+    return window.start_s <= now_s and (window.end_s or now_s) >= start_s
+
+
+def _as_of(now_s: float, window: FaultWindow) -> FaultWindow:
+    """The window as a picture of that moment shows it."""
+    lasts = window.end_s is None or window.end_s > now_s
+    return replace(window, end_s=None) if lasts else window
+
+
+def _with_length(window: FaultWindow) -> FaultWindow:
+    """The window with how long it was, once it is over."""
+    if window.end_s is None:
+        return window
+    word = f"{window.word} {window.end_s - window.start_s:.1f} s"
+    return replace(window, word=word, short=window.word)

@@ -1,0 +1,1 @@
+"""What keys do: one registry, as bindings, palette and help."""

@@ -1,0 +1,269 @@
+"""What stands where on the dashboard, and how a tick gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.names import Assignment, KnobName, Value
+from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, troubles
+from replexplorer.core.tick import Tick
+from replexplorer.engine.facade import Facade, Preview
+from replexplorer.ui.desks.board import Board, Fold
+from replexplorer.ui.desks.commander import CommandFailed
+from replexplorer.ui.history import Picture
+from replexplorer.ui.layout import TALL_ROWS, Layout, layout_for
+from replexplorer.ui.messages import Ticked
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.anatomy import AnatomyPanel
+from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.entry import Entry
+from replexplorer.ui.widgets.epochs import Epochs, EpochStrip
+from replexplorer.ui.widgets.event_log import EventLog
+from replexplorer.ui.widgets.footer import Footer
+from replexplorer.ui.widgets.header import Header
+from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
+from replexplorer.ui.widgets.lab_strip import LabStrip
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.replica_strip import ReplicaStrip
+from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, Statement
+from replexplorer.ui.widgets.topology import Topology
+from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
+from replexplorer.ui.words.effects import Effect, effect_of, measured_of
+from replexplorer.ui.words.labels import with_labels
+
+DRAWER_LEAVES = 6
+"""Rows that the drawer does not cover: the header, the last event, the knob line and the keys."""
+
+
+class PictureScreen(Screen[None]):
+    """The widgets of every layout, fed from the ticks of a facade; it takes no keys."""
+
+    AUTO_FOCUS = ""
+
+    def __init__(self, facade: Facade, settings: Settings) -> None:
+        super().__init__()
+        self._facade = facade
+        self._settings = settings
+        self.picture = Picture()
+        """What is drawn."""
+        self.board = Board()
+        """The knobs."""
+        self.layout_name = Layout.NORMAL
+        """The arrangement in force."""
+        self._problem = ""
+
+    def compose(self) -> ComposeResult:
+        """Every widget of every layout; the layout's class says which are shown."""
+        glyphs = self._settings.glyphs
+        keymap: Mapping[str, str] = self._settings.keymap
+        yield Header(glyphs=glyphs, id="header")
+        yield LabStrip(keymap, glyphs=glyphs, id="lab-strip")
+        yield ReplicaStrip(keymap, glyphs=glyphs, id="replica-strip")
+        yield BigStrip(glyphs=glyphs, id="big-strip")
+        with Horizontal(id="body"):
+            with Vertical(id="left"):
+                yield Topology(glyphs=glyphs, id="topology")
+                yield KnobPanel(self.board, glyphs=glyphs, id="knobs")
+                yield Statement(glyphs=glyphs, id="statement")
+            with Vertical(id="right"):
+                yield Chart(glyphs=glyphs, id="tps-chart")
+                yield Chart(glyphs=glyphs, id="latency-chart")
+                yield ValueStrip(glyphs=glyphs, id="value-strip")
+                yield AnatomyPanel(glyphs=glyphs, id="anatomy")
+                yield Epochs(glyphs=glyphs, id="epochs")
+                yield EpochStrip(glyphs=glyphs, id="epoch-strip")
+        yield EventLog(glyphs=glyphs, id="events")
+        yield KnobLine(glyphs=glyphs, id="knob-line")
+        yield Footer(keymap, glyphs=glyphs, id="footer")
+        yield TinyNotice(glyphs=glyphs, id="tiny")
+        yield KnobDrawer(self.board, glyphs=glyphs, id="drawer")
+        yield Entry("value")
+        yield Entry("filter")
+
+    def on_mount(self) -> None:
+        """Begin to listen, to work off commands and to watch what rests."""
+        self._arrange(self.app.size.width, self.app.size.height)
+        self.watch(self.app, "theme", self._restyle, init=False)
+        self._listen()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another size may be another layout."""
+        self._arrange(event.size.width, event.size.height)
+
+    def on_screen_resume(self) -> None:
+        """Draw what came while another screen stood in front."""
+        self._draw()
+
+    @work(exclusive=True, group="ticks", exit_on_error=False)
+    async def _listen(self) -> None:
+        try:
+            async for tick in self._facade.ticks():
+                self.picture.fold(tick)
+                self.board.fold(tick)
+                self.post_message(Ticked())
+        except ReplexplorerError as error:
+            self.post_message(CommandFailed("watching", error.message, error.hint))
+        except Exception as error:  # a picture that stands still must say why
+            self.post_message(CommandFailed("watching", f"{type(error).__name__}: {error}", ""))
+
+    @on(Ticked)
+    def _show_tick(self) -> None:
+        if self.is_current:
+            self._draw()
+
+    def _draw(self) -> None:
+        """Give every visible widget the new picture; each draws only what differs."""
+        picture = self.picture.shown
+        tick, recent = picture.tick, picture.recent
+        if tick is None:
+            return
+        with self.app.batch_update():
+            self._draw_header(tick)
+            self._draw_troubles(tick)
+            if self.layout_name is Layout.TINY:
+                notice = self.query_one(TinyNotice)
+                notice.recent, notice.tick = recent, tick
+                return
+            self.query_one(Topology).tick = tick
+            for strip in (self.query_one(BigStrip), self.query_one(ValueStrip)):
+                strip.recent = recent
+                strip.tick = tick
+            self.query_one(EventLog).origin_s = picture.origin_s
+            self.query_one(EventLog).events = tuple(picture.log)[-8:]
+            self.query_one(Footer).condition = "" if self._is_whole else "down"
+            self._draw_epochs(tick)
+            self.query_one(AnatomyPanel).tick = tick
+            self._draw_charts()
+            self._draw_knobs()
+
+    def _draw_header(self, tick: Tick) -> None:
+        """The first row; of a held picture with what is so meanwhile."""
+        picture, header = self.picture, self.query_one(Header)
+        header.recent = picture.shown.recent
+        header.elapsed_s = picture.shown.elapsed_s
+        live = (picture.tick, picture.recent) if picture.is_frozen and picture.tick else None
+        header.live = live
+        header.sweep = self.sweep_place
+        header.tick = tick
+
+    @property
+    def sweep_place(self) -> str:
+        """The sweep that turns the knobs behind this screen, and its run."""
+        return ""
+
+    def _draw_troubles(self, tick: Tick) -> None:
+        """The replicas' row, while something is wrong with one of them."""
+        found = troubles(tick, SETTLED_S if self.has_class("-trouble") else LATE_S)
+        self.query_one(ReplicaStrip).show(found)
+        if bool(found) is not self.has_class("-trouble"):
+            self.set_class(bool(found), "-trouble")
+            self.call_after_refresh(self._draw)
+
+    def _draw_epochs(self, tick: Tick) -> None:
+        table = self.query_one(Epochs)
+        table.origin_s = self.picture.shown.origin_s
+        epochs = with_labels(tick.epochs, self.board)
+        table.epochs = epochs
+        table.unprotected = tick.protection.unprotected
+        self.query_one(EpochStrip).epochs = epochs
+
+    def _draw_charts(self) -> None:
+        tps, latency = self.picture.charts(wide=self.layout_name is Layout.WIDE)
+        for name, model in (("#tps-chart", tps), ("#latency-chart", latency)):
+            chart = self.query_one(name, Chart)
+            if chart.display:
+                chart.show(model)
+
+    def _draw_knobs(self) -> None:
+        """The panel, what the selected knob runs, and the knob line."""
+        drawer = self.query_one(KnobDrawer)
+        panel = drawer if self.drawer_open else self.query_one("#knobs", KnobPanel)
+        tick = self.picture.tick_of_knobs
+        panel.show(tick)
+        intent, fold = self.intent(panel.hidden_below), self._fold_intent()
+        statement, line = self.query_one(Statement), self.query_one(KnobLine)
+        statement.fold = line.fold = fold
+        statement.intent = line.intent = intent
+        if intent is not None:
+            effect = effect_of(self.board.views[intent.name], tick)
+            applying = intent.name in self.board.pending
+            line.effect = Effect("applying…", False) if applying else effect
+            line.measured = measured_of(intent.name, tick)
+
+    def _fold_intent(self) -> FoldIntent | None:
+        """The line of the fold, while the cursor is on it."""
+        if not self.board.at_fold:
+            return None
+        return FoldIntent(
+            Fold.LINK.value, tuple(dict.fromkeys(name.knob.label for name in self.board.folded))
+        )
+
+    def intent(self, hidden_below: int = 0) -> Intent | None:
+        """The selected knob with what its value runs and risks."""
+        name = self.board.selected
+        if name is None or name not in self.board.views:
+            return None
+        value = self.board.asked(name)
+        requested = self.board.views[name].requested
+        return Intent(
+            name, self.board.label(name), value, requested, self._preview(name, value, requested),
+            self.board.place, hidden_below, self._problem,
+        )  # fmt: skip
+
+    def _preview(self, name: KnobName, value: Value, requested: Value) -> Preview:
+        """What the value runs; for the one in force, what would bring it back from another."""
+        try:
+            if value != requested:
+                return self._facade.preview([Assignment((name,), value)])
+            other = next((one for one in name.knob.steps if one != value), value)
+            back = self._facade.preview([Assignment((name,), other)])
+            return Preview(back.undo, (), self._facade.preview([Assignment((name,), value)]).warnings)
+        except ReplexplorerError as error:
+            return Preview((), (), (str(error),))
+
+    @property
+    def drawer_open(self) -> bool:
+        """The drawer with all knobs stands over a small screen."""
+        return self.has_class("-drawer")
+
+    @property
+    def _is_whole(self) -> bool:
+        """There is nothing to repair now."""
+        tick = self.picture.tick
+        return tick is None or healthy(tick.nodes)
+
+    def _arrange(self, width: int, height: int) -> None:
+        """Set the layout's class; the stylesheet does the rest."""
+        self.layout_name = layout_for(width, height)
+        with self.app.batch_update():
+            for layout in Layout:
+                self.set_class(layout is self.layout_name, f"-{layout}")
+            self.set_class(height >= TALL_ROWS, "-tall")
+            if self.layout_name is not Layout.COMPACT:
+                self.remove_class("-drawer")
+            self.query_one(KnobDrawer).styles.height = max(1, height - DRAWER_LEAVES)
+            self._close_entries()
+            self.query_one(Footer).layout_name = self.layout_name
+        self.call_after_refresh(self._draw)
+
+    def _restyle(self) -> None:
+        with self.app.batch_update():
+            for widget in self.query(Lines):
+                widget.restyle()
+            for chart in self.query(Chart):
+                chart.refresh()
+
+    def _close_entries(self) -> bool:
+        """Close the open field; whether there was one. What the filter found stays."""
+        opened = [entry for entry in self.query(Entry) if entry.is_open]
+        self.board.keep_search()
+        for entry in opened:
+            entry.close()
+        self.query_one(KnobLine).typing = False
+        return bool(opened)

@@ -1,0 +1,1 @@
+"""Values in the words of the screens."""

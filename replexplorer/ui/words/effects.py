@@ -1,0 +1,103 @@
+"""What is in force for a knob and what is measured of it, in the words of the panel and the header.
+
+Law: what somebody asked, what is in force and what is measured are three figures; amber is said only
+where the later one contradicts an earlier one, and an unknown figure contradicts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from replexplorer.core.knobs.names import Backing, KnobName, format_value
+from replexplorer.core.link import contradiction
+from replexplorer.core.tick import DiskView, KnobView, LinkView, Protection, ProtectionState, Tick
+from replexplorer.ui.words import figures
+
+_TIMER_SHARE: Final = 0.02
+"""By how much the server's timer may differ from the clock that a delay is slept by."""
+
+
+class Effect(NamedTuple):
+    """What is in force, in words, and whether it is what was asked for."""
+
+    text: str
+    as_asked: bool
+
+
+class Measured(NamedTuple):
+    """What is measured of a knob's effect, in words."""
+
+    text: str = ""
+    apart: bool = False
+    """It contradicts what was asked for."""
+
+
+def effect_of(view: KnobView, tick: Tick | None) -> Effect:
+    """What is in force for a knob."""
+    name = view.name
+    if tick is not None and (told := _semi_sync_effect(name, tick.protection)):
+        return told
+    if view.effective is not None:
+        return Effect(format_value(name.knob, view.effective), view.effective == view.requested)
+    disk = _disk(name, tick)
+    if disk is not None and disk.fault:
+        return Effect("not possible", not disk.delay_asked_ms)
+    return Effect(view.note or "unknown", view.note is not None)
+
+
+def measured_of(name: KnobName, tick: Tick | None) -> Measured:
+    """What is measured of a knob: a round trip, lost probes, an fsync; empty for other knobs."""
+    link, disk = _link(name, tick), _disk(name, tick)
+    if disk is not None and disk.measured_ms is not None:
+        return Measured(figures.millis(disk.measured_ms), fsync_too_short(disk))
+    if link is not None and name.key == "loss" and link.probes_lost_percent is not None:
+        return Measured(f"{link.probes_lost_percent:.3g} %")
+    if link is not None and name.key == "rtt":
+        if link.rtt_measured_ms is None:
+            return Measured("none", apart=True)
+        return Measured(figures.round_trip(link.rtt_measured_ms), rtt_is_apart(link))
+    return Measured()
+
+
+def rtt_is_apart(link: LinkView) -> bool:
+    """The measured round trip contradicts the one that was asked for, or there is none."""
+    return link.rtt_measured_ms is None or contradiction_of(link) is not None
+
+
+def contradiction_of(link: LinkView) -> str | None:
+    """What the measured round trip says against the one that was asked for, in words."""
+    return contradiction(link.settings, link.rtt_measured_ms, link.rtt_base_ms)
+
+
+def fsync_too_short(disk: DiskView) -> bool:
+    """An fsync is measured to take less than the delay that was asked for it."""
+    asked_ms = disk.delay_asked_ms
+    return disk.measured_ms is not None and disk.measured_ms < asked_ms * (1 - _TIMER_SHARE)
+
+
+def _link(name: KnobName, tick: Tick | None) -> LinkView | None:
+    """The link that a knob is about."""
+    links = tick.links if tick is not None and name.knob.backing is Backing.LINK else ()
+    return next((link for link in links if link.replica == name.node), None)
+
+
+def _disk(name: KnobName, tick: Tick | None) -> DiskView | None:
+    """The disk that a knob is about."""
+    disks = tick.disks if tick is not None and name.knob.backing is Backing.DISK else ()
+    return next((disk for disk in disks if disk.node == name.node), None)
+
+
+def _semi_sync_effect(name: KnobName, protection: Protection) -> Effect | None:
+    """Semi-sync's effect is the protection state, not the variable; acks are counted."""
+    state = protection.state
+    if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != "primary":
+        return None
+    if name.key == "semi_sync_replicas" and protection.replicas_acking is not None:
+        required = protection.replicas_required or 0
+        return Effect(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
+    told = {
+        ProtectionState.ARMED: "armed",
+        ProtectionState.BLOCKED: "waiting",
+        ProtectionState.DEGRADED: "fell back",
+    }
+    return Effect(told[state], False) if name.key == "semi_sync" and state in told else None
