@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep_runs import SweptRun, figures_of
+from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.model.fit import Origin, Residual, fit, lacking, residuals
 from replexplorer.core.model.fitted import Calibration, Run, Setting
-from replexplorer.engine.facade import Swept
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, save_calibration, this_machine
 

@@ -28,8 +28,8 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.experiment.swept import Swept
     from replexplorer.engine.experiment.labs.lab import LabResult
-    from replexplorer.engine.facade import Swept
     from replexplorer.ui.settings import Settings
 
 

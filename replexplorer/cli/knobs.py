@@ -15,7 +15,7 @@ from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assignment
 from replexplorer.core.tick import KnobView
 from replexplorer.engine.change.apply import RolledBack
-from replexplorer.engine.facade import SetResult
+from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
 from replexplorer.formats.workload_file import workload_file
 from replexplorer.reports.documents import knob_document, set_report

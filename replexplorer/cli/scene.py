@@ -12,7 +12,7 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import Knob, Place, Value, find
 from replexplorer.core.text import table
-from replexplorer.engine.facade import SetResult
+from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys

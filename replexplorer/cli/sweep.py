@@ -12,9 +12,9 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.experiment.heat import mapped
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_text import plan_text, run_line, runs_text
+from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.topology import ANY_REPLICAS
-from replexplorer.engine.facade import SweepProgress
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
 from replexplorer.reports.conditions import conditions_of

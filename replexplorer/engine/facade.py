@@ -5,108 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from replexplorer.core.experiment.sweep import Cell, Sweep
-from replexplorer.core.experiment.sweep_runs import SweptRun
-from replexplorer.core.knobs.names import Assignment, KnobName, Value
+from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.core.experiment.swept import SweepReport, Swept
+from replexplorer.core.knobs.names import Assignment
 from replexplorer.core.tick import Tick
+from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A step of long work, for a line on stderr or the start-up screen."""
-
-    text: str
-    """What is being done now, in the present tense: `building the MySQL image`."""
-    done: float | None = None
-    """0..1 when it can be told."""
-
-
-ProgressCallback = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """One knob that a `set` turned."""
-
-    name: KnobName
-    before: Value | None
-    requested: Value
-    effective: Value | None
-    took_ms: float
-    statements: tuple[str, ...] = ()
-    note: str | None = None
-    measured_ms: float | None = None
-    """What is measured since: the round trip of a link, an fsync of a disk; None where neither is
-    turned, or nothing could be measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class SetResult:
-    """What a `set`, `reset` or `undo` did."""
-
-    changed: tuple[Changed, ...]
-    warnings: tuple[str, ...] = ()
-    rolled_back: bool = False
-    dry_run: bool = False
-    unchanged: tuple[KnobName, ...] = ()
-    """Asked, and already so."""
-    unmet: tuple[str, ...] = ()
-    """Asked again, set, and without effect: what could not be mended, each in a line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a value would do, told before it is applied; computed from what is known, no I/O."""
-
-    statements: tuple[str, ...]
-    """As they would run, each with its node's name when it is not the primary's."""
-    undo: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SweepProgress:
-    """A sweep under way."""
-
-    sweep: Sweep
-    runs: tuple[SweptRun, ...]
-    """All that were made so far, failed ones too."""
-    done: int
-    """Of `sweep.total`."""
-    cell: Cell | None
-    """The one that begins or has just ended."""
-    run: SweptRun | None
-    """What it measured; None while it runs."""
-    left_s: float
-    """About how long the rest takes."""
-    note: str | None = None
-    """Something that happened beside the runs."""
-
-
-SweepReport = Callable[[SweepProgress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """A finished sweep."""
-
-    sweep: Sweep
-    seed: int
-    runs: tuple[SweptRun, ...]
-    server: str
-    started_wall_s: float
-    """Its first run, maybe before a kill."""
-    ended_wall_s: float
-    resumed: int
-    """Runs that were made before this call."""
-    journal: str | None
-    """The file that has all of it."""
+from replexplorer.engine.view import ProgressCallback
 
 
 class Facade(Protocol):

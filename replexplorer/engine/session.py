@@ -19,6 +19,7 @@ from typing import Any
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import (
     PRIMARY,
@@ -39,19 +40,11 @@ from replexplorer.core.tick import Event, NodeView, Severity, Tick, partition_wo
 from replexplorer.engine.change.bringup import Raised, bring_up, connect
 from replexplorer.engine.change.controls import Controls, forbidden
 from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
+from replexplorer.engine.change.outcome import Changed, Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.stage import run_lab
 from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
 from replexplorer.engine.experiment.sweep import Sweeping, Unkept
-from replexplorer.engine.facade import (
-    Changed,
-    Preview,
-    Progress,
-    ProgressCallback,
-    SetResult,
-    SweepReport,
-    Swept,
-)
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.load.driver import LoadDriver
@@ -63,6 +56,7 @@ from replexplorer.engine.observe.status import Status, take_status
 from replexplorer.engine.observe.watch import Watcher
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
+from replexplorer.engine.view import Progress, ProgressCallback
 from replexplorer.ports import Experiment, Lease, LoadSettings, UpOptions
 
 Consent = Callable[[Desired], Awaitable[bool]]

@@ -8,7 +8,7 @@ from typing import Any
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
-from replexplorer.engine.facade import Changed, SetResult
+from replexplorer.engine.change.outcome import Changed, SetResult
 from replexplorer.formats.shapes import (
     ChangedKnob,
     DiskShape,

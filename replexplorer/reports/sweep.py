@@ -11,9 +11,9 @@ from replexplorer.core.experiment.heat import HeatMap, heat_map
 from replexplorer.core.experiment.sweep import SCENE, Dimension
 from replexplorer.core.experiment.sweep_runs import CellFigures, Effect, SweptRun, effects_of, figures_of
 from replexplorer.core.experiment.sweep_text import HEADINGS, headings_of, heat_lines, partial, rows_of
+from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.text import table
 from replexplorer.core.tick import Estimate
-from replexplorer.engine.facade import Swept
 from replexplorer.formats.scenes import SHIPPED, scene_keys
 from replexplorer.formats.shapes import (
     Conditions,

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from replexplorer.core.experiment.swept import Swept
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
-from replexplorer.engine.facade import Swept
 from replexplorer.formats.themes import Theme
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 

@@ -9,11 +9,11 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep, read_grid
+from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
 from replexplorer.engine.experiment.labs.stage import run_lab
 from replexplorer.engine.experiment.labs.step import LabStep
-from replexplorer.engine.facade import SweepProgress
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World

@@ -10,7 +10,7 @@ import pytest
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.link import Shape
-from replexplorer.engine.facade import SetResult
+from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import World

@@ -11,7 +11,7 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.disk_change import KICK_STATEMENT
-from replexplorer.engine.facade import SetResult
+from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import SOURCE, World

@@ -12,9 +12,9 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_runs import figures_of
+from replexplorer.core.experiment.swept import SweepProgress, Swept
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.model.fitted import Setting
-from replexplorer.engine.facade import SweepProgress, Swept
 from replexplorer.engine.session import Session, SessionOptions
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.sweeps import FakeShelf

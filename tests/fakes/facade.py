@@ -9,6 +9,7 @@ from dataclasses import replace
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
+from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
 from replexplorer.core.knobs.names import (
     CATALOGUE,
     Assignment,
@@ -39,18 +40,10 @@ from replexplorer.core.tick import (
     Severity,
     Tick,
 )
+from replexplorer.engine.change.outcome import Changed, Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
-from replexplorer.engine.facade import (
-    Changed,
-    Preview,
-    Progress,
-    ProgressCallback,
-    SetResult,
-    SweepProgress,
-    SweepReport,
-    Swept,
-)
+from replexplorer.engine.view import Progress, ProgressCallback
 
 WALL_S = 1_760_000_000.0
 """The fake's wall clock at its zero: a fixed moment."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from replexplorer.adapters.docker_stack import DockerStack
 from replexplorer.cli.wiring import outside_of
-from replexplorer.engine.facade import SetResult
+from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session, SessionOptions
 from tests.integration.conftest import LiveStack
 

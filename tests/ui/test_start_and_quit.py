@@ -21,7 +21,7 @@ import pytest
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import LoadView, Tick
-from replexplorer.engine.facade import Progress
+from replexplorer.engine.view import Progress
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartSteps

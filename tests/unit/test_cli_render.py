@@ -13,7 +13,7 @@ from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, defaults
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.text import folded, number, table
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
-from replexplorer.engine.facade import Changed, SetResult
+from replexplorer.engine.change.outcome import Changed, SetResult
 from replexplorer.formats.shapes import Status, to_json
 from replexplorer.reports.documents import knob_document, set_report, status_document
 

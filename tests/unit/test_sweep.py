@@ -23,11 +23,11 @@ from replexplorer.core.experiment.heat import heat_map, mapped
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
 from replexplorer.core.experiment.sweep_runs import Effect, SweptRun, effects_of, figures_of
 from replexplorer.core.experiment.sweep_text import duration_text, heat_lines, rows_of, run_line, scatter
+from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Estimate
 from replexplorer.engine.experiment.sweep import _read_head, _read_kept
-from replexplorer.engine.facade import Swept
 from replexplorer.formats.shapes import SweepResult, document_schema
 from replexplorer.reports.heat_svg import heat_svg
 from replexplorer.reports.sweep import markdown, render, sweep_document, write_report

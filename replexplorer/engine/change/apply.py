@@ -32,7 +32,7 @@ from replexplorer.core.knobs.planner import (
 from replexplorer.core.link import DELAYS
 from replexplorer.engine.change.disk_change import KICK_STATEMENT, change_disk
 from replexplorer.engine.change.link_change import LinkChange
-from replexplorer.engine.facade import Changed
+from replexplorer.engine.change.outcome import Changed
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
 

@@ -13,18 +13,13 @@ from typing import Final, Protocol
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.tick import Event, Tick
+from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
-from replexplorer.engine.facade import (
-    Preview,
-    Progress,
-    ProgressCallback,
-    SetResult,
-    SweepReport,
-    Swept,
-)
+from replexplorer.engine.view import Progress, ProgressCallback
 from replexplorer.ports import Clock
 
 SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)

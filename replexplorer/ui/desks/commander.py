@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.engine.facade import SetResult
+from replexplorer.engine.change.outcome import SetResult
 
 Call = Callable[[], Awaitable[object]]
 """What to do."""

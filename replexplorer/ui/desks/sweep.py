@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.sweep import Sweep, read_sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
-from replexplorer.engine.facade import Facade, SweepProgress, Swept
+from replexplorer.core.experiment.swept import SweepProgress, Swept
+from replexplorer.engine.facade import Facade
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
 

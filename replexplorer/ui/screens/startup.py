@@ -12,7 +12,8 @@ from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
-from replexplorer.engine.facade import Facade, Progress
+from replexplorer.engine.facade import Facade
+from replexplorer.engine.view import Progress
 from replexplorer.ui.messages import StartAdvanced, Started, StartFailed
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, wrapped

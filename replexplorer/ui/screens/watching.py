@@ -13,7 +13,8 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import Assignment, KnobName, Value
 from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, troubles
 from replexplorer.core.tick import Tick
-from replexplorer.engine.facade import Facade, Preview
+from replexplorer.engine.change.outcome import Preview
+from replexplorer.engine.facade import Facade
 from replexplorer.ui.desks.board import Board, Fold
 from replexplorer.ui.desks.commander import CommandFailed
 from replexplorer.ui.history import Picture

@@ -9,7 +9,7 @@ from textual.reactive import reactive
 
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
-from replexplorer.engine.facade import Preview
+from replexplorer.engine.change.outcome import Preview
 from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
 from replexplorer.ui.words.effects import Effect, Measured
 
