@@ -15,7 +15,7 @@ from replexplorer.core.server.truth import Applied, Check, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import NodeView
 from replexplorer.engine.observe.lookback import Lookback
-from replexplorer.engine.observe.looks import NodeSample
+from replexplorer.engine.observe.server_sample import NodeSample
 from replexplorer.engine.observe.stretch import Gathering
 
 TPS = 100

@@ -18,8 +18,12 @@ from replexplorer.core.server.commit_counters import commit_statement
 from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.change.link_change import STREAM_STATEMENT
 from replexplorer.engine.observe.heartbeat import BEAT_STATEMENT, CREATE_STATEMENT
-from replexplorer.engine.observe.insight import APPLIED_STATEMENT, HEARTBEAT_AGE_STATEMENT, SENT_STATEMENT
-from replexplorer.engine.observe.looks import OWNED_AND_EXECUTED_STATEMENT
+from replexplorer.engine.observe.server_sample import (
+    APPLIED_STATEMENT,
+    HEARTBEAT_AGE_STATEMENT,
+    OWNED_AND_EXECUTED_STATEMENT,
+    SENT_STATEMENT,
+)
 from tests.fakes.servers import METADATA_9, MYSQL_9
 
 STATEMENT_S = 0.0004

@@ -19,7 +19,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.tick import NodeView
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.looks import probe, sample_node
+from replexplorer.engine.observe.server_sample import probe, sample_node
 from replexplorer.ports import NodeAddress, Report, UpOptions
 
 STARTS_WITHIN_S: Final = 90.0

@@ -26,7 +26,7 @@ from replexplorer.core.server.truth import (
     replica_truth,
     server_truth,
 )
-from replexplorer.engine.observe.looks import NodeSample
+from replexplorer.engine.observe.server_sample import NodeSample
 from replexplorer.engine.observe.stretch import Stretch
 
 FIGURES_S: Final = 5.0

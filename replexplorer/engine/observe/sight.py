@@ -23,14 +23,14 @@ from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Prote
 from replexplorer.engine.change.apply import LoadControl
 from replexplorer.engine.change.requested import Requested, read_requested
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.insight import sample_applied, sample_commits
+from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.lookback import Lookback
-from replexplorer.engine.observe.looks import (
+from replexplorer.engine.observe.server_sample import (
     NodeSample,
     errant_gtids,
     judge_protection,
-    sample_disk,
-    sample_link,
+    sample_applied,
+    sample_commits,
     sample_node,
     waits_too_long,
 )

@@ -14,7 +14,7 @@ from replexplorer.engine.change.bringup import STARTS_WITHIN_S, watch_link
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.in_time import in_time
 from replexplorer.engine.observe.fold import state_word
-from replexplorer.engine.observe.looks import NodeSample, answers, bare_view, errant_gtids
+from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.ports import Lease
 

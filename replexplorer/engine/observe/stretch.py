@@ -11,7 +11,7 @@ from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.anatomy import Anatomy, CommitPath, Served, dissect
 from replexplorer.core.server.commit_counters import CommitGrowth, growth
 from replexplorer.core.server.counters import restarted
-from replexplorer.engine.observe.looks import NodeSample
+from replexplorer.engine.observe.server_sample import NodeSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.observe.heartbeat import Heartbeat
-from replexplorer.engine.observe.looks import NodeSample
+from replexplorer.engine.observe.server_sample import NodeSample
 from replexplorer.ports import Lease, NodeAddress
 
 _PRIMARY_EVERY_S: Final = 0.5

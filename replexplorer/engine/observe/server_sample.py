@@ -1,4 +1,4 @@
-"""Looking at the nodes: one sample of a server, of a link, of everything.
+"""One sample of a server: its counters, values and threads; closer, its commits and its applier.
 
 Law: looking never changes anything and never raises; what could not be learned is None. A node
 is down only when no login to it succeeds, not when one answer was slow.
@@ -6,7 +6,6 @@ is down only when no login to it succeeds, not when one answer was slow.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -21,20 +20,55 @@ from replexplorer.core.dialect.capabilities import (
 )
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.link import LinkSettings, contradiction, installed
-from replexplorer.core.server.commit_counters import CommitSample
+from replexplorer.core.server.commit_counters import CommitSample, commit_statement
 from replexplorer.core.server.counters import Sample
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import Evidence, acks_between, blocked_after_s, judge
-from replexplorer.core.tick import DiskView, LinkView, NodeView, Protection
+from replexplorer.core.server.truth import Applied
+from replexplorer.core.tick import NodeView, Protection
 from replexplorer.engine.fleet import Member
-from replexplorer.ports import LinkState, Row, Sql
+from replexplorer.ports import Clock, Row, Sql
 
 _POLL_DEADLINE_S = 2.0
 OWNED_AND_EXECUTED_STATEMENT: Final = (
     "SELECT @@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS executed"
 )
 """In this order: what is committed in between is in the second."""
+SENT_STATEMENT: Final = (
+    "SELECT @@GLOBAL.gtid_executed AS executed, t.thread_id AS dump_thread, s.variable_value AS sent"
+    " FROM (SELECT 1) AS always"
+    " LEFT JOIN performance_schema.threads t"
+    " ON t.processlist_command LIKE 'Binlog Dump%%' AND t.processlist_host = %s"
+    " LEFT JOIN performance_schema.status_by_thread s"
+    " ON s.thread_id = t.thread_id AND s.variable_name = 'Bytes_sent'"
+    " ORDER BY t.thread_id DESC LIMIT 1"
+)
+"""On the primary, by a replica's address: what it has executed, and what its dump thread has sent;
+of two dump threads the newer, for the older one has not noticed yet that it is alone."""
+
+_AGE: Final = "TIMESTAMPDIFF(MICROSECOND, {}_transaction_original_commit_timestamp, NOW(6))"
+_WORKERS: Final = "performance_schema.replication_applier_status_by_worker"
+APPLIED_STATEMENT: Final = (
+    "SELECT GTID_SUBTRACT(c.received_transaction_set, @@GLOBAL.gtid_executed) AS queued,"
+    " GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS missing,"
+    f" (SELECT MAX({_AGE.format('applying')}) FROM {_WORKERS} WHERE applying_transaction <> '')"
+    " AS applying_us,"
+    f" (SELECT MAX({_AGE.format('processing')})"
+    " FROM performance_schema.replication_applier_status_by_coordinator"
+    " WHERE processing_transaction <> '') AS waiting_us,"
+    f" (SELECT MIN({_AGE.format('last_applied')}) FROM {_WORKERS} WHERE last_applied_transaction <> '')"
+    " AS applied_us"
+    " FROM performance_schema.replication_connection_status c WHERE c.channel_name = ''"
+)
+"""On a replica, with the primary's executed set: what it lacks, and ages of transactions by the time
+that the primary wrote into them (MySQL 8.0 and later)."""
+HEARTBEAT_AGE_STATEMENT: Final = (
+    "SELECT GTID_SUBTRACT(c.received_transaction_set, @@GLOBAL.gtid_executed) AS queued,"
+    " GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS missing, NULL AS applying_us, NULL AS waiting_us,"
+    " (SELECT TIMESTAMPDIFF(MICROSECOND, MAX(beaten_at), NOW(6)) FROM replexplorer.heartbeat) AS applied_us"
+    " FROM performance_schema.replication_connection_status c WHERE c.channel_name = ''"
+)
+"""The same where transactions carry no time: the age of the newest heartbeat that was applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,67 +259,53 @@ def _thread_state(running: str, error_number: int | None) -> str:
             return "error" if error_number else "off"
 
 
-async def sample_link(
-    primary: Member, replica: Member, settings: LinkSettings, *, healing: bool = False
-) -> LinkView:
-    """One link as both agents see it; a dead agent leaves unknowns and says so."""
-    answers_ = await asyncio.gather(
-        primary.agent.link(replica.name), replica.agent.link(primary.name), return_exceptions=True
-    )
-    fault = next((str(error) for error in answers_ if isinstance(error, ReplexplorerError)), None)
-    for error in answers_:
-        if isinstance(error, BaseException) and not isinstance(error, ReplexplorerError):
-            raise error
-    towards, back = (answer if isinstance(answer, LinkState) else None for answer in answers_)
-    return replace(link_view(replica.name, settings, towards, back, fault), healing=healing)
-
-
-def link_view(
-    replica: str,
-    settings: LinkSettings,
-    towards: LinkState | None,
-    back: LinkState | None,
-    fault: str | None = None,
-) -> LinkView:
-    """A link's figures from the primary's side (`towards` the replica) and the replica's."""
-    if towards is None or back is None:
-        return LinkView(replica, settings=settings, fault=fault or "an agent does not answer")
-    force = installed(settings, towards, back)
-    probes = towards.probes + towards.lost
-    return LinkView(
-        replica=replica,
-        backend=towards.backend if towards.backend == back.backend else f"{towards.backend}/{back.backend}",
-        settings=settings,
-        values=force.values,
-        as_asked=force.as_asked,
-        rtt_measured_ms=towards.measured_ms,
-        rtt_base_ms=towards.base_ms,
-        probes_lost_percent=100 * towards.lost / probes if probes else None,
-        dropped=towards.dropped + back.dropped,
-        fault=fault or contradiction(settings, towards.measured_ms, towards.base_ms),
-    )
-
-
-async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:
-    """One node's disk as its agent sees it; with `probe` one that was never probed is probed."""
-    view = DiskView(member.name, asked_ms)
+async def sample_commits(member: Member, user: str, clock: Clock) -> CommitSample | None:
+    """The primary's counters of the commits of one account's sessions, as of the middle of the call."""
+    asked_s = clock.monotonic()
     try:
-        state = await member.agent.disk()
-        if probe and state.probe is None and state.attached:
-            state = await member.agent.disk(probe=True)
+        rows = await member.poll.query(commit_statement(user), deadline_s=_POLL_DEADLINE_S)
     except ReplexplorerError:
-        return view
-    return replace(
-        view,
-        delay_ms=state.delay_ms,
-        measured_ms=state.measured_ms,
-        measured_n=state.measured_n,
-        probe_p50_ms=state.probe.p50_ms if state.probe else None,
-        probe_p95_ms=state.probe.p95_ms if state.probe else None,
-        probe_p99_ms=state.probe.p99_ms if state.probe else None,
-        fsyncs=state.fsyncs,
-        fault=state.reason,
+        return None
+    return CommitSample.read((asked_s + clock.monotonic()) / 2, rows)
+
+
+async def sample_applied(primary: Member | None, replica: Member, clock: Clock) -> Applied | None:
+    """How far a replica is, against what the primary had executed a moment before; None for a primary
+    that does not answer: then only what the replica received counts."""
+    sent = await _first(primary.poll, SENT_STATEMENT, replica.address.address) if primary else None
+    executed = "" if sent is None else str(sent["executed"]).replace("\n", "")
+    row = await _first(replica.poll, APPLIED_STATEMENT, executed)
+    if row is None:
+        row = await _first(replica.poll, HEARTBEAT_AGE_STATEMENT, executed)
+    if row is None:
+        return None
+    ages_us = [age for name in ("applying_us", "waiting_us") if (age := _whole(row, name)) is not None]
+    return Applied(
+        at_s=clock.monotonic(),
+        queued_gtids=_text(row, "queued"),
+        missing_gtids=None if sent is None else _text(row, "missing"),
+        applying_us=max(ages_us, default=None),
+        applied_us=_whole(row, "applied_us"),
+        dump_thread=_whole(sent, "dump_thread"),
+        sent_bytes=_whole(sent, "sent"),
     )
+
+
+async def _first(sql: Sql, statement: str, argument: str | None) -> Row | None:
+    """The first row; None where the server does not answer or does not know what is asked."""
+    try:
+        rows = await sql.query(statement, (argument,), deadline_s=_POLL_DEADLINE_S)
+    except ReplexplorerError:
+        return None
+    return rows[0] if rows else None
+
+
+def _whole(row: Row | None, name: str) -> int | None:
+    return None if row is None or row[name] is None else int(str(row[name]))
+
+
+def _text(row: Row, name: str) -> str | None:
+    return None if row[name] is None else str(row[name])
 
 
 def judge_protection(

@@ -1,0 +1,79 @@
+"""What the agents know of one link and of one disk, as the session shows it.
+
+Law: looking never changes anything and never raises; what could not be learned is None, and a dead
+agent is named as the fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.link import LinkSettings, contradiction, installed
+from replexplorer.core.tick import DiskView, LinkView
+from replexplorer.engine.fleet import Member
+from replexplorer.ports import LinkState
+
+
+async def sample_link(
+    primary: Member, replica: Member, settings: LinkSettings, *, healing: bool = False
+) -> LinkView:
+    """One link as both agents see it; a dead agent leaves unknowns and says so."""
+    answers_ = await asyncio.gather(
+        primary.agent.link(replica.name), replica.agent.link(primary.name), return_exceptions=True
+    )
+    fault = next((str(error) for error in answers_ if isinstance(error, ReplexplorerError)), None)
+    for error in answers_:
+        if isinstance(error, BaseException) and not isinstance(error, ReplexplorerError):
+            raise error
+    towards, back = (answer if isinstance(answer, LinkState) else None for answer in answers_)
+    return replace(link_view(replica.name, settings, towards, back, fault), healing=healing)
+
+
+def link_view(
+    replica: str,
+    settings: LinkSettings,
+    towards: LinkState | None,
+    back: LinkState | None,
+    fault: str | None = None,
+) -> LinkView:
+    """A link's figures from the primary's side (`towards` the replica) and the replica's."""
+    if towards is None or back is None:
+        return LinkView(replica, settings=settings, fault=fault or "an agent does not answer")
+    force = installed(settings, towards, back)
+    probes = towards.probes + towards.lost
+    return LinkView(
+        replica=replica,
+        backend=towards.backend if towards.backend == back.backend else f"{towards.backend}/{back.backend}",
+        settings=settings,
+        values=force.values,
+        as_asked=force.as_asked,
+        rtt_measured_ms=towards.measured_ms,
+        rtt_base_ms=towards.base_ms,
+        probes_lost_percent=100 * towards.lost / probes if probes else None,
+        dropped=towards.dropped + back.dropped,
+        fault=fault or contradiction(settings, towards.measured_ms, towards.base_ms),
+    )
+
+
+async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:
+    """One node's disk as its agent sees it; with `probe` one that was never probed is probed."""
+    view = DiskView(member.name, asked_ms)
+    try:
+        state = await member.agent.disk()
+        if probe and state.probe is None and state.attached:
+            state = await member.agent.disk(probe=True)
+    except ReplexplorerError:
+        return view
+    return replace(
+        view,
+        delay_ms=state.delay_ms,
+        measured_ms=state.measured_ms,
+        measured_n=state.measured_n,
+        probe_p50_ms=state.probe.p50_ms if state.probe else None,
+        probe_p95_ms=state.probe.p95_ms if state.probe else None,
+        probe_p99_ms=state.probe.p99_ms if state.probe else None,
+        fsyncs=state.fsyncs,
+        fault=state.reason,
+    )
