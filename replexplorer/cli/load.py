@@ -16,9 +16,10 @@ from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.course import Course
 from replexplorer.core.knobs.names import BY_KEY, parse_value
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN, POISSON
 from replexplorer.engine.load.driver import load_knobs
-from replexplorer.engine.load.measure import Measurement, measure
+from replexplorer.engine.load.measure import measure
 from replexplorer.engine.observe.stretch import Gathering
 from replexplorer.engine.session import Session
 from replexplorer.formats.shapes import Conditions

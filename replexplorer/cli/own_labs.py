@@ -12,7 +12,7 @@ from replexplorer.core.tick import ProtectionState
 from replexplorer.core.topology import ANY_REPLICAS, PRIMARY
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.comparison import Comparison, judge_by, read_term
-from replexplorer.engine.experiment.labs.lab import Lab, Phase, Published, Stretch
+from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Published
 from replexplorer.formats import paths
 from replexplorer.formats.lab_files import LabFile, PhaseTable, read_lab
 
@@ -95,8 +95,8 @@ def _phase(file: LabFile, phase: PhaseTable, *, waits: bool) -> Phase:
     return Phase(
         phase.name,
         file.settings(phase),
-        full=Stretch(phase.seconds, phase.commits),
-        quick=Stretch(quick_s, quick_commits),
+        full=Length(phase.seconds, phase.commits),
+        quick=Length(quick_s, quick_commits),
         state=ProtectionState(state),
         shows=phase.shows,
         published=Published(published.value, published.unit) if published else None,

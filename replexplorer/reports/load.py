@@ -9,11 +9,11 @@ from typing import Literal
 
 from replexplorer.core.experiment.course import Passage
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import number, table
-from replexplorer.engine.load.measure import Measurement
 from replexplorer.formats.shapes import (
     Conditions,
     Course,

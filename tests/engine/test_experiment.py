@@ -11,7 +11,7 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.stage import run_lab
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
@@ -135,7 +135,7 @@ LAB = Lab(
     "Two phases",
     "Whether a round trip costs.",
     tuple(
-        Phase(name, (f"rtt={rtt_ms}", "clients=1"), Stretch(10), Stretch(10), ProtectionState.OFF, "")
+        Phase(name, (f"rtt={rtt_ms}", "clients=1"), Length(10), Length(10), ProtectionState.OFF, "")
         for name, rtt_ms in (("near", 0), ("far", 50))
     ),
     _judge,

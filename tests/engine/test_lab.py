@@ -14,7 +14,7 @@ from replexplorer.core.tick import ProtectionState, Tick
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.evidence import busy
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.stage import run_lab
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep
 from replexplorer.engine.session import Session
@@ -43,12 +43,12 @@ LAB = Lab(
         Phase(
             "async",
             ("sync_binlog=0", "rtt=50", "clients=1"),
-            Stretch(4),
-            Stretch(2),
+            Length(4),
+            Length(2),
             ProtectionState.OFF,
             "nothing waits",
         ),
-        Phase("semi-sync", ("semi_sync=on",), Stretch(4), Stretch(2), ProtectionState.PROTECTED, "all wait"),
+        Phase("semi-sync", ("semi_sync=on",), Length(4), Length(2), ProtectionState.PROTECTED, "all wait"),
     ),
     _judge,
 )

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, TakenAway
-from replexplorer.engine.load.measure import Measurement, measure
+from replexplorer.core.load.measurement import Measurement
+from replexplorer.engine.load.measure import measure
 from tests.fakes.clock import virtual
 from tests.fakes.world import CREATING_S, World, tasks_left
 

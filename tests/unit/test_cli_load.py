@@ -15,10 +15,10 @@ from replexplorer.cli.arguments import parse
 from replexplorer.cli.load import command_of
 from replexplorer.core.experiment.course import Passage
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Event, Severity
-from replexplorer.engine.load.measure import Measurement
 from replexplorer.formats.shapes import Conditions, LoadReport, MachineShape, Scalar, SettingShape
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again

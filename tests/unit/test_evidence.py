@@ -6,13 +6,19 @@ import pytest
 
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Protection, ProtectionState
-from replexplorer.engine.experiment.labs.evidence import at_least, at_most, faster, printed, within
-from replexplorer.engine.experiment.labs.lab import Phase, PhaseResult, Relation, Stretch
+from replexplorer.engine.experiment.labs.evidence import (
+    at_least,
+    below_the_round_trip,
+    faster,
+    printed,
+    within,
+)
+from replexplorer.engine.experiment.labs.lab import Length, Phase, PhaseResult, Relation
 
 
 def phase(name: str, tps: float) -> PhaseResult:
-    stretch = Stretch(1)
-    asked = Phase(name, (), stretch, stretch, ProtectionState.OFF, "")
+    length = Length(1)
+    asked = Phase(name, (), length, length, ProtectionState.OFF, "")
     return PhaseResult(asked, {}, 85.0, Histogram(), tps, None, Protection(ProtectionState.OFF, False), 1, 0)
 
 
@@ -22,8 +28,8 @@ def phase(name: str, tps: float) -> PhaseResult:
         (at_least("x", 2719, 2032), True, "2719 >= 2032 TPS"),
         (at_least("x", 2032, 2719), False, "found 2032 TPS; at least 2719 TPS would hold"),
         (at_least("x", 99.6, 100.4), False, "found 99.60 TPS; at least 100.40 TPS would hold"),
-        (at_most("x", 11.4, 11.7), True, "11.40 <= 11.70 TPS"),
-        (at_most("x", 12.4, 11.7), False, "found 12.40 TPS; at most 11.70 TPS would hold"),
+        (below_the_round_trip(phase("a", 11.4), 1.0), True, "11.40 <= 11.76 TPS"),
+        (below_the_round_trip(phase("a", 12.4), 1.0), False, "found 12.40 TPS; at most 11.76 TPS would hold"),
         (within("x", 1.02, 0.9, 1.1), True, "1.020 in [0.9, 1.1]"),
         (within("x", 1.32, 0.9, 1.1), False, "found 1.320; 0.9 to 1.1 would hold"),
         (faster(phase("a", 20), phase("b", 10)), True, "20.0 > 10.0 TPS"),

@@ -13,7 +13,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Protection, ProtectionState
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.comparison import Comparison, read_term
-from replexplorer.engine.experiment.labs.lab import Phase, PhaseResult, Published, Stretch
+from replexplorer.engine.experiment.labs.lab import Length, Phase, PhaseResult, Published
 from replexplorer.formats import paths
 
 MINE = """\
@@ -61,9 +61,9 @@ def test_a_file_is_a_lab(file: Path) -> None:
     assert (lab.name, lab.title, lab.replicas) == ("mine", "Ours across the ocean", 2)
     first, second = lab.phases
     assert first.settings == ("semi_sync=off", "rtt=70ms", "clients=4")
-    assert (first.state, first.full, first.quick) == (ProtectionState.OFF, Stretch(20), Stretch(5))
-    assert (second.state, second.full) == (ProtectionState.PROTECTED, Stretch(60, 500))
-    assert (second.quick, second.published) == (Stretch(15, 50), Published(14.0, "tps"))
+    assert (first.state, first.full, first.quick) == (ProtectionState.OFF, Length(20), Length(5))
+    assert (second.state, second.full) == (ProtectionState.PROTECTED, Length(60, 500))
+    assert (second.quick, second.published) == (Length(15, 50), Published(14.0, "tps"))
 
 
 def test_a_knob_goes_by_any_of_its_names(file: Path) -> None:
@@ -101,7 +101,7 @@ def test_it_is_judged_by_its_comparisons(file: Path, semi_us: int, semi_tps: flo
 
 
 def test_what_was_not_measured_holds_nothing() -> None:
-    phase = Phase("a", (), Stretch(1), Stretch(1), ProtectionState.OFF, "")
+    phase = Phase("a", (), Length(1), Length(1), ProtectionState.OFF, "")
     terms = read_term("a.fsync_ms", ["a"]), read_term(0, ["a"])
     relation = Comparison("x", terms[0], ">=", terms[1]).judge({"a": result(phase, 1000, 1.0)})
     assert (relation.holds, relation.evidence) == (False, "left was not measured")

@@ -18,13 +18,13 @@ from replexplorer.engine.experiment.labs.evidence import compared, protected
 from replexplorer.engine.experiment.labs.lab import (
     Figures,
     Lab,
+    Length,
     Phase,
     Phases,
     Played,
+    Publication,
     Published,
     Relation,
-    Source,
-    Stretch,
 )
 from replexplorer.engine.experiment.labs.stage import CLIENTS, Stage
 from replexplorer.ports import Sql
@@ -253,8 +253,8 @@ def _phases(rows: int | None = None) -> Iterator[Phase]:
             "wait_point=after_sync", "sync_binlog=1", "innodb_flush_log_at_trx_commit=1",
             "workload=update_index", "load_mode=closed", "clients=4", "rtt=2ms", "semi_sync_timeout=600s",
         ),
-        full=Stretch(45),
-        quick=Stretch(16),
+        full=Length(45),
+        quick=Length(16),
         state=ProtectionState.OFF,
         shows="",
         play=partial(_play, rows=rows),
@@ -280,7 +280,7 @@ ARCHIVE = Lab(
     name="archive",
     title="Deleting half of a big table under load",
     teaches="Copying what stays is faster than deleting what goes, and only a rebuild gives the space back.",
-    source=Source(
+    source=Publication(
         "INSERT, Don't DELETE",
         "Aaron Brown",
         "https://blog.9minutesnooze.com",

@@ -12,14 +12,14 @@ from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import printed, protected, within
 from replexplorer.engine.experiment.labs.lab import (
     Lab,
+    Length,
     Phase,
     PhaseResult,
     Phases,
     Played,
+    Publication,
     Published,
     Relation,
-    Source,
-    Stretch,
 )
 from replexplorer.engine.experiment.labs.stage import Stage
 
@@ -101,8 +101,8 @@ def _phase(name: str, settings: tuple[str, ...], semi: bool, shows: str, replica
     return Phase(
         name,
         (f"semi_sync={'on' if semi else 'off'}", *settings),
-        full=Stretch(45 if semi else 20, _FULL),
-        quick=Stretch(5 if semi else 2, _QUICK),
+        full=Length(45 if semi else 20, _FULL),
+        quick=Length(5 if semi else 2, _QUICK),
         state=ProtectionState.PROTECTED if semi else ProtectionState.OFF,
         shows=shows,
         published=None if "rtt 0" in name else Published(published_s, "s"),
@@ -137,7 +137,7 @@ def bulk_load_of(rows: Callable[[], Iterator[str]]) -> Lab:
 
 async def _insert(stage: Stage, phase: Phase, rows: Callable[[], Iterator[str]]) -> Played:
     """Single-row INSERTs, one commit each, through one session."""
-    commits = phase.stretch(quick=stage.quick).commits or _QUICK
+    commits = phase.length(quick=stage.quick).commits or _QUICK
     clock, service = stage.session.outside.clock, Histogram()
     sql = stage.session.fleet.on_the_primary()
     try:
@@ -163,7 +163,7 @@ BULK_LOAD = Lab(
     name="bulk-load",
     title="Single-row INSERTs with one and with two replicas",
     teaches="Semi-sync adds about one round trip to each commit, with one replica or two, ROW or STATEMENT.",
-    source=Source(
+    source=Publication(
         "semi-synchronous replication performance",
         "Giuseppe Maxia",
         None,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import faster, printed, protected
-from replexplorer.engine.experiment.labs.lab import Lab, Phase, Phases, Relation, Source, Stretch
+from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Publication, Relation
 
 _OFF, _ON = ("semi_sync=off", ProtectionState.OFF), ("semi_sync=on", ProtectionState.PROTECTED)
 _MODES = {
@@ -61,8 +61,8 @@ def _phases() -> Iterator[Phase]:
             yield Phase(
                 _name(mode, clients),
                 (*first, semi_sync, *settings, *reset, f"clients={clients}"),
-                full=Stretch(20),
-                quick=Stretch(4),
+                full=Length(20),
+                quick=Length(4),
                 state=state,
                 shows=shows,
             )
@@ -72,7 +72,7 @@ DURABILITY_MODES = Lab(
     name="durability-modes",
     title="Durable on the disk, on the network, on both, on neither",
     teaches="At equal latency an acknowledgement costs no more than an fsync; group commit shares both.",
-    source=Source(
+    source=Publication(
         "Semi-sync replication is not slow!",
         "Morgan Tocker",
         None,

@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.machine import BUSY_PERCENT
 from replexplorer.core.tick import ProtectionState
-from replexplorer.engine.experiment.labs.lab import Phase, PhaseResult, Relation
+from replexplorer.engine.experiment.labs.lab import PhaseResult, Relation
 
 _WORDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 
@@ -24,13 +24,7 @@ def compared(found: str, sign: str, bound: str, unit: str, *, holds: bool) -> st
 def at_least(name: str, value: float, bound: float, unit: str = "TPS", beside: str = "") -> Relation:
     """value >= bound; `beside` is written after it, as `busy` makes it."""
     holds = value >= bound
-    return Relation(name, holds, compared(*_plain(value, bound, ">="), unit, holds=holds) + beside)
-
-
-def at_most(name: str, value: float, bound: float, unit: str = "TPS") -> Relation:
-    """value <= bound."""
-    holds = value <= bound
-    return Relation(name, holds, compared(*_plain(value, bound, "<="), unit, holds=holds))
+    return Relation(name, holds, compared(*_plain(value, bound), unit, holds=holds) + beside)
 
 
 def within(name: str, value: float, low: float, high: float) -> Relation:
@@ -117,12 +111,7 @@ def _full(what: str, found: Sequence[tuple[str, float | None]]) -> str:
     return f"; {what}: {names}" if names else ""
 
 
-def phase_named(phases: tuple[Phase, ...], name: str) -> Phase:
-    """A phase by its name; raises StopIteration for none."""
-    return next(phase for phase in phases if phase.name == name)
-
-
-def _plain(value: float, bound: float, sign: str) -> tuple[str, str, str]:
-    """Both figures, short enough to read and long enough to differ."""
+def _plain(value: float, bound: float) -> tuple[str, str, str]:
+    """value >= bound, both figures short enough to read and long enough to differ."""
     digits = 2 if min(abs(value), abs(bound)) < 100 else 0
-    return f"{value:.{digits}f}", sign, f"{bound:.{digits}f}"
+    return f"{value:.{digits}f}", ">=", f"{bound:.{digits}f}"

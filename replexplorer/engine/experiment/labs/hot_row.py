@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import compared, faster, protected
-from replexplorer.engine.experiment.labs.lab import Lab, Phase, Phases, Published, Relation, Source, Stretch
+from replexplorer.engine.experiment.labs.lab import (
+    Lab,
+    Length,
+    Phase,
+    Phases,
+    Publication,
+    Published,
+    Relation,
+)
 
 _SLACK = 1.1
 _TIMES = 4
@@ -44,8 +52,8 @@ def _phases() -> Iterator[Phase]:
         yield Phase(
             _name(point, rows),
             (*first, f"wait_point={point.lower()}", f"key_spread={rows}"),
-            full=Stretch(30),
-            quick=Stretch(6),
+            full=Length(30),
+            quick=Length(6),
             state=ProtectionState.PROTECTED,
             shows="eight clients want the same row" if rows == 1 else "eight clients, rows of their own",
             published=Published(tps, "tps"),
@@ -56,7 +64,9 @@ HOT_ROW = Lab(
     name="hot-row",
     title="Eight clients on one row, by wait point",
     teaches="AFTER_SYNC holds the row's lock while it waits: one row takes one commit per round trip.",
-    source=Source("Reference measurement", "replexplorer", None, "MySQL 9.7.4, 60 ms, 8 clients, no fsync"),
+    source=Publication(
+        "Reference measurement", "replexplorer", None, "MySQL 9.7.4, 60 ms, 8 clients, no fsync"
+    ),
     phases=tuple(_phases()),
     judge=_judge,
 )

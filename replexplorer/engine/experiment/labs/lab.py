@@ -22,7 +22,7 @@ _ROWS_PER_S: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Publication:
     """The published experiment that a lab reruns."""
 
     title: str
@@ -42,7 +42,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Length:
     """How long a phase is measured."""
 
     seconds: float
@@ -90,8 +90,8 @@ class Phase:
     name: str
     settings: tuple[str, ...]
     """`KEY=VALUE` as they are typed; what is not named stays as the phase before left it."""
-    full: Stretch
-    quick: Stretch
+    full: Length
+    quick: Length
     """Under --quick: shorter, never another method."""
     state: ProtectionState
     """The protection state that is asked for."""
@@ -104,13 +104,13 @@ class Phase:
     """Rows of the load's table; None: the session's."""
     play: Play | None = None
 
-    def stretch(self, *, quick: bool) -> Stretch:
+    def length(self, *, quick: bool) -> Length:
         """How long this run of it measures."""
         return self.quick if quick else self.full
 
     def takes_s(self, *, quick: bool) -> float:
         """About how long it takes, with turning its knobs and measuring the link."""
-        return self.stretch(quick=quick).seconds + _TURNING_S
+        return self.length(quick=quick).seconds + _TURNING_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Lab:
     teaches: str
     phases: tuple[Phase, ...]
     judge: Judge
-    source: Source | None = None
+    source: Publication | None = None
     replicas: int = 1
     """Replicas that it needs; those that are missing are brought up for it and removed again."""
 

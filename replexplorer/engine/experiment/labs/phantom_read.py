@@ -8,7 +8,7 @@ from statistics import median
 
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import protected
-from replexplorer.engine.experiment.labs.lab import Lab, Phase, Phases, Played, Relation, Source, Stretch
+from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Played, Publication, Relation
 from replexplorer.engine.experiment.labs.stage import Stage
 from replexplorer.ports import Sql
 
@@ -96,8 +96,8 @@ def _phase(point: str, shows: str) -> Phase:
     return Phase(
         point,
         settings,
-        full=Stretch(25),
-        quick=Stretch(25),
+        full=Length(25),
+        quick=Length(25),
         state=ProtectionState.PROTECTED,
         shows=shows,
         play=_play,
@@ -108,7 +108,9 @@ PHANTOM_READ = Lab(
     name="phantom-read",
     title="Who sees a row before its writer knows",
     teaches="AFTER_COMMIT shows a row that a failover may lose; AFTER_SYNC shows it once it is safe.",
-    source=Source("Loss-less semi-synchronous replication", "WL#6355", None, "two sessions on the source"),
+    source=Publication(
+        "Loss-less semi-synchronous replication", "WL#6355", None, "two sessions on the source"
+    ),
     phases=(
         _phase("AFTER_COMMIT", "the engine has committed: others read what no replica has acknowledged"),
         _phase("AFTER_SYNC", "the engine waits as well: no one reads the row before it is on the replica"),

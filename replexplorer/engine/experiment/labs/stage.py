@@ -19,7 +19,7 @@ from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.stats.student import t_quantile_975
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.baseline import Baseline
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Phase, PhaseResult, Played, Rtt, Stretch
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Played, Rtt
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.load.measure import measure
@@ -131,7 +131,7 @@ class Stage:
         left_s = sum(phase.takes_s(quick=self.quick) for phase in ahead)
         phase = self.lab.phases[self._number - 1] if self._number else None
         if phase is not None:
-            left_s += phase.stretch(quick=self.quick).seconds * (1 - (done or 0.0))
+            left_s += phase.length(quick=self.quick).seconds * (1 - (done or 0.0))
         self.watch(LabStep(self.lab, self._number, doing, done, left_s, tuple(self.results)))
 
     async def turn(self, *settings: str) -> None:
@@ -183,7 +183,7 @@ class Stage:
         await self.turn(*(text for text in phase.settings if text not in clients))
         self.tell("measuring the link")
         rtt = await self.measured_rtt()
-        stretch = phase.stretch(quick=self.quick)
+        length = phase.length(quick=self.quick)
         await self.turn(*clients)
         await controls.refresh()
         self._baseline.begin()
@@ -193,7 +193,7 @@ class Stage:
             played = await phase.play(self, phase)
             session.chronicle.end_epoch()
         else:
-            played = await self._measured(phase, stretch, rtt, mark)
+            played = await self._measured(phase, length, rtt, mark)
         await controls.refresh()
         self.alive()
         return replace(self._result(phase, rtt, played), invalid=self._disturbed())
@@ -207,7 +207,7 @@ class Stage:
         ]
         return "; ".join(told) or None
 
-    async def _measured(self, phase: Phase, stretch: Stretch, rtt: Rtt | None, mark: int) -> Played:
+    async def _measured(self, phase: Phase, length: Length, rtt: Rtt | None, mark: int) -> Played:
         """Let the load run; the phase's mark stands where its settings are in force, and its epoch is what
         is measured."""
         session = self.session
@@ -225,15 +225,15 @@ class Stage:
             nonlocal commits
             commits += getattr(interval, "commits", 0)
             passed_s = session.outside.clock.monotonic() - began_s
-            share = commits / stretch.commits if stretch.commits else passed_s / stretch.seconds
+            share = commits / length.commits if length.commits else passed_s / length.seconds
             self.tell("measuring", min(1.0, share))
 
         before = await self._machine()
         measured = await measure(
             session.load,
             session.outside.clock,
-            duration_s=0.0 if stretch.commits else stretch.seconds,
-            commits=stretch.commits or 0,
+            duration_s=0.0 if length.commits else length.seconds,
+            commits=length.commits or 0,
             from_s=from_s,
             on_interval=show,
         )

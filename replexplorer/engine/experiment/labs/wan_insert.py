@@ -13,7 +13,15 @@ from replexplorer.engine.experiment.labs.evidence import (
     printed,
     protected,
 )
-from replexplorer.engine.experiment.labs.lab import Lab, Phase, Phases, Published, Relation, Source, Stretch
+from replexplorer.engine.experiment.labs.lab import (
+    Lab,
+    Length,
+    Phase,
+    Phases,
+    Publication,
+    Published,
+    Relation,
+)
 
 _ASYNC_SHARE = 0.8
 _RTT_SLACK = 1.02
@@ -46,7 +54,7 @@ WAN_INSERT = Lab(
     name="wan-insert",
     title="85 ms between source and replica, one client",
     teaches="With semi-sync one client commits once a round trip, whatever the server could do.",
-    source=Source(
+    source=Publication(
         "Performance of MySQL Semi-Synchronous Replication Over High Latency Connections",
         "Aaron Brown",
         "https://blog.9minutesnooze.com",
@@ -66,8 +74,8 @@ WAN_INSERT = Lab(
                 "clients=1",
                 "rtt=85ms",
             ),
-            full=Stretch(8, 10_000),
-            quick=Stretch(2, 1_000),
+            full=Length(8, 10_000),
+            quick=Length(2, 1_000),
             state=ProtectionState.OFF,
             shows="what the server does by itself",
             published=Published(1066.8, "tps"),
@@ -76,8 +84,8 @@ WAN_INSERT = Lab(
         Phase(
             "async",
             (),
-            full=Stretch(9, 10_000),
-            quick=Stretch(2, 1_000),
+            full=Length(9, 10_000),
+            quick=Length(2, 1_000),
             state=ProtectionState.OFF,
             shows="the replica is 85 ms away and commits do not wait for it",
             published=Published(943.2, "tps"),
@@ -85,8 +93,8 @@ WAN_INSERT = Lab(
         Phase(
             "semi-sync",
             ("semi_sync=on",),
-            full=Stretch(88, 1_000),
-            quick=Stretch(27, 300),
+            full=Length(88, 1_000),
+            quick=Length(27, 300),
             state=ProtectionState.PROTECTED,
             shows="each commit waits one round trip: 1000/85 = 11.8 a second at most",
             published=Published(11.51, "tps"),

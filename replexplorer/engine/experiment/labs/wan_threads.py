@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import faster, one_commit_a_round_trip, printed, protected
-from replexplorer.engine.experiment.labs.lab import Lab, Phase, Phases, Published, Relation, Source, Stretch
+from replexplorer.engine.experiment.labs.lab import (
+    Lab,
+    Length,
+    Phase,
+    Phases,
+    Publication,
+    Published,
+    Relation,
+)
 
 _LOW, _HIGH = 0.93, 1.02
 _TIMES = 8
@@ -41,8 +49,8 @@ def _phases() -> Iterator[Phase]:
             "semi_sync=off", "wait_point=after_sync", "sync_binlog=1", "innodb_flush_log_at_trx_commit=1",
             "workload=update_index", "load_mode=closed", "clients=1", "rtt=78ms",
         ),
-        full=Stretch(60),
-        quick=Stretch(5),
+        full=Length(60),
+        quick=Length(5),
         state=ProtectionState.OFF,
         shows="what one thread commits without waiting for a replica",
         published=Published(273, "tps"),
@@ -54,8 +62,8 @@ def _phases() -> Iterator[Phase]:
             yield Phase(
                 _name(point, clients),
                 settings,
-                full=Stretch(60),
-                quick=Stretch(12 if clients == 1 else 6),
+                full=Length(60),
+                quick=Length(12 if clients == 1 else 6),
                 state=ProtectionState.PROTECTED,
                 shows="one commit a round trip" if clients == 1 else "waits overlap since 5.7",
                 table_size=_ROWS,
@@ -66,7 +74,7 @@ WAN_THREADS = Lab(
     name="wan-threads",
     title="1 and 32 threads across 78 ms",
     teaches="Since 5.7 waits for acknowledgements overlap: threads hide the round trip, one thread cannot.",
-    source=Source(
+    source=Publication(
         "Semi-Sync replication performance in MySQL 5.7.4 DMR",
         "Jay Janssen",
         None,
