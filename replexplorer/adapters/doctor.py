@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from replexplorer import __version__
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.configuration import Configuration
+from replexplorer.formats.json.doctor import Check, Doctor
 from replexplorer.formats.paths import shipped
-from replexplorer.formats.shapes import Check, Doctor
 from replexplorer.ports import DiskState, LinkState
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ class Console:
 
     def document(self, document: BaseModel | dict[str, Any] | list[Any]) -> None:
         """The one JSON document of a verb with --json."""
-        from replexplorer.formats.shapes import to_json
+        from replexplorer.formats.json.text import to_json
 
         self._documented = True
         self._put(to_json(document))

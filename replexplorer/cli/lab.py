@@ -22,7 +22,7 @@ from replexplorer.engine.experiment.labs.lab import Lab
 from replexplorer.engine.experiment.labs.stage import run_lab
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.formats.employees_dump import checked, rows_of
-from replexplorer.formats.shapes import LabEntry
+from replexplorer.formats.json.lab import LabEntry
 from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.directory import report_directory

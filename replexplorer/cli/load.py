@@ -22,7 +22,7 @@ from replexplorer.engine.load.driver import load_knobs
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.observe.stretch import Gathering
 from replexplorer.engine.session import Session
-from replexplorer.formats.shapes import Conditions
+from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.workload_file import read_workload
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again, conditions_of

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def config(call: Call) -> int:
     """The effective configuration with each value's origin, and the paths."""
-    from replexplorer.formats.shapes import ConfigDocument, ConfigValue
+    from replexplorer.formats.json.config import ConfigDocument, ConfigValue
 
     loaded = load_configuration_of(call)
     document = ConfigDocument(
@@ -42,7 +42,7 @@ def config(call: Call) -> int:
 
 def themes(call: Call) -> int:
     """Built-in and own themes; a broken one is named with file and key."""
-    from replexplorer.formats.shapes import ThemeEntry
+    from replexplorer.formats.json.themes import ThemeEntry
     from replexplorer.formats.themes import load_themes
 
     loaded, failed = load_themes(paths.themes_directory())
@@ -78,8 +78,8 @@ def themes(call: Call) -> int:
 
 def keys(call: Call) -> int:
     """Every binding with the keys that it has now, and what is wrong with keys.toml."""
+    from replexplorer.formats.json.keys import KeyBinding
     from replexplorer.formats.keymap import load_keymap
-    from replexplorer.formats.shapes import KeyBinding
     from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, key_label, keys_of
 
     keymap = load_keymap(paths.keys_file(), DEFAULT_KEYS)
@@ -112,8 +112,8 @@ def keys(call: Call) -> int:
 def schema(call: Call) -> int:
     """JSON Schema of every --json document, or of one."""
     from replexplorer.formats.configuration import closest
-    from replexplorer.formats.shapes import DOCUMENTS, document_schema
-    from replexplorer.formats.shapes import schema as whole_schema
+    from replexplorer.formats.json.schema import DOCUMENTS, document_schema
+    from replexplorer.formats.json.schema import schema as whole_schema
 
     wanted = " ".join(call.args.document)
     if not wanted:

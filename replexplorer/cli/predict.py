@@ -32,7 +32,7 @@ from replexplorer.core.text import number, table
 from replexplorer.core.topology import ANY_REPLICAS
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
-from replexplorer.formats.shapes import PredictCalibration, PredictDocument, PredictTerm
+from replexplorer.formats.json.predict import PredictCalibration, PredictDocument, PredictTerm
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value, same_value
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.text import folded, number, table
-from replexplorer.formats.shapes import (
-    ChangedKnob,
-    DiskShape,
-    GetKnob,
-    LinkShape,
-    NodeShape,
-    ProtectionShape,
-    Scalar,
-    SetReport,
+from replexplorer.formats.json.get import GetKnob
+from replexplorer.formats.json.model import Scalar
+from replexplorer.formats.json.set import ChangedKnob, SetReport
+from replexplorer.formats.json.status import (
+    DiskJson,
+    LinkJson,
+    NodeJson,
+    ProtectionJson,
     Status,
     StatusKnob,
     StatusLoad,
@@ -87,7 +86,7 @@ def _load_words(load: StatusLoad) -> str:
     return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"
 
 
-def _state_words(protection: ProtectionShape) -> str:
+def _state_words(protection: ProtectionJson) -> str:
     words = _STATE_WORDS[protection.state]
     if not protection.no_ack_can_come:
         return words
@@ -96,7 +95,7 @@ def _state_words(protection: ProtectionShape) -> str:
     return f"{words}; NO ACKNOWLEDGEMENT CAN COME over the links as they are, the next commit waits"
 
 
-def _acking(protection: ProtectionShape) -> str:
+def _acking(protection: ProtectionJson) -> str:
     """How many acknowledge, and what the source counts where that is more."""
     acking, counted = protection.replicas_acking, protection.replicas_counted
     if acking is None or counted is None or counted <= acking:
@@ -104,7 +103,7 @@ def _acking(protection: ProtectionShape) -> str:
     return f"{acking} (the source counts {counted}: not all of them are connected)"
 
 
-def _errant_line(node: NodeShape) -> str:
+def _errant_line(node: NodeJson) -> str:
     gtids = node.errant_gtids or ""
     count = gtid_count(gtids)
     return f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids}"
@@ -184,7 +183,7 @@ def knob_catalogue_markdown() -> str:
 _NODE_HEADINGS = ("NODE", "SERVER", "ADDRESS", "PATH", "STATE", "IO", "SQL", "LAG")
 
 
-def _node_row(node: NodeShape) -> tuple[str, ...]:
+def _node_row(node: NodeJson) -> tuple[str, ...]:
     server = " ".join(part for part in (node.flavor, node.version) if part) or "-"
     address = f"{node.host}:{node.port}" if node.host else "-"
     lag = "-" if node.lag_s is None else f"{node.lag_s:.1f} s"
@@ -201,7 +200,7 @@ def _node_row(node: NodeShape) -> tuple[str, ...]:
     )
 
 
-def _link_line(link: LinkShape) -> str:
+def _link_line(link: LinkJson) -> str:
     parts = [
         (
             f"link        primary <-> {link.replica}: asked {_ms(link.rtt_asked_ms)}, "
@@ -223,7 +222,7 @@ def _link_line(link: LinkShape) -> str:
     return ", ".join(text for text, applies in parts if applies)
 
 
-def _disk_line(disk: DiskShape) -> str:
+def _disk_line(disk: DiskJson) -> str:
     counts = disk.fsyncs.model_dump()
     told = ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
     line = (

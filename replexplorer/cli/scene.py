@@ -15,8 +15,8 @@ from replexplorer.core.text import table
 from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
+from replexplorer.formats.json.scene import SceneEntry
 from replexplorer.formats.scenes import Scene, find_scene, load_scenes, save_scene, scene_keys
-from replexplorer.formats.shapes import SceneEntry
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call

@@ -22,7 +22,8 @@ from replexplorer.engine.change.effect import unmet
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import closest
-from replexplorer.formats.shapes import Dsn, Status
+from replexplorer.formats.json.dsn import Dsn
+from replexplorer.formats.json.status import Status
 from replexplorer.ports import UpOptions
 from replexplorer.reports.documents import status_document
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from replexplorer import __version__
 from replexplorer.core.knobs.names import BY_KEY, Backing, Value, format_value, parse_name, same_value
 from replexplorer.formats.calibration import this_machine
-from replexplorer.formats.shapes import Conditions, MachineShape, Scalar, SettingShape
+from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
+from replexplorer.formats.json.model import Scalar
 
 if TYPE_CHECKING:
     from replexplorer.engine.session import Session
@@ -33,17 +34,17 @@ def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
         replicas=len(session.fleet.replicas),
         machine=machine(),
         settings={
-            str(name): SettingShape(requested=view.requested, effective=view.effective)
+            str(name): SettingJson(requested=view.requested, effective=view.effective)
             for name, view in session.controls.views().items()
         },
         workload_files=dict(session.outside.workload_file(file) for file in files),
     )
 
 
-def machine() -> MachineShape:
+def machine() -> MachineJson:
     """This host, on which the stack, the load and we run."""
     pages = "SC_PAGE_SIZE", "SC_PHYS_PAGES"
-    return MachineShape(
+    return MachineJson(
         words=this_machine(),
         cores=os.cpu_count() or 1,
         memory_bytes=os.sysconf(pages[0]) * os.sysconf(pages[1]),
@@ -86,7 +87,7 @@ def settings_words(conditions: Conditions) -> str:
     return ", ".join(text for text in told if text) or "all knobs at their defaults"
 
 
-def _setting(name: str, setting: SettingShape) -> str | None:
+def _setting(name: str, setting: SettingJson) -> str | None:
     """`rtt@replica 85 ms`; None at the default."""
     knob = parse_name(name).knob
     requested, effective = setting.requested, setting.effective
@@ -117,6 +118,6 @@ def again(conditions: Conditions, command: Sequence[str], varied: Container[str]
     return told
 
 
-def _short(settings: Mapping[str, SettingShape]) -> dict[str, Scalar]:
+def _short(settings: Mapping[str, SettingJson]) -> dict[str, Scalar]:
     """What was requested, by written name."""
     return {name: each.requested for name, each in settings.items() if each.requested is not None}

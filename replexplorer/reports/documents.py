@@ -9,16 +9,15 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
 from replexplorer.engine.change.outcome import Changed, SetResult
-from replexplorer.formats.shapes import (
-    ChangedKnob,
-    DiskShape,
+from replexplorer.formats.json.get import GetKnob
+from replexplorer.formats.json.model import Scalar
+from replexplorer.formats.json.set import ChangedKnob, SetReport
+from replexplorer.formats.json.status import (
+    DiskJson,
     FsyncCounts,
-    GetKnob,
-    LinkShape,
-    NodeShape,
-    ProtectionShape,
-    Scalar,
-    SetReport,
+    LinkJson,
+    NodeJson,
+    ProtectionJson,
     Status,
     StatusKnob,
     StatusLoad,
@@ -86,8 +85,8 @@ def set_report(result: SetResult, took_ms: float | None = None) -> SetReport:
     )
 
 
-def _node(node: NodeView) -> NodeShape:
-    return NodeShape(
+def _node(node: NodeView) -> NodeJson:
+    return NodeJson(
         name=node.name,
         role="primary" if node.role == "primary" else "replica",
         host=node.host,
@@ -106,8 +105,8 @@ def _node(node: NodeView) -> NodeShape:
     )
 
 
-def _protection(protection: Protection) -> ProtectionShape:
-    return ProtectionShape(
+def _protection(protection: Protection) -> ProtectionJson:
+    return ProtectionJson(
         state=protection.state.value,
         requested=protection.requested,
         operational=protection.operational,
@@ -134,8 +133,8 @@ def _load(driver: str | None, load: Mapping[str, Scalar] | None) -> StatusLoad:
     )
 
 
-def _link(link: LinkView) -> LinkShape:
-    return LinkShape(
+def _link(link: LinkView) -> LinkJson:
+    return LinkJson(
         replica=link.replica,
         backend=link.backend,
         rtt_asked_ms=link.rtt_asked_ms,
@@ -156,8 +155,8 @@ def _in_force(link: LinkView, key: str) -> Any:
     return None if link.values is None else link.values[key]
 
 
-def _disk(disk: DiskView) -> DiskShape:
-    return DiskShape(
+def _disk(disk: DiskView) -> DiskJson:
+    return DiskJson(
         node=disk.node,
         fsync_delay_ms=disk.delay_ms,
         fsync_measured_ms=_rounded(disk.measured_ms),

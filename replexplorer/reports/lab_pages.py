@@ -9,7 +9,8 @@ from pathlib import Path
 from replexplorer import __version__
 from replexplorer.core.text import number
 from replexplorer.core.tick import Tick
-from replexplorer.formats.shapes import LabPhase, LabResult, to_json
+from replexplorer.formats.json.lab import LabPhase, LabResult
+from replexplorer.formats.json.text import to_json
 from replexplorer.formats.small_file import MOST_TOML_BYTES, read_text
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files

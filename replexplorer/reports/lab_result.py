@@ -7,8 +7,8 @@ from typing import Literal, cast
 
 from replexplorer.core.text import number, table
 from replexplorer.engine.experiment.labs.lab import LabResult, PhaseResult
-from replexplorer.formats.shapes import LabPhase, LabSource, Published, Relation
-from replexplorer.formats.shapes import LabResult as LabDocument
+from replexplorer.formats.json.lab import LabPhase, LabSource, Published, Relation
+from replexplorer.formats.json.lab import LabResult as LabDocument
 from replexplorer.reports.load import latency
 
 

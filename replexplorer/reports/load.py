@@ -14,17 +14,16 @@ from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import number, table
-from replexplorer.formats.shapes import (
-    Conditions,
+from replexplorer.formats.json.load import (
     Course,
     CourseEvent,
     Generator,
-    Latency,
     LoadAnatomy,
     LoadInterval,
     LoadReport,
     StatementLatency,
 )
+from replexplorer.formats.json.measured import Conditions, Latency
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import rows as condition_rows
 

@@ -14,19 +14,19 @@ from replexplorer.core.experiment.sweep_text import HEADINGS, headings_of, heat_
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.text import table
 from replexplorer.core.tick import Estimate
-from replexplorer.formats.scenes import SHIPPED, scene_keys
-from replexplorer.formats.shapes import (
-    Conditions,
-    Scalar,
+from replexplorer.formats.json.measured import Conditions
+from replexplorer.formats.json.model import Scalar
+from replexplorer.formats.json.sweep import (
     SweepCell,
     SweepEffect,
     SweepInterval,
     SweepKnob,
     SweepMap,
     SweepResult,
-    SweepRunShape,
-    to_json,
+    SweepRunJson,
 )
+from replexplorer.formats.json.text import to_json
+from replexplorer.formats.scenes import SHIPPED, scene_keys
 from replexplorer.reports.conditions import again, others
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files
@@ -131,8 +131,8 @@ def _cell(each: CellFigures, dimensions: Sequence[Dimension]) -> SweepCell:
     )
 
 
-def _run(run: SweptRun) -> SweepRunShape:
-    return SweepRunShape(
+def _run(run: SweptRun) -> SweepRunJson:
+    return SweepRunJson(
         block=run.block + 1,
         attempt=run.attempt,
         started=_moment(run.started_wall_s),

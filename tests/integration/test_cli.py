@@ -22,7 +22,12 @@ import pytest
 from replexplorer.adapters.docker_client import connect
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.errors import MissingPiece
-from replexplorer.formats.shapes import Doctor, Dsn, GetKnob, LoadReport, SetReport, Status
+from replexplorer.formats.json.doctor import Doctor
+from replexplorer.formats.json.dsn import Dsn
+from replexplorer.formats.json.get import GetKnob
+from replexplorer.formats.json.load import LoadReport
+from replexplorer.formats.json.set import SetReport
+from replexplorer.formats.json.status import Status
 
 pytestmark = pytest.mark.docker
 

@@ -13,7 +13,7 @@ import pytest
 
 from replexplorer.adapters.docker_client import connect
 from replexplorer.core.errors import MissingPiece
-from replexplorer.formats.shapes import SweepResult
+from replexplorer.formats.json.sweep import SweepResult
 from tests.integration.test_cli import Shell, until
 
 pytestmark = pytest.mark.docker

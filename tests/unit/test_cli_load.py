@@ -19,7 +19,9 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Event, Severity
-from replexplorer.formats.shapes import Conditions, LoadReport, MachineShape, Scalar, SettingShape
+from replexplorer.formats.json.load import LoadReport
+from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
+from replexplorer.formats.json.model import Scalar
 from replexplorer.ports import LoadSettings
 from replexplorer.reports.conditions import again
 from replexplorer.reports.load import Circumstances, IntervalLines, interval_line, load_report, render
@@ -246,7 +248,7 @@ def conditions(**settings: tuple[Scalar, Scalar | None]) -> Conditions:
         program="0.1.0",
         server="mysql 9.7.4-2",
         replicas=2,
-        machine=MachineShape(
+        machine=MachineJson(
             words="2 cores, 8 GB, Linux 6.1 x86_64",
             cores=2,
             memory_bytes=8 << 30,
@@ -255,7 +257,7 @@ def conditions(**settings: tuple[Scalar, Scalar | None]) -> Conditions:
             cpu="Some CPU",
         ),
         settings={
-            name.replace("__", "@"): SettingShape(requested=asked, effective=found)
+            name.replace("__", "@"): SettingJson(requested=asked, effective=found)
             for name, (asked, found) in settings.items()
         },
     )

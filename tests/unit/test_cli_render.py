@@ -14,7 +14,8 @@ from replexplorer.core.link import LinkSettings
 from replexplorer.core.text import folded, number, table
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
 from replexplorer.engine.change.outcome import Changed, SetResult
-from replexplorer.formats.shapes import Status, to_json
+from replexplorer.formats.json.status import Status
+from replexplorer.formats.json.text import to_json
 from replexplorer.reports.documents import knob_document, set_report, status_document
 
 KNOBS = {name: KnobView(name, value, value) for name, value in defaults(["replica"]).items()}

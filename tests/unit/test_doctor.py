@@ -13,7 +13,7 @@ from replexplorer.adapters import doctor
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.link import Shape
 from replexplorer.formats.configuration import Configuration
-from replexplorer.formats.shapes import Check, Doctor
+from replexplorer.formats.json.doctor import Check, Doctor
 from replexplorer.ports import DiskProbe, DiskState, LinkState
 
 

@@ -12,7 +12,8 @@ from replexplorer.cli import arguments
 from replexplorer.cli.console import Console, reported
 from replexplorer.cli.lab import command_of
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.shapes import LabPhase, LabResult, LabSource, Latency, Published, Relation
+from replexplorer.formats.json.lab import LabPhase, LabResult, LabSource, Published, Relation
+from replexplorer.formats.json.measured import Latency
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.lab_pages import html, markdown, write_report
 from replexplorer.reports.lab_result import render_lab

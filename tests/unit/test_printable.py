@@ -21,7 +21,8 @@ from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
 from replexplorer.core.text import table
 from replexplorer.core.tick import Epoch, Event, Severity, Tick
-from replexplorer.formats.shapes import ThemeEntry, to_json
+from replexplorer.formats.json.text import to_json
+from replexplorer.formats.json.themes import ThemeEntry
 from replexplorer.reports.directory import write_files
 from tests.fakes.facade import WALL_S, make_tick
 

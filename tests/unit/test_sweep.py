@@ -28,7 +28,8 @@ from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Estimate
 from replexplorer.engine.experiment.sweep import _read_head, _read_kept
-from replexplorer.formats.shapes import SweepResult, document_schema
+from replexplorer.formats.json.schema import document_schema
+from replexplorer.formats.json.sweep import SweepResult
 from replexplorer.reports.heat_svg import heat_svg
 from replexplorer.reports.sweep import markdown, render, sweep_document, write_report
 from tests.unit.test_cli_load import conditions

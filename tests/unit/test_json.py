@@ -14,19 +14,17 @@ from replexplorer.cli.arguments import build_parser
 from replexplorer.cli.console import Console
 from replexplorer.core.errors import ServerRefused
 from replexplorer.engine.change import apply as engine_apply
-from replexplorer.formats.shapes import (
-    DOCUMENTS,
-    ErrorDocument,
-    GetKnob,
-    LabResult,
-    Latency,
-    RolledBack,
-    SetReport,
-    Status,
-    document_schema,
-    schema,
-    to_json,
-)
+from replexplorer.formats.json.error import ErrorDocument
+from replexplorer.formats.json.get import GetKnob
+from replexplorer.formats.json.lab import LabResult
+from replexplorer.formats.json.measured import Latency
+from replexplorer.formats.json.model import JsonObject
+from replexplorer.formats.json.schema import DOCUMENTS, document_schema, schema
+from replexplorer.formats.json.set import RolledBack, SetReport
+from replexplorer.formats.json.status import Status
+from replexplorer.formats.json.text import to_json
+
+ROOM = "replexplorer.formats.json."
 
 STATUS = """
 {"stack": "default", "state": "up",
@@ -116,6 +114,16 @@ def test_one_document_alone_has_its_definitions_and_no_more(verb: str) -> None:
 def test_every_verb_that_prints_json_has_its_document() -> None:
     """`up`, `reset`, `scene save` and `scene apply` had none."""
     assert set(_verbs_with_json(build_parser())) - {"schema"} <= set(DOCUMENTS)
+
+
+def test_every_shape_is_part_of_a_document() -> None:
+    """What a module of the room declares and does not put into its DOCUMENTS would be in no schema."""
+    shapes = {shape.__name__ for shape in _below(JsonObject) if shape.__module__.startswith(ROOM)}
+    assert shapes == set(schema()["$defs"])
+
+
+def _below(shape: type[JsonObject]) -> list[type[JsonObject]]:
+    return [found for each in shape.__subclasses__() for found in (each, *_below(each))]
 
 
 def _verbs_with_json(parser: argparse.ArgumentParser, words: str = "") -> list[str]:

@@ -1,0 +1,111 @@
+"""`lab`: the result of a lab, and the labs that there are."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from replexplorer.formats.json.measured import Conditions, Latency
+from replexplorer.formats.json.model import JsonObject, Scalar
+
+
+class LabSource(JsonObject):
+    """The published experiment that a lab reruns; null fields for our own."""
+
+    title: str | None
+    author: str | None
+    url: str | None
+
+
+class Published(JsonObject):
+    """A published figure in its author's own unit and digits."""
+
+    value: float
+    unit: str
+
+
+class LabPhase(JsonObject):
+    """One phase of a lab with what was measured in it."""
+
+    name: str
+    settings: dict[str, Scalar]
+    rtt_measured_ms: float | None
+    fsync_measured_ms: float | None = None
+    disk_probe_ms: float | None = None
+    published: Published | None = None
+    ceiling_tps: float | None
+    predicted_tps: float | None = None
+    tps: float | None
+    latency_ms: Latency | None
+    n: int
+    clients: int | None = None
+    errors: int | None = None
+    protection: str | None = None
+    rtt_interval_ms: tuple[float, float] | None = Field(
+        default=None, description="95 % interval of the round trip measured before the load"
+    )
+    duration_s: float | None = None
+    generator_cpu_percent: float | None = None
+    machine_cpu_percent: float | None = Field(
+        default=None, description="of all cores of the source's machine, by any process"
+    )
+    limited: str | None = Field(
+        default=None,
+        description="what beside the settings may have been the limit, so that a relation deviates",
+    )
+    invalid: str | None = Field(
+        default=None, description="what somebody changed meanwhile, so that the figures are of no settings"
+    )
+    figures: dict[str, Scalar] = Field(default={}, description="what the phase found beside its load")
+
+
+class Relation(JsonObject):
+    """A relation that must hold, with the measured evidence."""
+
+    name: str
+    holds: bool
+    evidence: str
+    checked: bool = Field(default=True, description="false: a figure to look at, nothing was checked")
+
+    @property
+    def word(self) -> str:
+        """`holds`, `deviates`, or `shown` where nothing was checked."""
+        return ("holds" if self.holds else "deviates") if self.checked else "shown"
+
+
+class LabResult(JsonObject):
+    """`lab run --json`."""
+
+    lab: str
+    source: LabSource | None
+    server: str | None
+    started: str
+    phases: list[LabPhase]
+    relations: list[Relation]
+    verdict: Literal["holds", "deviates", "aborted"]
+    quick: bool = False
+    aborted: str | None = Field(
+        default=None,
+        description="why nothing is judged: it ended before its last phase, or a phase is invalid",
+    )
+    unrestored: list[str] = Field(default=[], description="what could not be restored yet")
+    conditions: Conditions | None = Field(default=None, description="before its first phase")
+    again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
+
+
+class LabEntry(JsonObject):
+    """A lab in `lab list --json`."""
+
+    name: str
+    title: str
+    teaches: str = ""
+    seconds: float | None = None
+    quick_seconds: float | None = None
+    turns: list[str] = Field(default=[], description="keys of the knobs that it turns")
+    replicas: int = 1
+    file: str | None = Field(default=None, description="of a lab of one's own")
+    error: str | None = Field(default=None, description="why the file cannot be used")
+
+
+DOCUMENTS: Final[dict[str, Any]] = {"lab run": LabResult, "lab list": list[LabEntry]}

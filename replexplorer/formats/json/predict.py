@@ -1,0 +1,46 @@
+"""`predict`: what the model expects of settings."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from replexplorer.formats.json.model import JsonObject, Scalar
+
+
+class PredictTerm(JsonObject):
+    """One term of a predicted commit."""
+
+    name: str
+    ms: float
+    share: float = Field(description="of the latency, 0 to 1")
+
+
+class PredictCalibration(JsonObject):
+    """What the model was fitted to."""
+
+    origin: Literal["shipped", "own"]
+    file: str
+    day: str
+    machine: str
+    server: str
+    runs: int
+    median_error: float = Field(description="of |predicted / measured - 1| over the runs")
+
+
+class PredictDocument(JsonObject):
+    """`predict --json`."""
+
+    settings: dict[str, Scalar] = Field(description="the knobs that it rests on")
+    others_from: Literal["stack", "defaults"] = Field(description="the knobs that were not named")
+    tps: float | None = Field(description="null where no commit is acknowledged; `limit` says why")
+    latency_ms: float | None = Field(description="mean service time of a commit")
+    ceiling_tps: float | None = Field(description="the bound that the link sets; null without semi-sync")
+    terms: list[PredictTerm]
+    limit: str
+    calibration: PredictCalibration
+    warnings: list[str]
+
+
+DOCUMENTS: Final[dict[str, Any]] = {"predict": PredictDocument}

@@ -1,0 +1,125 @@
+"""`status` and `up`: nodes, protection, links, disks, load and knobs."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from replexplorer.formats.json.model import JsonObject, Scalar
+
+
+class NodeJson(JsonObject):
+    """One server."""
+
+    name: str
+    role: Literal["primary", "replica"]
+    host: str | None
+    port: int | None
+    published_port: int | None
+    path: Literal["direct", "published"] | None
+    flavor: str | None
+    version: str | None
+    server_uuid: str | None
+    reachable: bool
+    gtid_executed: str | None
+    errant_gtids: str | None = Field(
+        default=None, description="what a replica has executed and the primary lacks; empty: nothing"
+    )
+    io_thread: str | None = Field(default=None, description="on, off, connecting, error; null for a primary")
+    sql_thread: str | None = None
+    lag_s: float | None = None
+
+
+class ProtectionJson(JsonObject):
+    """Whether the next commit is safe on a replica, with the evidence."""
+
+    state: Literal["protected", "armed", "off", "blocked", "degraded", "down"]
+    requested: bool | None
+    operational: bool | None
+    replicas_acking: int | None
+    replicas_required: int | None
+    wait_point: str | None
+    timeout_ms: int | None
+    fallbacks: int | None
+    replicas_counted: int | None = Field(
+        default=None,
+        description="as the source counts them, with a connection that is gone and not missed yet",
+    )
+    no_ack_can_come: bool | None = Field(
+        default=None, description="the links in force let too few acknowledgements through"
+    )
+
+
+class LinkJson(JsonObject):
+    """The link between the primary and one replica."""
+
+    replica: str
+    backend: str | None
+    rtt_asked_ms: float | None
+    rtt_measured_ms: float | None
+    rtt_base_ms: float | None
+    jitter_ms: float | None = None
+    loss_percent: float | None = None
+    bandwidth_bps: int | None = Field(default=None, description="0 is no limit")
+    partition: str | None = None
+    healing: bool = Field(default=False, description="healed, and no event has come through yet")
+    probes_lost_percent: float | None = Field(default=None, description="of those since the last change")
+    dropped: int | None = Field(description="packets dropped though no loss was asked")
+    fault: str | None = None
+
+
+class FsyncCounts(JsonObject):
+    """Calls of fsync and fdatasync by kind of file."""
+
+    redo: int | None = None
+    binlog: int | None = None
+    relay: int | None = None
+    data: int | None = None
+    other: int | None = None
+
+
+class DiskJson(JsonObject):
+    """One node's disk: asked delay and what was measured."""
+
+    node: str
+    fsync_delay_ms: float | None
+    fsync_measured_ms: float | None
+    disk_probe_ms: float | None
+    fsyncs: FsyncCounts
+    fault: str | None = Field(default=None, description="why the delay cannot be set")
+
+
+class StatusLoad(JsonObject):
+    """The load that runs, as its driver tells it; the knobs say what is requested."""
+
+    driver: str | None = Field(description="who drives it: `name (pid N)`; null when no one does")
+    clients: int | None = Field(description="0 when no load runs, null when its driver does not say")
+    workload: str | None = None
+    mode: str | None = Field(default=None, description="closed or open")
+    rate_tps: float | None = Field(default=None, description="asked, of an open loop")
+
+
+class StatusKnob(JsonObject):
+    """A knob in `status`: asked and in effect."""
+
+    requested: Scalar | None
+    effective: Scalar | None
+    node: str
+
+
+class Status(JsonObject):
+    """`status --json`."""
+
+    stack: str
+    state: Literal["starting", "up", "partial", "down"]
+    nodes: list[NodeJson]
+    protection: ProtectionJson
+    links: list[LinkJson]
+    disks: list[DiskJson]
+    load: StatusLoad
+    footprint_bytes: int | None
+    knobs: dict[str, StatusKnob]
+
+
+DOCUMENTS: Final[dict[str, Any]] = {"up": Status, "status": Status}
