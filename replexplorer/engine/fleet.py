@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import NoSuchStack, StackUnavailable, UsageError
@@ -25,6 +26,9 @@ from replexplorer.ports import (
     Stack,
     SweepJournal,
 )
+
+STARTS_WITHIN_S: Final = 90.0
+"""How long a server may take until it accepts logins."""
 
 
 def _no_files(written: str) -> tuple[str, str]:

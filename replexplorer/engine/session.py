@@ -47,13 +47,13 @@ from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
 from replexplorer.engine.experiment.sweep import Sweeping, Unkept
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
+from replexplorer.engine.fold import Picture
+from replexplorer.engine.incidents.absence import restarts_since_the_request
+from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driver, Driving
-from replexplorer.engine.observe.absence import restarts_since_the_request
-from replexplorer.engine.observe.fold import Picture
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.status import Status, take_status
-from replexplorer.engine.observe.watch import Watcher
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
 from replexplorer.engine.view import Progress, ProgressCallback

@@ -35,18 +35,15 @@ from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.outcome import Changed
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.sight import RunningLoad
 
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
 _CHECK_EVERY_S = 0.05
 
 
-class LoadControl(Protocol):
+class LoadControl(RunningLoad, Protocol):
     """How a plan changes the load."""
-
-    def effective(self) -> Mapping[str, Value]:
-        """Load knobs as they are now; empty when no load of ours runs."""
-        ...
 
     async def change(self, changes: Mapping[str, Value]) -> None:
         """Apply these load knobs."""

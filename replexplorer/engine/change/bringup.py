@@ -18,12 +18,11 @@ from replexplorer.core.errors import (
 )
 from replexplorer.core.tick import NodeView
 from replexplorer.engine.finish import all_of, to_the_end
-from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
+from replexplorer.engine.observe.probing import watch_links
 from replexplorer.engine.observe.server_sample import probe, sample_node
 from replexplorer.ports import NodeAddress, Report, UpOptions
 
-STARTS_WITHIN_S: Final = 90.0
-"""How long a server may take until it accepts logins."""
 _LOOK_EVERY_S: Final = 0.05
 _CONNECTS_WITHIN_S: Final = 0.2
 _CONTAINERS_EVERY_S: Final = 0.5
@@ -242,19 +241,3 @@ async def _why_not(member: Member, view: NodeView) -> str:
     row = rows[0] if rows else {}
     reason = row.get("Last_SQL_Error") or row.get("Last_IO_Error") or "replication is not configured"
     return f"{state}: {' '.join(str(reason).split())}"
-
-
-async def watch_links(fleet: Fleet) -> None:
-    """Let both ends of every link probe the other; an agent that is away shows as the link's fault."""
-    await asyncio.gather(*(watch_link(fleet.primary, replica) for replica in fleet.replicas))
-
-
-async def watch_link(primary: Member, replica: Member) -> None:
-    """Let both ends of one link probe the other."""
-    if primary.address.address is None or replica.address.address is None:
-        return
-    with contextlib.suppress(ReplexplorerError):
-        await asyncio.gather(
-            primary.agent.watch(replica.name, replica.address.address),
-            replica.agent.watch(primary.name, primary.address.address),
-        )

@@ -25,10 +25,10 @@ from replexplorer.core.knobs.planner import IoRestart, Observed, Plan, make_plan
 from replexplorer.engine.change.apply import Applied, Applier, LoadControl, RolledBack
 from replexplorer.engine.change.effect import doubtful, switched_off, unmet
 from replexplorer.engine.change.outcome import Changed, Preview, SetResult
-from replexplorer.engine.change.requested import Requested, write_requested
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
 from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.requested import Requested, write_requested
 from replexplorer.ports import Experiment, Lease
 
 _TURN_SOON_S: Final = 0.5

@@ -15,7 +15,7 @@ from replexplorer.core.model.prediction import measured, predict
 from replexplorer.core.model.setting import setting_of
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.tick import Ceiling, LinkView, LoadView, Protection, ProtectionState
-from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.observe.sight import Sight
 
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 """States in which a commit waits for a replica."""
@@ -54,7 +54,7 @@ class AsyncCost:
 class Outlook:
     """Ceiling and prediction of each tick; keeps what the ceiling has learnt while async."""
 
-    controls: Controls
+    sight: Sight
     calibration: Calibration | None = None
     """What the model was fitted to; None: no prediction."""
     _local: AsyncCost = field(default_factory=AsyncCost)
@@ -65,7 +65,7 @@ class Outlook:
         self._learn(protection, load)
         if not self._in_force(load, protection).semi_sync:
             return None
-        if self._local.local_ms is None and not any(self.controls.asked_rtts_ms()):
+        if self._local.local_ms is None and not any(self.sight.asked_rtts_ms()):
             return None
         rtt_ms = acknowledging_rtt_ms(self._rtts_ms(), protection.replicas_required or 1)
         return bound(load.clients, rtt_ms, self._local.local_ms, _fastest_ms(load))
@@ -107,7 +107,7 @@ class Outlook:
             return None
         if rtt_ms is not None:
             setting = replace(setting, rtt_ms=rtt_ms)
-        load = self.controls.wanted_load()
+        load = self.sight.wanted_load()
         rate_tps = float(load["rate"]) if load["load_mode"] == OPEN else None
         prediction = predict(replace(setting, fsync_ms=None), self.calibration, rate_tps=rate_tps)
         return None if prediction is None else prediction.tps
@@ -116,11 +116,11 @@ class Outlook:
         """The settings in force as the model sees them, and as requested what is not known; round trips
         and fsync are the measured ones."""
         values: dict[KnobName, Value | None] = {}
-        for name in self.controls.names():
-            effective = self.controls.effective_value(name)
-            values[name] = self.controls.requested_value(name) if effective is None else effective
-        setting = setting_of(values, self.controls.fleet.replica_names, rtts_ms=self._rtts_ms())
-        disk = self.controls.disks.get(PRIMARY)
+        for name in self.sight.names():
+            effective = self.sight.effective_value(name)
+            values[name] = self.sight.requested_value(name) if effective is None else effective
+        setting = setting_of(values, self.sight.fleet.replica_names, rtts_ms=self._rtts_ms())
+        disk = self.sight.disks.get(PRIMARY)
         return replace(setting, fsync_ms=disk.measured_ms if disk else None)
 
     def _in_force(self, load: LoadView, protection: Protection) -> Setting:
@@ -131,20 +131,20 @@ class Outlook:
     def _can_tell(self, setting: Setting, protection: Protection) -> bool:
         """Whether the primary commits, enough links that are waited for are whole and measured, and clients
         do not wait for each other's row locks, which the model does not know."""
-        whole = [link for link in self.controls.links.values() if _is_whole(link)]
-        rows = int(self.controls.effective_value(_KEY_SPREAD) or self.controls.requested_value(_KEY_SPREAD))
+        whole = [link for link in self.sight.links.values() if _is_whole(link)]
+        rows = int(self.sight.effective_value(_KEY_SPREAD) or self.sight.requested_value(_KEY_SPREAD))
         if protection.state is ProtectionState.DOWN or 0 < rows < _ROWS_A_CLIENT * setting.clients:
             return False
         return not setting.semi_sync or len(whole) >= (protection.replicas_required or 1)
 
     def _rtts_ms(self) -> list[float | None]:
-        return [link.rtt_measured_ms for link in self.controls.links.values()]
+        return [link.rtt_measured_ms for link in self.sight.links.values()]
 
     def _learn(self, protection: Protection, load: LoadView) -> None:
         """Remember what a commit costs while nothing waits for the link."""
         settings = [
-            (name, self.controls.effective_value(name))
-            for name in self.controls.names()
+            (name, self.sight.effective_value(name))
+            for name in self.sight.names()
             if name.node == PRIMARY and name.knob.group in (Group.DURABILITY, Group.BINLOG, Group.DISK)
         ]
         settings.append((KnobName("workload", Place.LOAD), load.workload))

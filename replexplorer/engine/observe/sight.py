@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import (
@@ -20,8 +21,6 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.knobs.planner import Observed
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
-from replexplorer.engine.change.apply import LoadControl
-from replexplorer.engine.change.requested import Requested, read_requested
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.lookback import Lookback
@@ -34,6 +33,7 @@ from replexplorer.engine.observe.server_sample import (
     sample_node,
     waits_too_long,
 )
+from replexplorer.engine.requested import Requested, read_requested
 from replexplorer.ports import Lease
 
 NO_LOAD = "no load runs"
@@ -42,10 +42,18 @@ _SECOND_LOOK_S = 0.3
 _STATE_LOOK_S = 0.1
 
 
+class RunningLoad(Protocol):
+    """The load of this app."""
+
+    def effective(self) -> Mapping[str, Value]:
+        """Load knobs as they are now; empty when no load of ours runs."""
+        ...
+
+
 class Sight:
     """The last look at everything; looking changes nothing."""
 
-    def __init__(self, fleet: Fleet, load: LoadControl) -> None:
+    def __init__(self, fleet: Fleet, load: RunningLoad) -> None:
         self.fleet = fleet
         self.load = load
         self.requested = Requested()

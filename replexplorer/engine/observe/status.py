@@ -10,10 +10,9 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
-from replexplorer.engine.change.bringup import STARTS_WITHIN_S, watch_link
-from replexplorer.engine.fleet import Member
+from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.in_time import in_time
-from replexplorer.engine.observe.fold import state_word
+from replexplorer.engine.observe.probing import watch_link
 from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.ports import Lease
@@ -38,6 +37,14 @@ class Status:
     """Knobs of the load that runs, by key; empty when none does, None when that is not known."""
     footprint_bytes: int | None
     knobs: Mapping[KnobName, KnobView]
+
+
+def state_word(nodes: Sequence[NodeView]) -> str:
+    """up, partial (some nodes down) or down (all)."""
+    reachable = [node.reachable for node in nodes]
+    if all(reachable):
+        return "up"
+    return "partial" if any(reachable) else "down"
 
 
 async def take_status(sight: Sight, *, patient: bool = False) -> Status:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from replexplorer.core.knobs.names import PRIMARY
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.tick import LoadView, NodeView, Protection, Tick
+from replexplorer.core.tick import LoadView, Protection, Tick
 from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.observe.outlook import Outlook
-from replexplorer.engine.observe.watch import Watcher
+from replexplorer.engine.observe.status import state_word
 from replexplorer.engine.record.chronicle import Chronicle
-
-
-def state_word(nodes: Sequence[NodeView]) -> str:
-    """up, partial (some nodes down) or down (all)."""
-    reachable = [node.reachable for node in nodes]
-    if all(reachable):
-        return "up"
-    return "partial" if any(reachable) else "down"
 
 
 @dataclass(slots=True)

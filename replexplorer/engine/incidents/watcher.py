@@ -12,11 +12,11 @@ from replexplorer.core.errors import NoSuchStack, ReplexplorerError
 from replexplorer.core.knobs.names import PRIMARY, Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.tick import NodeView
-from replexplorer.engine.change.bringup import watch_links
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.observe.heartbeat import Heartbeat
+from replexplorer.engine.observe.probing import watch_links
 from replexplorer.engine.observe.server_sample import NodeSample
 from replexplorer.ports import Lease, NodeAddress
 

@@ -1,0 +1,1 @@
+"""What happens by itself: noticed, told, and given back where a restart took it."""
