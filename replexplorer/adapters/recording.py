@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from replexplorer.adapters.untrusted_base import Meter, open_base
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.tick import Event, Tick
+from replexplorer.core.event import Event
+from replexplorer.core.tick import Tick
 from replexplorer.formats.session_rows import (
     HISTOGRAMS,
     LOAD_COLUMNS,

@@ -18,7 +18,7 @@ from replexplorer.core.text import folded
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from replexplorer.core.tick import Event
+    from replexplorer.core.event import Event
 
 _ERASE_LINE = "\r\x1b[K"
 _MOST_SAID = 500
@@ -93,7 +93,7 @@ class Console:
 
     def hear(self, event: Event) -> None:
         """A fact of the session, where it is one to be warned of."""
-        from replexplorer.core.tick import Severity
+        from replexplorer.core.event import Severity
 
         if event.severity in (Severity.WARN, Severity.BAD):
             self.warn(event.text)

@@ -12,8 +12,8 @@ from replexplorer.cli.render import render_knobs, render_set, waiting_words
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assignment
-from replexplorer.core.tick import KnobView
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session

@@ -31,7 +31,8 @@ from replexplorer.reports.load import Circumstances, IntervalLines, load_report,
 if TYPE_CHECKING:
     from replexplorer.cli.console import Console
     from replexplorer.cli.entry import Call
-    from replexplorer.core.tick import Event, Tick
+    from replexplorer.core.event import Event
+    from replexplorer.core.tick import Tick
 
 
 def run(call: Call) -> int:

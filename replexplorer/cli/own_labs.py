@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import KnobName, desired_of, parse_assignment
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import ANY_REPLICAS, PRIMARY
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.comparison import Comparison, judge_by, read_term

@@ -10,6 +10,7 @@ from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sweep import scene_texts
 from replexplorer.cli.wiring import attached
+from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.experiment.sweep import SCENE_KEYS, read_grid
 from replexplorer.core.knobs.names import (
@@ -22,7 +23,6 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     parse_name,
 )
-from replexplorer.core.knobs.warnings import warnings_for
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import Calibration, Prediction, Setting

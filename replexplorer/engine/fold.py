@@ -7,8 +7,10 @@ from functools import reduce
 
 from replexplorer.core.knobs.names import PRIMARY
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.tick import LoadView, Protection, Tick
+from replexplorer.core.server.protection import Protection
+from replexplorer.core.tick import Tick
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.load.driver import LoadDriver

@@ -18,6 +18,7 @@ from typing import Any
 
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.hints import command
@@ -33,10 +34,12 @@ from replexplorer.core.knobs.names import (
     format_value,
     same_value,
 )
+from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import ThreadWatch
-from replexplorer.core.tick import Event, NodeView, Severity, Tick, partition_words
+from replexplorer.core.tick import Tick
 from replexplorer.engine.change.bringup import Raised, bring_up, connect
 from replexplorer.engine.change.controls import Controls, forbidden
 from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet

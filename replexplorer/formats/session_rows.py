@@ -18,29 +18,27 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.event import Event
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import BY_KEY, Knob, KnobName
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.truth import ServerTruth
 from replexplorer.core.stats.histogram import Histogram, slot_of
-from replexplorer.core.tick import (
-    Ceiling,
-    DiskView,
-    Epoch,
-    Event,
-    KnobView,
-    LinkView,
-    LoadView,
-    NodeView,
-    Protection,
-    Tick,
-)
+from replexplorer.core.tick import Tick
 
 HISTOGRAMS: Final = ("service", "response")
 """Columns of the load that are blobs in `packed`'s form."""
 
 LOAD_COLUMNS: Final = tuple(each.name for each in fields(LoadView) if each.name not in HISTOGRAMS)
-"""Columns of the load: the fields of `core.tick.LoadView`, where each is explained."""
+"""Columns of the load: the fields of `LoadView`, where each is explained."""
 
 PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "nodes": TypeAdapter(tuple[NodeView, ...]),
@@ -52,7 +50,7 @@ PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "anatomy": TypeAdapter(Anatomy | None),
     "truth": TypeAdapter(ServerTruth | None),
 }
-"""The other fields of a tick by name: JSON of the classes of `core.tick`."""
+"""The other fields of a tick by name: JSON of the classes of `core`."""
 
 MOST_HISTOGRAM_BYTES: Final = 1 << 16
 """Of a histogram once it is inflated; one with every slot of 64 bits has fewer."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection
 from replexplorer.engine.change.outcome import Changed, SetResult
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.model import Scalar

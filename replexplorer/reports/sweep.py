@@ -12,8 +12,8 @@ from replexplorer.core.experiment.sweep import SCENE, Dimension
 from replexplorer.core.experiment.sweep_runs import CellFigures, Effect, SweptRun, effects_of, figures_of
 from replexplorer.core.experiment.sweep_text import HEADINGS, headings_of, heat_lines, partial, rows_of
 from replexplorer.core.experiment.swept import Swept
+from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import table
-from replexplorer.core.tick import Estimate
 from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.json.sweep import (

@@ -8,18 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from replexplorer.core.event import Event
 from replexplorer.core.history.recent import Recent
 from replexplorer.core.history.series import History, page_of
+from replexplorer.core.link_view import partition_words
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.tick import (
-    Event,
-    LoadView,
-    NodeView,
-    Protection,
-    ProtectionState,
-    Tick,
-    partition_words,
-)
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.model import (
     DEFAULT_PAGE_S,
     Band,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from replexplorer.core.tick import LinkView, LoadView, Tick, partition_words
+from replexplorer.core.link_view import LinkView, partition_words
+from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.tick import Tick
 from replexplorer.ui.widgets.lines import Line
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from replexplorer.core.dialect.capabilities import ServerStatus
+from replexplorer.core.event import Severity
 from replexplorer.core.server.counters import Sample
-from replexplorer.core.tick import Protection, ProtectionState, Severity
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.engine.record.chronicle import Chronicle
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.facade import WALL_S

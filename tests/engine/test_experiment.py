@@ -10,7 +10,7 @@ import pytest
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.swept import SweepProgress
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.stage import run_lab
 from replexplorer.engine.experiment.labs.step import LabStep

@@ -10,7 +10,8 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.history.series import History
 from replexplorer.core.knobs.names import parse_assignment
-from replexplorer.core.tick import ProtectionState, Tick
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.evidence import busy

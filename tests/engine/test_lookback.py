@@ -11,9 +11,9 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.server.commit_counters import CommitSample, Source, Total
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import Applied, Check, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import NodeView
 from replexplorer.engine.observe.lookback import Lookback
 from replexplorer.engine.observe.server_sample import NodeSample
 from replexplorer.engine.observe.stretch import Gathering

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import LoadView, Protection, ProtectionState, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual

@@ -7,7 +7,8 @@ import contextlib
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.recorder import FakeRecorder

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.tick import Tick
 from replexplorer.engine.record.replay import Replay
 from tests.fakes.clock import VirtualClock, virtual
 from tests.fakes.facade import make_tick

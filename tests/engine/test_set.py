@@ -8,7 +8,7 @@ import pytest
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.change.outcome import SetResult

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import Desired
-from replexplorer.core.tick import Event, Severity
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
+from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     CATALOGUE,
     Assignment,
@@ -22,24 +25,17 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
 )
 from replexplorer.core.link import LinkSettings
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import Check, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import (
-    Ceiling,
-    DiskView,
-    Epoch,
-    Event,
-    KnobView,
-    LinkView,
-    LoadView,
-    NodeView,
-    Protection,
-    ProtectionState,
-    Severity,
-    Tick,
-)
+from replexplorer.core.tick import Tick
 from replexplorer.engine.change.outcome import Changed, Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch

@@ -8,7 +8,7 @@ import pytest
 
 from replexplorer.core.knobs.names import PRIMARY, KnobName
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.observe.server_sample import errant_gtids
 from replexplorer.engine.session import Session

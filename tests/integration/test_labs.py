@@ -14,7 +14,7 @@ import pytest
 from replexplorer.adapters.docker_client import connect
 from replexplorer.adapters.docker_stack import DockerStack
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs import find_lab
 from replexplorer.engine.experiment.labs.lab import LabResult
 from replexplorer.engine.experiment.labs.stage import run_lab

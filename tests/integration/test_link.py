@@ -9,7 +9,7 @@ import time
 import pytest
 
 from replexplorer.core.knobs.names import PRIMARY
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached, connected, turn, until

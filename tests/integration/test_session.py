@@ -11,7 +11,8 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.catalogue import Backing
 from replexplorer.core.knobs.names import PRIMARY, KnobName
-from replexplorer.core.tick import ProtectionState, Tick
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings

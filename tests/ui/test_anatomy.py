@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
-from replexplorer.core.tick import ProtectionState, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, bar
 from replexplorer.ui.widgets.lines import Lines, width_of

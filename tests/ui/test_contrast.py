@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from rich.color import Color
 
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.formats.themes import BUILT_IN, TOKENS, Theme, load_themes, parse_color
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from tests.fakes.facade import explained, make_tick

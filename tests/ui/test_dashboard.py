@@ -12,12 +12,15 @@ from textual import events
 from textual.geometry import Region
 from textual.widgets import Input
 
+from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import ServerRefused, StackUnavailable
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.durability import lax_knobs
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.model import ChartModel
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
@@ -332,6 +335,8 @@ async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size:
         assert "repair" not in app.rows("#replica-strip")[0]
         await app.play(make_tick(2.5, replicas=2))
         assert not strip.display
+        await app.play(replace(broken, at_s=3.0, state="starting"))
+        assert not strip.display, "a stack that starts has no trouble yet"
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.history.epoch_table import markdown
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.outage import Outage
-from replexplorer.core.tick import Epoch, EpochSide, Estimate
+from replexplorer.core.stats.measured import Estimate
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.terminal.glyphs import BRAILLE

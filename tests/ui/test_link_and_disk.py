@@ -9,7 +9,10 @@ from textual.geometry import Region
 from textual.widget import Widget
 
 from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.tick import DiskView, LinkView, ProtectionState, Tick
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.model import Band, FaultWindow
 from replexplorer.ui.history import Picture
 from replexplorer.ui.widgets.chart import Chart

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import HIDES
-from replexplorer.core.tick import LoadView, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.model import ChartModel, Stroke, tps_model
 from replexplorer.ui.charts.paint import paint_chart
 from replexplorer.ui.history import Picture

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.tick import NodeView, ProtectionState, Tick
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.ui.widgets.header import Header
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench

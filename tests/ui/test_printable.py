@@ -8,7 +8,9 @@ import pytest
 from rich.segment import Segment
 from textual.strip import Strip
 
-from replexplorer.core.tick import Epoch, Event, Severity, Tick
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.tick import Tick
 from replexplorer.ui.terminal.output import Shadow, _different
 from tests.fakes.facade import WALL_S, make_tick
 from tests.ui.driving import Bench, bench

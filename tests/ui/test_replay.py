@@ -11,8 +11,9 @@ import pytest
 from textual.pilot import Pilot
 
 from replexplorer.adapters.recording import SessionReader
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.engine.record.replay import Replay
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp

@@ -9,9 +9,12 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Epoch, Event, ProtectionState, Severity, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings

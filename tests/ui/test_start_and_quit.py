@@ -20,7 +20,8 @@ import pytest
 
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import KnobName
-from replexplorer.core.tick import LoadView, Tick
+from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.tick import Tick
 from replexplorer.engine.view import Progress
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen

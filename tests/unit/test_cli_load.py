@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from replexplorer.cli.arguments import parse
 from replexplorer.cli.load import command_of
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.course import Passage
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Event, Severity
 from replexplorer.formats.json.load import LoadReport
 from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
 from replexplorer.formats.json.model import Scalar

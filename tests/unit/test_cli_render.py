@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.cli.render import render_knobs, render_set, render_status, waiting_words
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, KnobName, defaults
 from replexplorer.core.link import LinkSettings
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.text import folded, number, table
-from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
 from replexplorer.engine.change.outcome import Changed, SetResult
 from replexplorer.formats.json.status import Status
 from replexplorer.formats.json.text import to_json

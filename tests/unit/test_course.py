@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.course import Course
-from replexplorer.core.tick import Event, ProtectionState, Severity
+from replexplorer.core.server.protection import ProtectionState
 from tests.fakes.facade import make_tick
 
 PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from replexplorer.core.history.epoch_table import figure, interval_of, markdown, with_interval
-from replexplorer.core.tick import Epoch, EpochSide, Estimate
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.table import figure, interval_of, markdown, with_interval
+from replexplorer.core.stats.measured import Estimate
 
 BEFORE = EpochSide(Estimate(619.2, 611.4, 627.0), Estimate(25.2, 25.1, 25.3), n=28_500, length_s=46)
 AFTER = EpochSide(

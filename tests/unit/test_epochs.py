@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.history.epochs import Epochs
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.student import t_quantile_975
-from replexplorer.core.tick import Epoch
 
 TICK_S = 0.5
 

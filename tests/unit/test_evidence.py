@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Protection, ProtectionState
 from replexplorer.engine.experiment.labs.evidence import (
     at_least,
     below_the_round_trip,

@@ -7,10 +7,13 @@ import io
 import json
 from dataclasses import replace
 
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.history.export import CSV_COLUMNS, csv_rows, json_lines, markdown_report
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Epoch, Event, KnobView, Severity, Tick
+from replexplorer.core.tick import Tick
 from tests.fakes.facade import WALL_S, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}

@@ -18,7 +18,7 @@ from math import exp
 
 import pytest
 
-from replexplorer.core.history.epochs import Epochs
+from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats import sequential
 from replexplorer.core.stats.batch_means import spread_of

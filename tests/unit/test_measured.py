@@ -8,10 +8,9 @@ from math import exp
 import pytest
 
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.measured import PERCENTS, Percentile, Spreads, estimate, spreads_of
+from replexplorer.core.stats.measured import PERCENTS, Estimate, Percentile, Spreads, estimate, spreads_of
 from replexplorer.core.stats.ranks import Ranks
 from replexplorer.core.stats.stretches import Stretches
-from replexplorer.core.tick import Estimate
 
 NORMAL = {50: 0.0, 95: 1.644854, 99: 2.326348}
 MID_US, WITHIN, BETWEEN = 90_000, 0.2, 0.08

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.core.history.epoch_table import markdown
-from replexplorer.core.history.epochs import Epochs
+from replexplorer.core.epochs.epochs import Epochs
+from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.outage import Outage, outage_words
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.states import Stretch, Turn
-from replexplorer.core.tick import ProtectionState
 from tests.unit.test_epochs import noisy, play
 
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED

@@ -9,8 +9,8 @@ import pytest
 from replexplorer.cli.lab import _table
 from replexplorer.cli.own_labs import lab_named, own_labs
 from replexplorer.core.errors import UsageError
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Protection, ProtectionState
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.comparison import Comparison, read_term
 from replexplorer.engine.experiment.labs.lab import Length, Phase, PhaseResult, Published

@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import Capabilities
-from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.knobs.names import CATALOGUE, Kind, KnobName, Value, defaults, expand, parse_name
-from replexplorer.core.knobs.planner import (
+from replexplorer.core.change.planner import (
     DiskStep,
     FreshSessions,
     IoRestart,
@@ -30,6 +27,9 @@ from replexplorer.core.knobs.planner import (
     statements_of,
     written,
 )
+from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.knobs.names import CATALOGUE, Kind, KnobName, Value, defaults, expand, parse_name
 from replexplorer.core.link import LinkSettings
 from tests.fakes.servers import MARIADB, mysql_9, rows
 

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from replexplorer.cli import main
 from replexplorer.cli.console import Console
+from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import UsageError
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.history.export import csv_rows, json_lines, markdown_report
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
 from replexplorer.core.text import table
-from replexplorer.core.tick import Epoch, Event, Severity, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.formats.json.text import to_json
 from replexplorer.formats.json.themes import ThemeEntry
 from replexplorer.reports.directory import write_files

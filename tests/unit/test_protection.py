@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.dialect.capabilities import ServerStatus
-from replexplorer.core.server.protection import Evidence, acks_between, blocked_after_s, judge
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import (
+    Evidence,
+    ProtectionState,
+    acks_between,
+    blocked_after_s,
+    judge,
+)
 
 HEALTHY = ServerStatus(operational=True, clients=1, yes_tx=50, no_tx=0, no_times=0)
 PROTECTED = Evidence(

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from replexplorer.core.event import Severity
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import LATE_S, SETTLED_S, ThreadWatch, Trouble, healthy, troubles
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
-from replexplorer.core.tick import NodeView, Severity, Tick
+from replexplorer.core.tick import Tick
 from tests.fakes.facade import make_tick
 
 
@@ -47,24 +49,20 @@ def with_replica(io: str | None = "on", sql: str | None = "on", **changes: objec
     ],
 )
 def test_a_replica_has_the_trouble_that_threads_and_lag_say(tick: Tick, found: Trouble | None) -> None:
-    assert troubles(tick) == (() if found is None else (found,))
+    assert troubles(tick.nodes, tick.truth) == (() if found is None else (found,))
     assert healthy(tick.nodes) is not (found is not None and found.can_be_repaired)
 
 
 def test_the_lag_is_the_servers_exact_one_where_it_is_known() -> None:
     truth = ServerTruth(5.0, replicas=(ReplicaTruth("replica", 4400.0),))
-    [found] = troubles(replace(with_replica(lag_s=1.0), truth=truth))
+    [found] = troubles(with_replica(lag_s=1.0).nodes, truth)
     assert found.words == ("4 s behind",)
 
 
 def test_a_lag_that_was_told_stays_until_it_has_settled() -> None:
     tick = with_replica(lag_s=2.0)
-    assert troubles(tick, LATE_S) == ()
-    assert troubles(tick, SETTLED_S) != ()
-
-
-def test_nothing_is_wrong_with_a_stack_that_starts() -> None:
-    assert troubles(replace(with_replica("off", "off"), state="starting")) == ()
+    assert troubles(tick.nodes, tick.truth, LATE_S) == ()
+    assert troubles(tick.nodes, tick.truth, SETTLED_S) != ()
 
 
 def node(io: str, sql: str = "on", fault: str | None = None) -> NodeView:

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.history.points import Point
 from replexplorer.core.history.series import History, page_of
+from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Ceiling, Event, LoadView, Severity, Tick
+from replexplorer.core.tick import Tick
 
 
 def service(*values_us: int) -> Histogram:

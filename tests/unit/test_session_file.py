@@ -21,23 +21,19 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters import recording
 from replexplorer.adapters.recording import RecordingFailed, SessionReader, SessionWriter
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.errors import UsageError
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.outage import Outage
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import Check, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import (
-    Epoch,
-    EpochSide,
-    Estimate,
-    Event,
-    KnobView,
-    ProtectionState,
-    Severity,
-    Tick,
-)
+from replexplorer.core.stats.measured import Estimate
+from replexplorer.core.tick import Tick
 from replexplorer.formats.session_rows import Reading, UnreadableRow, packed, unpacked
 from tests.fakes.facade import knob_views, make_tick
 

@@ -26,7 +26,7 @@ from replexplorer.core.experiment.sweep_text import duration_text, heat_lines, r
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Estimate
+from replexplorer.core.stats.measured import Estimate
 from replexplorer.engine.experiment.sweep import _read_head, _read_kept
 from replexplorer.formats.json.schema import document_schema
 from replexplorer.formats.json.sweep import SweepResult

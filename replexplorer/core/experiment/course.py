@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from replexplorer.core.tick import Event, Severity, Tick
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.tick import Tick
 
 
 @dataclass(frozen=True, slots=True)

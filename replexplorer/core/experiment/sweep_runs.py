@@ -24,8 +24,8 @@ from replexplorer.core.experiment.sweep import Cell, Dimension, Grid
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.stats.batch_means import Spread
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.stats.student import t_quantile_975
-from replexplorer.core.tick import Estimate
 
 NO_DIFFERENCE: Final = "no difference shown"
 ATTEMPTS: Final = 2

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from replexplorer.core.experiment.heat import Heat, HeatMap
 from replexplorer.core.experiment.sweep import Grid, Sweep
 from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun
-from replexplorer.core.tick import Estimate
+from replexplorer.core.stats.measured import Estimate
 
 HEADINGS = ("RTT ms", "TPS", "±", "mean ms", "p50 ms", "p95 ms", "p99 ms", "n", "errors", "CPU %", "")
 """The table's columns after those of the knobs."""

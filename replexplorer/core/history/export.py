@@ -12,11 +12,14 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from replexplorer.core.history.epoch_table import figure, markdown
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.table import figure, markdown
+from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName, format_value
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.printable import LAYOUT, printable
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Epoch, Event, LoadView, Tick
+from replexplorer.core.tick import Tick
 
 _HISTOGRAMS: Final = ("service", "response")
 _LOAD: Final = tuple(each.name for each in fields(LoadView) if each.name not in _HISTOGRAMS)
@@ -26,7 +29,7 @@ CSV_COLUMNS: Final = (
     "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOAD, "mark", "event",
 )  # fmt: skip
 """What a row of the CSV holds; `unprotected` counts from the session's beginning, the load's are the fields
-of `core.tick.LoadView`."""
+of `LoadView`."""
 _FORMULA: Final = ("=", "+", "-", "@")
 """A spreadsheet calculates a text that begins so."""
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import LoadView
 
 ENOUGH: Final[Mapping[str, int]] = {"p50": 5, "p95": 20, "p99": 100}
 """Commits that a percentile needs behind it to be drawn as a line."""

@@ -17,9 +17,10 @@ from typing import Final
 
 from replexplorer.core.history.points import Point, Points
 from replexplorer.core.history.recent import ENOUGH, Recent, recent_of
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.stats.density import DensityHistory
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import LoadView, Tick
+from replexplorer.core.tick import Tick
 
 _LOOK_BACK_S: Final = 10.0
 _STALL_S: Final = 1.0

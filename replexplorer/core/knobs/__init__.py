@@ -1,1 +1,1 @@
-"""The knobs: one catalogue, their names and values, what turning them takes, what they do to each other."""
+"""The knobs: one catalogue, their names, values and places."""

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from replexplorer.core.tick import Ceiling
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The k=1 bound of TPS with its terms (docs/facts.md, "The model"): clients / (rtt + local)."""
+
+    tps: float
+    clients: int
+    rtt_ms: float
+    local_ms: float
+    """Execute and fsync time of one commit, from the measured async mean; 0 when none was seen."""
 
 
 def bound(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import PRIMARY, KnobName, Value
-from replexplorer.core.tick import KnobView
 
 _AT_ONE: Final = ("sync_binlog", "innodb_flush_log_at_trx_commit")
 """At 1 each commit waits for the fsync; at any other value it does not."""

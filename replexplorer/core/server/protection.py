@@ -7,13 +7,58 @@ as evidence of safety.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from replexplorer.core.dialect.capabilities import ServerStatus
-from replexplorer.core.tick import Protection, ProtectionState
 
 _LEAST_BLOCKED_S: Final = 1.0
 _BLOCKED_ROUND_TRIPS: Final = 3
+
+
+class ProtectionState(StrEnum):
+    """Whether the next commit is safe on a replica (docs/facts.md, "The protection state")."""
+
+    PROTECTED = "protected"
+    ARMED = "armed"
+    OFF = "off"
+    BLOCKED = "blocked"
+    DEGRADED = "degraded"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """The protection state with the evidence for it."""
+
+    state: ProtectionState
+    requested: bool
+    """Somebody asked for semi-sync."""
+    operational: bool | None = None
+    """The source's own `status`."""
+    replicas_acking: int | None = None
+    """Replicas that acknowledge: registered with the source and connected to it."""
+    replicas_required: int | None = None
+    wait_point: str | None = None
+    timeout_ms: int | None = None
+    fallbacks: int | None = None
+    """Silent falls back to async by timeout since server start."""
+    replicas_counted: int | None = None
+    """As the source counts them: a connection that is gone and was not missed yet is among them."""
+    no_ack_can_come: bool = False
+    """The links in force leave too few replicas whose acknowledgement could arrive: whatever the state
+    is, the next commit waits."""
+    oldest_wait_s: float | None = None
+    """While blocked: age of the oldest commit that waits for its acknowledgement."""
+    waiting: int | None = None
+    """While blocked: commits under way in the server, all behind that one; None when unknown."""
+    since_s: float | None = None
+    """When this state began, on the session's clock; None when unknown."""
+    settled: bool = True
+    """False while a change is under way that may be all there is to the state: no outage yet."""
+    unprotected: int | None = None
+    """Commits of the session that clients were told of without an acknowledgement, while semi-sync was
+    asked for; None when nobody counted."""
 
 
 @dataclass(frozen=True, slots=True)

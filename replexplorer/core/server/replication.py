@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.tick import NodeView, Severity, Tick
+from replexplorer.core.event import Severity
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.truth import ServerTruth
 
 LATE_S: Final = 3.0
 """So far behind a replica is a trouble."""
@@ -35,20 +37,20 @@ class Trouble:
     """The server's own words of a thread's error."""
 
 
-def troubles(tick: Tick, late_s: float = LATE_S) -> tuple[Trouble, ...]:
+def troubles(
+    nodes: Sequence[NodeView], truth: ServerTruth | None, late_s: float = LATE_S
+) -> tuple[Trouble, ...]:
     """One for each replica that has any, in the order of the nodes."""
-    if tick.state == "starting":
-        return ()
-    found = (_trouble(tick, node, late_s) for node in tick.nodes if node.role == "replica")
+    found = (_trouble(truth, node, late_s) for node in nodes if node.role == "replica")
     return tuple(trouble for trouble in found if trouble is not None)
 
 
-def _trouble(tick: Tick, node: NodeView, late_s: float) -> Trouble | None:
+def _trouble(truth: ServerTruth | None, node: NodeView, late_s: float) -> Trouble | None:
     if not node.reachable:
         return Trouble(node.name, ("down",), is_failure=True, can_be_repaired=True)
     threads = (node.io_thread, node.sql_thread)
     words = thread_words(node)
-    lag_s = lag_s_of(tick, node)
+    lag_s = lag_s_of(truth, node)
     if lag_s is not None and lag_s >= late_s:
         words = (*words, f"{lag_s:.0f} s behind")
     if not words:
@@ -68,9 +70,9 @@ def thread_words(node: NodeView) -> tuple[str, ...]:
     return tuple(f"{name} thread {state}" for name, state in known)
 
 
-def lag_s_of(tick: Tick, node: NodeView) -> float | None:
+def lag_s_of(truth: ServerTruth | None, node: NodeView) -> float | None:
     """How far a replica is behind, as exactly as it is known."""
-    truths = tick.truth.replicas if tick.truth is not None else ()
+    truths = truth.replicas if truth is not None else ()
     exact_ms = next((each.lag_ms for each in truths if each.name == node.name), None)
     return node.lag_s if exact_ms is None else exact_ms / 1000
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from replexplorer.core.event import Severity
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.states import Turn
-from replexplorer.core.tick import Protection, ProtectionState, Severity
 
 
 def turn_words(turn: Turn, protection: Protection) -> tuple[Severity, str] | None:

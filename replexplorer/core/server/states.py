@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.server.counters import Sample, restarted
-from replexplorer.core.tick import Protection, ProtectionState
+from replexplorer.core.server.protection import Protection, ProtectionState
 
 _OFF_PATIENCE_S: Final = 3.0
 _ALWAYS: Final = frozenset({ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.DOWN})

@@ -17,12 +17,21 @@ from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, LEAST_BAT
 from replexplorer.core.stats.ranks import Ranks
 from replexplorer.core.stats.stretches import Stretches
 from replexplorer.core.stats.student import t_quantile_975
-from replexplorer.core.tick import Estimate
 
 PERCENTS: Final = (50, 95, 99)
 """Percentiles of the ledger."""
 _LEAST_BEYOND: Final = 5
 """Independent commits above a percentile without which it is not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % confidence interval at this moment."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """None: no bound on this side, for want of data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from replexplorer.core.dialect.capabilities import from_server
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
-from replexplorer.core.knobs.names import KnobName, Value, same_value
-from replexplorer.core.knobs.planner import (
+from replexplorer.core.change.planner import (
     Check,
     DiskStep,
     FreshSessions,
@@ -29,6 +26,9 @@ from replexplorer.core.knobs.planner import (
     statements_of,
     written,
 )
+from replexplorer.core.dialect.capabilities import from_server
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.knobs.names import KnobName, Value, same_value
 from replexplorer.core.link import DELAYS
 from replexplorer.engine.change.disk_change import KICK_STATEMENT, change_disk
 from replexplorer.engine.change.link_change import LinkChange

@@ -16,7 +16,7 @@ from replexplorer.core.errors import (
     StackUnavailable,
     TakenAway,
 )
-from replexplorer.core.tick import NodeView
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links

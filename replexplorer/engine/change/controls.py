@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import (
     PRIMARY,
@@ -21,7 +22,6 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     same_value,
 )
-from replexplorer.core.knobs.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.engine.change.apply import Applied, Applier, LoadControl, RolledBack
 from replexplorer.engine.change.effect import doubtful, switched_off, unmet
 from replexplorer.engine.change.outcome import Changed, Preview, SetResult

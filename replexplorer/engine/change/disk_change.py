@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
+from replexplorer.core.change.planner import DiskStep
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs.planner import DiskStep
 from replexplorer.engine.fleet import Fleet
 from replexplorer.ports import DiskState
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from replexplorer.core.knobs.names import PRIMARY, Backing, KnobName, Restart, same_value
 from replexplorer.core.link import DELAYS, falls_short
-from replexplorer.core.tick import LinkView, ProtectionState
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.observe.sight import Sight
 
 SEMI_SYNC: Final = KnobName("semi_sync", PRIMARY)

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from replexplorer.core.change.planner import LinkStep
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.knobs.planner import LinkStep
 from replexplorer.core.link import LinkSettings, Shape, directions, installed, wanted
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member

@@ -14,8 +14,8 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, spread_of
-from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.baseline import Baseline
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.observe.stretch import Stretch

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from replexplorer.core.change.planner import make_plan
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.sweep import SETTLING_S, Cell, Sweep
 from replexplorer.core.experiment.sweep_runs import ATTEMPTS, SweptRun
 from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
 from replexplorer.core.knobs.names import PRIMARY, KnobName, Value, parse_name
-from replexplorer.core.knobs.planner import make_plan
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.engine.experiment.baseline import Baseline
 from replexplorer.engine.experiment.cell_run import CellRun

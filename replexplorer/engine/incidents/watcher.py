@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
 from replexplorer.core.knobs.names import PRIMARY, Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
-from replexplorer.core.tick import NodeView
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
+from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import PRIMARY, Value
-from replexplorer.core.tick import Severity
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.load.driver import LoadDriver, with_knobs
 from replexplorer.engine.load.upkeep import low_disk, trim_binlogs

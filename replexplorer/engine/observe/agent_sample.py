@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, contradiction, installed
-from replexplorer.core.tick import DiskView, LinkView
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.disk_view import DiskView
 from replexplorer.engine.fleet import Member
 from replexplorer.ports import LinkState
 

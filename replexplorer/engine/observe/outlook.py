@@ -8,13 +8,15 @@ from typing import Final
 
 from replexplorer.core.knobs.names import PRIMARY, Group, KnobName, Place, Value
 from replexplorer.core.link import NO_PARTITION
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound
 from replexplorer.core.model.fitted import Calibration, Prediction, Setting
 from replexplorer.core.model.prediction import measured, predict
 from replexplorer.core.model.setting import setting_of
 from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.tick import Ceiling, LinkView, LoadView, Protection, ProtectionState
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.engine.observe.sight import Sight
 
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)

@@ -23,9 +23,9 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.commit_counters import CommitSample, commit_statement
 from replexplorer.core.server.counters import Sample
 from replexplorer.core.server.gtid import subtract_gtids
-from replexplorer.core.server.protection import Evidence, acks_between, blocked_after_s, judge
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
 from replexplorer.core.server.truth import Applied
-from replexplorer.core.tick import NodeView, Protection
 from replexplorer.engine.fleet import Member
 from replexplorer.ports import Clock, Row, Sql
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from replexplorer.core.change.planner import Observed
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     CATALOGUE,
     PRIMARY,
@@ -18,9 +20,11 @@ from replexplorer.core.knobs.names import (
     expand,
     same_value,
 )
-from replexplorer.core.knobs.planner import Observed
 from replexplorer.core.link import LinkSettings
-from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection, ProtectionState
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.lookback import Lookback

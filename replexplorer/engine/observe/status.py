@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.tick import DiskView, KnobView, LinkView, NodeView, Protection
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.in_time import in_time
 from replexplorer.engine.observe.probing import watch_link

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
-from replexplorer.core.history.epochs import Epochs
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epochs import Epochs
+from replexplorer.core.event import Event, Severity
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.counters import Sample
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.state_words import turn_words
 from replexplorer.core.server.states import Look, States
-from replexplorer.core.tick import Epoch, Event, NodeView, Protection, Severity
 from replexplorer.ports import Clock
 
 

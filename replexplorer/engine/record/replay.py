@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.event import Event
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment
-from replexplorer.core.tick import Event, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.step import Conductor, LabWatch

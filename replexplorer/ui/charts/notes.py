@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from replexplorer.core.history.recent import ENOUGH, Recent
+from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import CLOSED, HIDES
-from replexplorer.core.tick import Ceiling, LoadView, Tick
+from replexplorer.core.model.ceiling import Ceiling
+from replexplorer.core.tick import Tick
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.figures import rate, round_trip
 

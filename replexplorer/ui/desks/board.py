@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import PRIMARY, Assignment, Group, KnobName, Place, Value
 from replexplorer.core.knobs.names import step as next_step
-from replexplorer.core.tick import KnobView, Tick
+from replexplorer.core.tick import Tick
 
 PANEL_ORDER: Final = (
     Group.LINK, Group.SEMI_SYNC, Group.DURABILITY, Group.DISK, Group.LOAD, Group.BINLOG, Group.REPLICA,

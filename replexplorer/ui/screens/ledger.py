@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from replexplorer.core.history.epoch_table import markdown
+from replexplorer.core.epochs.table import markdown
 from replexplorer.ui.desks.board import Board
 from replexplorer.ui.history import Picture
 from replexplorer.ui.keys.actions import LEDGER, key_label, keys_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replexplorer.core.tick import Event
+from replexplorer.core.event import Event
 from replexplorer.ui.history import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings

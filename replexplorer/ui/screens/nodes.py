@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from replexplorer.core.link import NO_PARTITION
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import LATE_S, lag_s_of
-from replexplorer.core.tick import LinkView, NodeView, Tick
+from replexplorer.core.tick import Tick
 from replexplorer.ui.history import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
@@ -73,7 +75,7 @@ def _lag(tick: Tick, node: NodeView) -> Run:
     """How far a replica is behind; `-` while nobody knows."""
     if node.role != "replica":
         return ("", "text")
-    lag_s = lag_s_of(tick, node)
+    lag_s = lag_s_of(tick.truth, node)
     if lag_s is None:
         return (figures.UNKNOWN, "muted")
     return (lag_text(1000 * lag_s), "warn b" if lag_s >= LATE_S else "text")

@@ -159,8 +159,9 @@ class PictureScreen(Screen[None]):
         return ""
 
     def _draw_troubles(self, tick: Tick) -> None:
-        """The replicas' row, while something is wrong with one of them."""
-        found = troubles(tick, SETTLED_S if self.has_class("-trouble") else LATE_S)
+        """The replicas' row, while something is wrong with one of them; nothing is while the stack starts."""
+        late_s = SETTLED_S if self.has_class("-trouble") else LATE_S
+        found = () if tick.state == "starting" else troubles(tick.nodes, tick.truth, late_s)
         self.query_one(ReplicaStrip).show(found)
         if bool(found) is not self.has_class("-trouble"):
             self.set_class(bool(found), "-trouble")

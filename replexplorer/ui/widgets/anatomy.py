@@ -8,7 +8,8 @@ from typing import Final
 from textual.reactive import reactive
 
 from replexplorer.core.server.anatomy import Anatomy, Part
-from replexplorer.core.tick import Protection, ProtectionState, Tick
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.ui.theme import inks_of
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, named, part_ms
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, spread, width_of

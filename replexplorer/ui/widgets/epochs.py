@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from textual.reactive import reactive
 
-from replexplorer.core.history.epoch_table import (
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.epochs.table import (
     interval_of,
     shows_effect,
     signed,
@@ -16,7 +17,6 @@ from replexplorer.core.history.epoch_table import (
 )
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.outage import Outage, outage_words
-from replexplorer.core.tick import Epoch, EpochSide
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, width_of
 from replexplorer.ui.words import figures

@@ -6,7 +6,7 @@ from typing import Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.tick import Event
+from replexplorer.core.event import Event
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, Lines, Run, hung, rule
 from replexplorer.ui.words import figures

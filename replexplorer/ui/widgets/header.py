@@ -8,16 +8,12 @@ from typing import ClassVar, Final
 from textual.reactive import reactive
 
 from replexplorer.core.history.recent import Recent
+from replexplorer.core.link_view import LinkView, partition_words
+from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.durability import lax_knobs
-from replexplorer.core.tick import (
-    DiskView,
-    LinkView,
-    LoadView,
-    Protection,
-    ProtectionState,
-    Tick,
-    partition_words,
-)
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.notes import qps_of, window_words
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 from replexplorer.ui.words import figures

@@ -7,7 +7,9 @@ from typing import ClassVar
 from textual.reactive import reactive
 
 from replexplorer.core.link import NO_PARTITION
-from replexplorer.core.tick import LinkView, NodeView, Tick
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.tick import Tick
 from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
 from replexplorer.ui.words.truth import replica_runs
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import Backing, KnobName, format_value
 from replexplorer.core.link import contradiction
-from replexplorer.core.tick import DiskView, KnobView, LinkView, Protection, ProtectionState, Tick
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.tick import Tick
 from replexplorer.ui.words import figures
 
 _TIMER_SHARE: Final = 0.02

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from replexplorer.core.tick import Epoch
+from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.ui.desks.board import Board
 
 

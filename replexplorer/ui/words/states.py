@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from replexplorer.core.tick import ProtectionState, Severity
+from replexplorer.core.event import Severity
+from replexplorer.core.server.protection import ProtectionState
 
 
 class StateWord(NamedTuple):

@@ -12,8 +12,8 @@ from random import Random
 from typing import Final
 
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import compared, protected
 from replexplorer.engine.experiment.labs.lab import (
     Figures,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import printed, protected, within
 from replexplorer.engine.experiment.labs.lab import (
     Lab,

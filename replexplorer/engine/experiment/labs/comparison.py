@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import compared, state_as_asked
 from replexplorer.engine.experiment.labs.lab import Judge, PhaseResult, Phases, Relation
 

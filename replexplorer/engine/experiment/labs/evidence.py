@@ -7,7 +7,7 @@ from math import inf
 from typing import Final
 
 from replexplorer.core.machine import BUSY_PERCENT
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.lab import PhaseResult, Relation
 
 _WORDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import compared, faster, protected
 from replexplorer.engine.experiment.labs.lab import (
     Lab,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.tick import Protection, ProtectionState
 
 if TYPE_CHECKING:
     from replexplorer.engine.experiment.labs.stage import Stage

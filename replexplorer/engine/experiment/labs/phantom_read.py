@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from statistics import median
 
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import protected
 from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Played, Publication, Relation
 from replexplorer.engine.experiment.labs.stage import Stage

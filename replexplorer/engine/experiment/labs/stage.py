@@ -16,8 +16,8 @@ from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, Stack
 from replexplorer.core.knobs.names import PRIMARY, KnobName, Value, desired_of
 from replexplorer.core.machine import Machine, busy_percent, short_of_cpu
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.student import t_quantile_975
-from replexplorer.core.tick import ProtectionState
 from replexplorer.engine.experiment.baseline import Baseline
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Played, Rtt
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replexplorer.core.tick import ProtectionState
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import compared, one_commit_a_round_trip, state_as_asked
 from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Relation
 

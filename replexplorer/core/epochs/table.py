@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.printable import printable
 from replexplorer.core.server.outage import outage_words
-from replexplorer.core.tick import Epoch, EpochSide, Estimate
+from replexplorer.core.stats.measured import Estimate
 
 _HEADS: Final = ("#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", "difference", "verdict")
 _NOTE: Final = (

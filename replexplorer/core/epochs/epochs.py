@@ -16,13 +16,16 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Final
 
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, OPEN
 from replexplorer.core.server.outage import Outage, with_restart
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.states import Stretch, Turn
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import (
     PERCENTS,
+    Estimate,
     MeanTps,
     Percentile,
     Spreads,
@@ -33,7 +36,6 @@ from replexplorer.core.stats.measured import (
 from replexplorer.core.stats.ranks import Ranks
 from replexplorer.core.stats.sequential import Difference, difference
 from replexplorer.core.stats.stretches import Moments, Stretches
-from replexplorer.core.tick import Epoch, EpochSide, Estimate, ProtectionState
 
 _KEPT: Final = 100
 _OUTAGE: Final = "outage"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import (
@@ -26,7 +27,6 @@ from replexplorer.core.knobs.names import (
     format_value,
     same_value,
 )
-from replexplorer.core.knobs.warnings import warnings_for
 from replexplorer.core.link import NO_PARTITION, LinkSettings
 
 

@@ -1,0 +1,53 @@
+"""The link between the primary and one replica: asked, in force and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.link import NO_PARTITION, LinkSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """The link between the primary and one replica: asked, in force and measured."""
+
+    replica: str
+    backend: str | None = None
+    """`netem` or `nfqueue`."""
+    settings: LinkSettings = field(default_factory=LinkSettings)
+    """Requested."""
+    values: Mapping[str, Value] | None = None
+    """Knob key to what the agents have in force; None while an agent does not answer."""
+    as_asked: bool = True
+    """What is in force is what the request needs; also True while that is unknown."""
+    rtt_measured_ms: float | None = None
+    """Median of the last 5 probes sent after the last change; None when none answered."""
+    rtt_base_ms: float | None = None
+    probes_lost_percent: float | None = None
+    """Of the probes since the last change; None when there is none yet."""
+    dropped: int | None = None
+    """Packets dropped though no loss was asked."""
+    healing: bool = False
+    """The partition is over and the stream has not moved yet: TCP waits for its next try."""
+    fault: str | None = None
+    """What is wrong with the link, in words; None while it does what was asked."""
+
+    @property
+    def rtt_asked_ms(self) -> float:
+        """The round trip requested, one-way overrides included."""
+        return self.settings.total_ms
+
+    @property
+    def partition(self) -> str | None:
+        """The partition in force; None while unknown."""
+        return None if self.values is None else str(self.values["partition"])
+
+
+def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:
+    """The partitions in force: `ack`, or `replica2 ack` where not all links of several have the same."""
+    cut = {link.replica: link.partition for link in links if link.partition not in (None, NO_PARTITION)}
+    if len(cut) == len(links) and len(set(cut.values())) == 1:
+        return (str(next(iter(cut.values()))),)
+    return tuple(f"{replica} {partition}" for replica, partition in cut.items())

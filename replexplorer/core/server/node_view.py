@@ -1,0 +1,35 @@
+"""One server, as far as it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One server, as far as it is known."""
+
+    name: str
+    role: str
+    """`primary` or `replica`."""
+    reachable: bool
+    host: str | None = None
+    port: int | None = None
+    published_port: int | None = None
+    path: str | None = None
+    """`direct` (the container's own address) or `published` (through Docker's proxy)."""
+    flavor: str | None = None
+    version: str | None = None
+    server_uuid: str | None = None
+    gtid_executed: str | None = None
+    errant_gtids: str | None = None
+    """On a replica: transactions that it has executed and the primary lacks, empty for none; None
+    unknown."""
+    io_thread: str | None = None
+    """on, off, connecting, error; None for a primary."""
+    sql_thread: str | None = None
+    lag_s: float | None = None
+    restarted_s: float | None = None
+    """When it was last seen to have begun anew, on the session's clock; None: not in this session."""
+    replication_fault: str | None = None
+    """Why a thread of it does not run, in the server's words; None while it has none."""
