@@ -46,7 +46,7 @@ def get(call: Call) -> int:
 
 async def _get(call: Call) -> int:
     async with attached(call, "get") as session:
-        views = session.controls.views()
+        views = session.sight.views()
         chosen = _chosen(call.args.keys, views, session.fleet.replica_names)
     knobs = {str(name): knob_document(view) for name, view in chosen.items()}
     if call.console.json:

@@ -92,7 +92,7 @@ class _Witness:
         """An interval has come."""
         if (line := self.lines.line(interval)) is not None:
             self.console.narrate(line)
-            newest = self.session.controls.lookback.newest
+            newest = self.session.sight.lookback.newest
             self.gathering.add(interval, newest, self.session.chronicle.unchanged_since_s)
         elif interval.state == "preparing":
             self.console.progress("preparing the table")

@@ -112,7 +112,7 @@ async def _requested(call: Call) -> tuple[Mapping[KnobName, Value], tuple[str, .
     """What is requested of the stack, its replicas, and whose values these are."""
     try:
         async with attached(call, "predict") as session:
-            return session.controls.requested.values, session.fleet.replica_names, "stack"
+            return session.sight.requested.values, session.fleet.replica_names, "stack"
     except (StackUnavailable, MissingPiece):
         return {}, _NO_STACK, "defaults"
 

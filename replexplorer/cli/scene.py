@@ -79,8 +79,8 @@ def _assignments(entry: SceneEntry) -> list[str]:
 
 async def _save(call: Call) -> int:
     async with attached(call, "scene") as session:
-        controls = session.controls
-        requested = {name: controls.requested_value(name) for name in controls.names()}
+        sight = session.sight
+        requested = {name: sight.requested_value(name) for name in sight.names()}
     written = scene_keys(requested)
     named = {find(key).key for key in call.args.keys}
     wanted = {key for key in written if _knob(key).key in named} or turned(written)

@@ -46,7 +46,7 @@ async def _up(call: Call) -> int:
         )
         status = await _status_of(session, patient=True)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
-        without_effect = unmet(session.controls, session.controls.requested.values)
+        without_effect = unmet(session.sight, session.sight.requested.values)
     for line in without_effect:
         call.console.warn(line)
     _print_status(call, status)
@@ -154,7 +154,7 @@ async def _dsn(call: Call) -> int:
         if wanted not in known:
             near = closest(wanted, known) or f"its nodes are {', '.join(known)}"
             raise UsageError(f"no node {wanted!r} in this stack", near)
-        view = session.controls.samples[wanted].view
+        view = session.sight.samples[wanted].view
         credentials = session.fleet.credentials
     if not view.reachable or credentials is None:
         raise StackUnavailable(f"{wanted} is down", "`replexplorer up` brings it back")

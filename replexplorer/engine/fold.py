@@ -11,11 +11,11 @@ from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.tick import Tick
-from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.status import state_word
 from replexplorer.engine.record.chronicle import Chronicle
 
@@ -24,7 +24,7 @@ from replexplorer.engine.record.chronicle import Chronicle
 class Picture:
     """Makes ticks."""
 
-    controls: Controls
+    sight: Sight
     driving: Driving
     load: LoadDriver
     chronicle: Chronicle
@@ -39,25 +39,25 @@ class Picture:
             self.chronicle.add(interval)
         if intervals:
             self._last = reduce(Interval.followed_by, intervals)
-        lookback, since_s = self.controls.lookback, self.chronicle.unchanged_since_s
+        lookback, since_s = self.sight.lookback, self.chronicle.unchanged_since_s
         lookback.add_intervals(intervals)
         protection = self._protection()
-        links = tuple(self.controls.links.values())
-        nodes = tuple(map(self.chronicle.with_restart, self.controls.node_views()))
+        links = tuple(self.sight.links.values())
+        nodes = tuple(map(self.chronicle.with_restart, self.sight.node_views()))
         load = self._load_view()
         ceiling = self.outlook.ceiling(protection, load)
         anatomy = lookback.anatomy(since_s) if self.load.is_running else None
         return Tick(
             at_s=self.chronicle.at_s,
-            wall_s=self.controls.fleet.outside.clock.wall(),
-            stack=self.controls.fleet.outside.stack.name,
+            wall_s=self.sight.fleet.outside.clock.wall(),
+            stack=self.sight.fleet.outside.stack.name,
             state=state_word(nodes) if nodes else "starting",
             nodes=nodes,
             protection=protection,
             links=links,
-            disks=tuple(self.controls.disks.values()),
+            disks=tuple(self.sight.disks.values()),
             load=load,
-            knobs=self.controls.views(),
+            knobs=self.sight.views(),
             ceiling=ceiling,
             predicted=self.outlook.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
             anatomy=anatomy,
@@ -69,7 +69,7 @@ class Picture:
 
     def _protection(self) -> Protection:
         """The protection state, followed from look to look."""
-        protection, sample = self.controls.protection(), self.controls.samples.get(PRIMARY)
+        protection, sample = self.sight.protection(), self.sight.samples.get(PRIMARY)
         if sample is None:
             return protection
         enabled = sample.values.get("semi_sync") == "on"
@@ -78,7 +78,7 @@ class Picture:
     def _load_view(self) -> LoadView:
         """The load from its last intervals; a viewer's as its driver tells it, with the server's counters."""
         viewed = self.driving.viewer_of
-        wanted = {**self.controls.wanted_load(), **((viewed.load if viewed else None) or {})}
+        wanted = {**self.sight.wanted_load(), **((viewed.load if viewed else None) or {})}
         clients, workload, mode = int(wanted["clients"]), str(wanted["workload"]), str(wanted["load_mode"])
         if viewed is not None:
             rates = self.watcher.server_rates()

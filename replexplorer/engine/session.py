@@ -40,10 +40,12 @@ from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import ThreadWatch
 from replexplorer.core.tick import Tick
+from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.bringup import Raised, bring_up, connect
-from replexplorer.engine.change.controls import Controls, forbidden
+from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
 from replexplorer.engine.change.outcome import Changed, Preview, SetResult
+from replexplorer.engine.change.turns import Actor, ExperimentUnderWay, Turns
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.stage import run_lab
 from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
@@ -56,11 +58,12 @@ from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driver, Driving
 from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.status import Status, take_status
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
 from replexplorer.engine.view import Progress, ProgressCallback
-from replexplorer.ports import Experiment, Lease, LoadSettings, UpOptions
+from replexplorer.ports import Lease, LoadSettings, UpOptions
 
 Consent = Callable[[Desired], Awaitable[bool]]
 """Whether what a restart took is to be given back."""
@@ -102,20 +105,17 @@ class Session:
             on_end=self._load_ended,
             files=outside.workload_file,
         )
-        self.writer = f"{options.holder} (pid {os.getpid()})"
         self.chronicle = Chronicle(outside.clock)
-        self.controls = Controls(
-            self.fleet,
-            self.load,
-            writer=self.writer,
-            report=self._tell_step,
-        )
-        self.watcher = Watcher(self.controls, self, beats=options.heartbeat)
+        self.sight = Sight(self.fleet, self.load)
+        self.turns = Turns(self.fleet, Actor(options.holder), self._tell_step)
+        self.accounts = Accounts(self.sight, self.turns)
+        self.controls = Controls(self.sight, self.turns, self.accounts, self.load, self._tell_step)
+        self.watcher = Watcher(self.sight, self.accounts, self.turns, self, beats=options.heartbeat)
         driver = Driver(options.holder, options.beside, options.table_size)
-        self.driving = Driving(driver, self.controls, self.load, self.chronicle)
-        self.outlook = Outlook(self.controls, options.calibration)
+        self.driving = Driving(driver, self.sight, self.load, self.chronicle)
+        self.outlook = Outlook(self.sight, options.calibration)
         self._picture = Picture(
-            self.controls, self.driving, self.load, self.chronicle, self.watcher, self.outlook
+            self.sight, self.driving, self.load, self.chronicle, self.watcher, self.outlook
         )
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self.narrate: Callable[[str], None] = lambda _: None
@@ -129,8 +129,6 @@ class Session:
         self._closed = asyncio.Event()
         self._experimenting: asyncio.Task[Any] | None = None
         """Who runs a sweep or a lab."""
-        self._own: Experiment | None = None
-        """The experiment that this session runs: what a hand turns is refused meanwhile."""
 
     # -- beginning and ending
 
@@ -139,7 +137,7 @@ class Session:
         StackUnavailable when there is none."""
         await connect(self.fleet, lambda *_: None)
         if look:
-            await self.controls.refresh()
+            await self.sight.refresh()
 
     def _tell_step(self, text: str) -> None:
         """What a change under way does or waits for: in the log, and to whoever asked for it."""
@@ -160,8 +158,8 @@ class Session:
             self.fleet, self.options.up, lambda text, done: progress(Progress(text, done))
         )
         self._created = self._created or raised.created
-        await self.controls.refresh()
-        lost = self.controls.lost_values(self.fleet.members)
+        await self.sight.refresh()
+        lost = self.sight.lost_values(self.fleet.members)
         again: list[KnobName] = []
         if lost and (consent is None or await consent(lost)):
             self._lost.clear()
@@ -174,9 +172,9 @@ class Session:
 
     async def _mend(self, progress: ProgressCallback) -> Collection[KnobName]:
         """Carry out again what was requested, is set and has no effect; answers what that was."""
-        wanted = self.controls.requested.values
-        doubted = {name: wanted[name] for name in doubtful(self.controls) if name in wanted}
-        if unmet(self.controls, doubted) or (SEMI_SYNC in doubted and switched_off(self.controls)):
+        wanted = self.sight.requested.values
+        doubted = {name: wanted[name] for name in doubtful(self.sight) if name in wanted}
+        if unmet(self.sight, doubted) or (SEMI_SYNC in doubted and switched_off(self.sight)):
             progress(Progress("mending what was requested"))
             await self._change(doubted, "mended: ", anyway=True)
             return doubted
@@ -191,7 +189,7 @@ class Session:
             await bring_up(
                 self.fleet, UpOptions(replicas=replicas), lambda text, done: progress(Progress(text, done))
             )
-        await self.controls.refresh()
+        await self.sight.refresh()
 
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
@@ -260,7 +258,7 @@ class Session:
         await self.watcher.stop()
         with contextlib.suppress(ReplexplorerError):
             await self.driving.publish_news()
-            await self.controls.refresh()  # the last tick is of the end, not of the look before it
+            await self.sight.refresh()  # the last tick is of the end, not of the look before it
         last = self._picture.tick()
         see(last)
         self.recording.take(last)
@@ -270,12 +268,12 @@ class Session:
 
     async def _catch_up(self) -> None:
         """Restore what restarts took while no app looked."""
-        servers, sidecars = await restarts_since_the_request(self.controls)
+        servers, sidecars = await restarts_since_the_request(self.sight)
         for node in servers:
-            if lost := self.controls.lost_values((node,)):
+            if lost := self.sight.lost_values((node,)):
                 await self._restore(f"{node} restarted while no app was attached", lost)
         for node in sidecars:
-            if lost := self.controls.lost_by_sidecar(node):
+            if lost := self.sight.lost_by_sidecar(node):
                 await self._restore(f"the sidecar of {node} restarted while no app was attached", lost)
 
     async def close(self, *, keep: bool = False) -> str:
@@ -309,7 +307,7 @@ class Session:
 
     def _cut_links(self) -> str:
         """Links that stay cut, as last seen, with what heals them; empty where there are none."""
-        cut = partition_words(tuple(self.controls.links.values()))
+        cut = partition_words(tuple(self.sight.links.values()))
         if not cut:
             return ""
         heal = command("set", self.outside.stack.name, "partition=none")
@@ -323,7 +321,7 @@ class Session:
             await asyncio.wait({self._experimenting})
         try:
             await self.watcher.stop()
-            await asyncio.gather(self.controls.abandon(), self.driving.stop())
+            await asyncio.gather(self.turns.abandon(), self.driving.stop())
             await self.recording.end()
         finally:
             await self.disconnect()
@@ -348,7 +346,7 @@ class Session:
     async def toggle_load(self) -> bool:
         """Stop or start our load; raises StackUnavailable when another app drives it, or an experiment of
         ours does."""
-        self._refuse_meanwhile()
+        self.turns.refuse_meanwhile()
         return await self.driving.toggle()
 
     # -- knobs
@@ -374,18 +372,11 @@ class Session:
         """Turn knobs given by name; can be undone. While an experiment of anybody runs this is refused,
         unless `anyway`."""
         if not anyway:
-            self._refuse_meanwhile()
-        await self.controls.read_document()
-        before = {name: self.controls.requested_value(name) for name in desired}
+            self.turns.refuse_meanwhile()
         result = await self._change(desired, anyway=anyway)
-        if result.changed or before != desired:
-            self._undo.append(before)
+        if result.changed or result.before != desired:
+            self._undo.append(result.before)
         return result
-
-    def _refuse_meanwhile(self) -> None:
-        """Raise StackUnavailable while this session's own experiment runs; the agent refuses for others'."""
-        if self._own is not None:
-            raise forbidden(self._own)
 
     async def reset(self, *, anyway: bool = False) -> SetResult:
         """All knobs to their defaults; one undo takes all of it back."""
@@ -393,7 +384,7 @@ class Session:
 
     async def undo(self) -> SetResult:
         """Take back the last change of this session that was not taken back yet."""
-        self._refuse_meanwhile()
+        self.turns.refuse_meanwhile()
         if not self._undo:
             raise UsageError("nothing to undo", "no knob was turned in this session")
         before = self._undo.pop()
@@ -444,7 +435,7 @@ class Session:
         journal = Unkept() if make is None else make(wanted.identity)
         async with (
             self._experiment("sweep", wanted.grid.text) as begun,
-            self.measuring("sweep", wanted.grid.text),
+            self.turns.measuring("sweep", wanted.grid.text),
         ):
             return await Sweeping(self, wanted, journal, report, fresh, begun).run()
 
@@ -456,21 +447,6 @@ class Session:
         if result.aborted is not None:
             self.chronicle.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         return result
-
-    @asynccontextmanager
-    async def measuring(self, kind: str, name: str) -> AsyncIterator[None]:
-        """Nobody else turns a knob meanwhile, in any process; raises StackUnavailable naming the experiment
-        that runs already."""
-        agent = self.fleet.primary.agent
-        running = await agent.begin_experiment(kind, name, self.options.holder)
-        if running is not None:
-            raise forbidden(running)
-        self._own = Experiment(kind, name, self.options.holder, os.getpid(), socket.gethostname())
-        try:
-            yield
-        finally:
-            self._own = None
-            await to_the_end(agent.end_experiment())
 
     @asynccontextmanager
     async def _experiment(self, kind: str, what: str) -> AsyncIterator[Callable[[], None]]:
@@ -505,8 +481,8 @@ class Session:
         """Bring dead nodes back, start stopped replication threads, re-apply what was requested, as `up`
         does; answers what was done, nothing when all was well. Raises StackUnavailable while a lab or a
         sweep runs, which stops threads on purpose."""
-        if running := self._own or await self.controls.experiment():
-            raise forbidden(running)
+        if running := await self.turns.experiment():
+            raise ExperimentUnderWay(running)
         repaired = (await self._bring_up(progress)).repaired
         if repaired:
             self.chronicle.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
@@ -533,14 +509,14 @@ class Session:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
         self.chronicle.server_restarted(node)
         if node == PRIMARY:
-            self.controls.forget_offs()
-        await self.controls.look_at_links()
-        await self._restore(f"{node} restarted", self.controls.lost_values((node,)))
+            self.sight.own.offs = 0
+        await self.sight.look_at_links()
+        await self._restore(f"{node} restarted", self.sight.lost_values((node,)))
 
     async def sidecar_restarted(self, node: str) -> None:
         """A sidecar's agent began anew without its rules: restore links and disk as configured."""
-        await asyncio.gather(self.controls.look_at_links(), self.controls.look_at_disks())
-        await self._restore(f"the sidecar of {node} restarted", self.controls.lost_by_sidecar(node))
+        await asyncio.gather(self.sight.look_at_links(), self.sight.look_at_disks())
+        await self._restore(f"the sidecar of {node} restarted", self.sight.lost_by_sidecar(node))
 
     async def primary_moved(self) -> None:
         """The primary answers at another place, or to another password: our load begins anew there."""
@@ -558,8 +534,9 @@ class Session:
         """Another stack has this one's name now: nothing that was turned is so any more."""
         self._undo.clear()
         self._lost.clear()
-        self.controls.forget()
-        await self.controls.read_document()
+        self.sight.forget()
+        self.accounts.forget()
+        await self.sight.read_document()
         self.chronicle.tell(
             Severity.WARN, "the stack was removed and created again: its knobs and rows are new"
         )
@@ -597,7 +574,7 @@ class Session:
     def lost(self) -> Desired:
         """What restarts took, is still not so, and waits for `give_back`."""
         if self._lost:
-            still = self.controls.lost_values(self.fleet.members)
+            still = self.sight.lost_values(self.fleet.members)
             self._lost = {name: value for name, value in self._lost.items() if name in still}
         return self._lost
 
@@ -643,8 +620,7 @@ class Session:
         """Somebody who is no app of ours set variables of a server: mark it."""
         title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
         again = all(
-            same_value(name.knob, self.controls.requested_value(name), now)
-            for name, (_, now) in changes.items()
+            same_value(name.knob, self.sight.requested_value(name), now) for name, (_, now) in changes.items()
         )
         whose = f"by hand on {node}, as requested again" if again else f"by hand on {node}"
         self.chronicle.set_by_hand(node, title, f"{title}, {whose}")
@@ -686,7 +662,7 @@ class Session:
     async def status(self, *, patient: bool = False) -> Status:
         """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not
         waited for, unless one is `patient`. Raises StackUnavailable when there is no stack."""
-        return await take_status(self.controls, patient=patient)
+        return await take_status(self.sight, patient=patient)
 
 
 def _asked(name: KnobName, value: Value) -> str:

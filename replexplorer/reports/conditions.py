@@ -24,8 +24,8 @@ _CPU_INFO: Final = Path("/proc/cpuinfo")
 def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
     """The stack and its machine as they are, from the session's last look; with the text of the workloads
     among what is requested and among the values that will be `turned`."""
-    controls = session.controls
-    asked = dict.fromkeys([*(controls.requested_value(name) for name in controls.names()), *turned])
+    sight = session.sight
+    asked = dict.fromkeys([*(sight.requested_value(name) for name in sight.names()), *turned])
     files = [value for value in asked if isinstance(value, str) and BY_KEY["workload"].is_file(value)]
     capabilities = session.fleet.primary.capabilities
     return Conditions(
@@ -35,7 +35,7 @@ def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
         machine=machine(),
         settings={
             str(name): SettingJson(requested=view.requested, effective=view.effective)
-            for name, view in session.controls.views().items()
+            for name, view in session.sight.views().items()
         },
         workload_files=dict(session.outside.workload_file(file) for file in files),
     )

@@ -61,7 +61,7 @@ async def switch(session: Session, *, on: bool) -> None:
         "UPDATE performance_schema.setup_instruments"
         f" SET enabled = '{word}', timed = '{word}' WHERE name IN ({names})"
     )
-    session.controls.counts_commits = on
+    session.sight.counts_commits = on
 
 
 async def commits_of(session: Session) -> int:

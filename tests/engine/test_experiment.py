@@ -42,7 +42,7 @@ def test_turning_is_refused_while_an_experiment_runs(verb: str, whose: str) -> N
             session = lab if whose == "our own" else other
             await turn(session, "rtt=5")
             before = world.requested
-            async with lab.measuring("lab", "tour"):
+            async with lab.turns.measuring("lab", "tour"):
                 with pytest.raises(
                     StackUnavailable, match=r"the lab tour \(pid \d+ on \S+\) turns the knobs"
                 ):
@@ -62,7 +62,7 @@ async def test_a_turn_that_waited_while_it_began_is_refused_as_well() -> None:
         await agent.take_turn("lab tour", within_s=1)
         waiting = asyncio.create_task(turn(other, "sync_binlog=0"))
         await until(lambda: len(world.sidecars["primary"].turns._queue) == 2)
-        async with lab.measuring("lab", "tour"):
+        async with lab.turns.measuring("lab", "tour"):
             await agent.leave_turn()
             with pytest.raises(StackUnavailable, match=REFUSED):
                 await waiting
@@ -76,7 +76,7 @@ async def test_a_dry_run_and_anyway_are_not_refused() -> None:
     async with (
         world.attached("sweep") as sweep,
         world.attached("set") as other,
-        sweep.measuring("sweep", "rtt=0,10"),
+        sweep.turns.measuring("sweep", "rtt=0,10"),
     ):
         await other.set([other.parse("sync_binlog=0")], dry_run=True)
         assert world.requested == {}
@@ -102,7 +102,7 @@ async def test_one_experiment_at_a_time_and_the_second_turns_nothing() -> None:
     async with world.attached("lab tour") as lab, world.attached("sweep", beside=True) as other:
         wanted = Sweep(read_grid(["sync_binlog=0,1"], other.parse, lambda _: ()))
         told: list[SweepProgress] = []
-        async with lab.measuring("lab", "tour"):
+        async with lab.turns.measuring("lab", "tour"):
             with pytest.raises(StackUnavailable, match="the lab tour"):
                 await other.sweep(wanted, told.append)
         assert (world.requested, told) == ({}, [])
@@ -159,7 +159,7 @@ async def test_a_phase_in_which_a_knob_was_turned_anyway_is_invalid_and_says_wha
         result = await during(2, session, lambda: turn(other, "rtt=10", anyway=True))
     near, far = result.phases
     assert near.invalid is None
-    assert far.invalid == f"rtt@replica 50 → 10 ms, by {other.writer}"
+    assert far.invalid == f"rtt@replica 50 → 10 ms, by {other.turns.actor.writer}"
     assert (result.verdict, result.relations) == ("aborted", ())
     assert result.aborted == f"changed while it was measured, far: {far.invalid}"
 
@@ -175,7 +175,7 @@ async def test_a_knob_that_was_turned_and_turned_back_makes_a_phase_invalid_as_w
     async with world.attached("lab two") as session, world.attached("set") as other:
         result = await during(1, session, there_and_back)
     assert [each.invalid for each in result.phases] == [
-        f"knobs were turned and turned back by {other.writer}",
+        f"knobs were turned and turned back by {other.turns.actor.writer}",
         None,
     ]
 

@@ -65,7 +65,7 @@ async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
     async with world.attached("lab two") as session:
         await turn(session, *BEFORE)
         result = await run(session)
-        assert session.controls.requested_value(next(iter(session.parse("semi_sync=on").names))) == "off"
+        assert session.sight.requested_value(next(iter(session.parse("semi_sync=on").names))) == "off"
     assert result.verdict == "holds"
     first, second = result.phases
     assert first.tps == pytest.approx(1000, rel=0.01)

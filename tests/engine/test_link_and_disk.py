@@ -21,7 +21,7 @@ async def turn(session: Session, *texts: str) -> SetResult:
 
 
 def effective(session: Session, key: str, node: str = "replica") -> Value | None:
-    return session.controls.effective_value(KnobName(key, node))
+    return session.sight.effective_value(KnobName(key, node))
 
 
 @virtual
@@ -32,7 +32,7 @@ async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
         assert world.sidecars["replica"].shapes["primary"] == Shape(29.95, 0.0, 1.0, 20_000_000)
         assert world.sidecars["primary"].shapes["replica"] == Shape(9.95, 0.0, 1.0, 20_000_000)
         assert world.rtt_ms() == pytest.approx(40)
-        assert session.controls.links["replica"].rtt_asked_ms == 40
+        assert session.sight.links["replica"].rtt_asked_ms == 40
         assert effective(session, "delay_to_replica") == 30
         await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
         assert all(not sidecar.delays for sidecar in world.sidecars.values())
@@ -92,20 +92,20 @@ async def test_a_healed_stream_is_waited_for_and_helped_when_tcp_waits_too_long(
     world = World()
     async with world.attached() as session:
         await turn(session, "partition=both")
-        assert session.controls.links["replica"].partition == "both"
-        assert session.controls.links["replica"].rtt_measured_ms is None
+        assert session.sight.links["replica"].partition == "both"
+        assert session.sight.links["replica"].rtt_measured_ms is None
         world.links["replica"].retry_s = retry_s
         world.changes.clear()
         healing = asyncio.create_task(turn(session, "partition=none"))
         await asyncio.sleep(0.3)
-        await session.controls.look_at_links()
-        assert session.controls.links["replica"].healing
-        assert session.controls.links["replica"].partition == "none"
+        await session.sight.look_at_links()
+        assert session.sight.links["replica"].healing
+        assert session.sight.links["replica"].partition == "none"
         result = await healing
         assert result.warnings == ()
         assert (("replica", "STOP REPLICA IO_THREAD") in world.changes) == restarts
         assert (("replica", "START REPLICA IO_THREAD") in world.changes) == restarts
-        assert not session.controls.links["replica"].healing
+        assert not session.sight.links["replica"].healing
 
 
 @virtual
@@ -132,7 +132,7 @@ async def test_an_fsync_delay_is_effective_and_measured() -> None:
             "fsync_delay@replica": pytest.approx(5.2),
             "rtt@replica": pytest.approx(85),
         }
-        assert session.controls.disks["replica"].delay_ms == 5
+        assert session.sight.disks["replica"].delay_ms == 5
         assert world.requested["fsync_delay"] == 2.0
 
 
@@ -156,7 +156,7 @@ async def test_a_server_without_the_shim_refuses_with_the_reason() -> None:
             await turn(session, "fsync_delay=2ms")
         assert world.changes == []
         await turn(session, "fsync_delay@replica=2ms")
-        assert session.controls.disks["primary"].fault == "the server runs without the fsync shim"
+        assert session.sight.disks["primary"].fault == "the server runs without the fsync shim"
 
 
 @virtual

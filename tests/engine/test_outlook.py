@@ -22,7 +22,7 @@ CALIBRATION = shipped_calibration().calibration
 
 async def turn(session: Session, *texts: str) -> None:
     await session.set([session.parse(text) for text in texts])
-    await session.controls.refresh()
+    await session.sight.refresh()
 
 
 async def tick_after(session: Session, seconds: float = 3.0) -> Tick:

@@ -46,7 +46,7 @@ async def test_a_load_of_three_clients_is_not_the_knobs_eight() -> None:
         await driver.drive(replace(driver.load_settings(), clients=3, workload="insert"))
         assert await load_of(world) == ("load", 3)
         async with world.attached("get") as looker:
-            view = looker.controls.views()[CLIENTS]
+            view = looker.sight.views()[CLIENTS]
             assert (view.requested, view.effective, view.note) == (8, 3, None)
     assert await load_of(world) == ("None", "no load")
 
@@ -89,14 +89,14 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so()
     world = World()
     async with world.started("tui") as tui, world.attached("set") as other:
         await tick_after(tui, 2.0)
-        await other.controls.refresh()
+        await other.sight.refresh()
         result = await other.set([other.parse("clients=5")])
         (changed,) = result.changed
-        assert changed.note == f"{other.controls.driver} drives the load and follows"
+        assert changed.note == f"{other.sight.driver} drives the load and follows"
         await tick_after(tui, 3.0)
         assert await load_of(world) == ("tui", 5)
         await tui.toggle_load()
-        await other.controls.refresh()
+        await other.sight.refresh()
         assert (await other.set([other.parse("clients=6")])).changed[0].note == NO_LOAD
 
 

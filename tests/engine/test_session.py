@@ -302,7 +302,7 @@ async def test_a_defect_in_the_watcher_ends_the_ticks_and_does_not_keep_the_load
     async def defect() -> None:
         raise KeyError("a defect")
 
-    session.controls.news = defect  # type: ignore[method-assign,assignment]
+    session.accounts.news = defect  # type: ignore[method-assign,assignment]
     with pytest.raises(KeyError, match="a defect"):
         await until_tick(session, lambda _: False)
     await session.close()

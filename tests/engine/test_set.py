@@ -7,11 +7,12 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
-from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.knobs.names import PRIMARY, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.change.outcome import SetResult
+from replexplorer.engine.requested import write_requested
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import SOURCE, World
@@ -305,7 +306,7 @@ async def test_a_round_trip_below_the_path_is_its_floor_and_says_so() -> None:
         result = await turn(session, "rtt=0.05")
         assert effects(result) == {"rtt@replica": 0.1}
         assert any("floor" in warning for warning in result.warnings)
-        assert session.controls.lost_values(("replica",)) == {}
+        assert session.sight.lost_values(("replica",)) == {}
 
 
 @virtual
@@ -404,7 +405,7 @@ async def test_reset_is_one_change_with_one_undo() -> None:
         await session.reset()
         assert world.primary.variables[ENABLED] == "OFF"
         assert world.rtt_ms() == pytest.approx(0.1)
-        assert session.controls.requested_value(KnobName("clients", "load")) == 8
+        assert session.sight.requested_value(KnobName("clients", "load")) == 8
         await session.undo()
         assert world.state() == turned
         assert world.requested["clients"] == 2
@@ -420,8 +421,8 @@ async def test_semi_sync_with_a_registered_replica_is_one_statement_a_commit_and
         began_s = asyncio.get_running_loop().time()
         await turn(session, "semi_sync=on")
         took_s = asyncio.get_running_loop().time() - began_s
-        await session.controls.refresh()
-        assert session.controls.protection().state is ProtectionState.PROTECTED
+        await session.sight.refresh()
+        assert session.sight.protection().state is ProtectionState.PROTECTED
     assert [line.split(" (")[0] for line in world.told()] == [
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
         "INSERT INTO replexplorer.kick",
@@ -437,8 +438,8 @@ async def test_an_unregistered_replica_restarts_its_io_thread_first() -> None:
     world.replica.registered = False
     async with world.attached() as session:
         await turn(session, "semi_sync=on")
-        await session.controls.refresh()
-        assert session.controls.protection().state is ProtectionState.PROTECTED
+        await session.sight.refresh()
+        assert session.sight.protection().state is ProtectionState.PROTECTED
         told = [event.text for event in session.chronicle.take_events()]
     assert world.told(kick=False) == [
         "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
@@ -468,8 +469,8 @@ async def test_only_the_replica_that_is_missing_restarts() -> None:
     async with world.attached() as session:
         await turn(session, "semi_sync=on", "semi_sync_replicas=2")
         assert not any(line.startswith("replica:") for line in world.told())
-        await session.controls.refresh()
-        assert session.controls.protection().replicas_acking == 2
+        await session.sight.refresh()
+        assert session.sight.protection().replicas_acking == 2
 
 
 @virtual
@@ -537,8 +538,8 @@ async def test_a_kick_without_acknowledgement_is_a_warning_with_the_state(counte
         world.replica.silent, world.primary.acknowledges = False, True
         world.primary.replica_came()
         await asyncio.sleep(0.1)
-        await session.controls.refresh()
-        assert session.controls.protection().state is ProtectionState.PROTECTED
+        await session.sight.refresh()
+        assert session.sight.protection().state is ProtectionState.PROTECTED
 
 
 @virtual
@@ -549,13 +550,13 @@ async def test_who_waits_for_another_app_s_change_is_told_for_whom() -> None:
         session.narrate = said.append
         await turn(session, "sync_binlog=2")
         assert said == []
-        async with other.controls._turn():
+        async with other.turns.change():
             waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
             await asyncio.sleep(1.0)
-            assert said == [f"waiting for {other.writer}, which is changing knobs"]
+            assert said == [f"waiting for {other.turns.actor.writer}, which is changing knobs"]
         await waiting
         assert world.primary.variables["sync_binlog"] == "3"
-        async with other.controls._turn():
+        async with other.turns.change():
             with pytest.raises(StackUnavailable, match=r"tui .* has been changing knobs for 20 s"):
                 await turn(session, "sync_binlog=4")
 
@@ -566,10 +567,10 @@ async def test_a_verb_that_turns_at_once_looks_once() -> None:
     session = world.session("set")
     try:
         await session.attach(look=False)
-        assert session.controls.samples == {}
+        assert session.sight.samples == {}
         result = await turn(session, "sync_binlog=0", "rtt@replica2=20")
         assert effects(result) == {"sync_binlog": 0, "rtt@replica2": 20.0}
-        assert session.controls.samples_before == {}
+        assert session.sight.samples_before == {}
     finally:
         await session.disconnect()
 
@@ -583,13 +584,13 @@ async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -
     async with world.attached() as session:
         await turn(session, "semi_sync=on", "semi_sync_replicas=2")
         world.primary.stale_connections = 1
-        await session.controls.refresh()
-        protection = session.controls.protection()
+        await session.sight.refresh()
+        protection = session.sight.protection()
         assert (protection.replicas_acking, protection.replicas_counted) == (2, 3)
         world.servers["replica2"].io, world.servers["replica2"].registered = "Connecting", True
         world.servers["replica2"].silent = True
-        await session.controls.refresh()
-        protection = session.controls.protection()
+        await session.sight.refresh()
+        protection = session.sight.protection()
         assert (protection.replicas_acking, protection.replicas_counted) == (1, 2)
         assert protection.state is ProtectionState.ARMED
 
@@ -610,10 +611,10 @@ async def test_when_no_acknowledgement_can_come_it_is_said_beside_the_state(
     world = World(replicas=2)
     async with world.attached() as session:
         await turn(session, "semi_sync=on")
-        assert not session.controls.protection().no_ack_can_come
+        assert not session.sight.protection().no_ack_can_come
         await turn(session, *links)
-        await session.controls.refresh()
-        assert session.controls.protection().no_ack_can_come is no_ack_can_come
+        await session.sight.refresh()
+        assert session.sight.protection().no_ack_can_come is no_ack_can_come
 
 
 # -- what was asked for before
@@ -627,8 +628,8 @@ async def test_semi_sync_asked_again_is_mended_where_a_replica_was_unregistered_
         world.replica.unregister()
         world.changes.clear()
         result = await turn(session, "semi_sync=on")
-        await session.controls.refresh()
-        assert session.controls.protection().state is ProtectionState.PROTECTED
+        await session.sight.refresh()
+        assert session.sight.protection().state is ProtectionState.PROTECTED
     assert [line.split(" (")[0] for line in world.told()] == [
         "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
         "replica: STOP REPLICA IO_THREAD",
@@ -684,7 +685,7 @@ async def test_up_mends_what_was_unregistered_by_hand() -> None:
         await turn(session, "semi_sync=on")
         world.replica.unregister()
         await session.up(lambda _: None)
-        assert session.controls.protection().state is ProtectionState.PROTECTED
+        assert session.sight.protection().state is ProtectionState.PROTECTED
         assert world.replica.variables["rpl_semi_sync_replica_enabled"] == "ON"
         world.changes.clear()
         await session.up(lambda _: None)
@@ -731,8 +732,8 @@ async def test_flushed_counters_do_not_ask_for_as_many_acknowledgements_again() 
         for _ in range(3):
             await world.primary.commit()
         await asyncio.sleep(5)
-        await session.controls.refresh()
-        assert session.controls.protection().state is ProtectionState.PROTECTED
+        await session.sight.refresh()
+        assert session.sight.protection().state is ProtectionState.PROTECTED
 
 
 @virtual
@@ -747,8 +748,8 @@ async def test_a_rollback_that_enables_semi_sync_anew_asks_for_new_evidence() ->
             await turn(session, "semi_sync=off", "sync_binlog=0")
         assert world.primary.variables[ENABLED] == "ON"
         assert world.document.content["yes_tx_at_enabling"] == 1
-        await session.controls.refresh()
-        assert session.controls.protection().state in (ProtectionState.ARMED, ProtectionState.BLOCKED)
+        await session.sight.refresh()
+        assert session.sight.protection().state in (ProtectionState.ARMED, ProtectionState.BLOCKED)
 
 
 @virtual
@@ -758,9 +759,9 @@ async def test_every_protection_state_is_reached_and_told() -> None:
         seen: list[str] = []
 
         async def look() -> None:
-            await session.controls.refresh()
-            await session.controls.look_twice_if_waiting()
-            seen.append(str(session.controls.protection().state))
+            await session.sight.refresh()
+            await session.sight.look_twice_if_waiting()
+            seen.append(str(session.sight.protection().state))
 
         await look()
         await turn(session, "semi_sync=on", "semi_sync_timeout=5s")
@@ -772,8 +773,24 @@ async def test_every_protection_state_is_reached_and_told() -> None:
         await look()
         await waiting
         await look()
-        fallbacks = session.controls.protection().fallbacks
+        fallbacks = session.sight.protection().fallbacks
         world.crash("primary")
         await look()
     assert seen == ["off", "protected", "armed", "blocked", "degraded", "down"]
     assert fallbacks == 1
+
+
+@virtual
+async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_it_was_asked_for() -> None:
+    world = World()
+    async with world.attached("tui") as session, world.attached("set") as other:
+        async with other.turns.change():
+            waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
+            await asyncio.sleep(1.0)
+            agent, writer = other.fleet.primary.agent, other.turns.actor.writer
+            await write_requested(agent, {KnobName("sync_binlog", PRIMARY): 2}, writer=writer)
+            world.primary.variables["sync_binlog"] = "2"
+        await waiting
+        assert world.primary.variables["sync_binlog"] == "3"
+        await session.undo()
+        assert world.primary.variables["sync_binlog"] == "2"

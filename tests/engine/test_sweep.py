@@ -292,7 +292,7 @@ async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
         await turn(other, "rtt=50", anyway=True)
         await task
     assert [why for _, why in told.runs if why] == [
-        "changed meanwhile: rtt@replica 0 → 50 ms, by set (app 2 102)"
+        "changed meanwhile: rtt@replica 0 → 50 ms, by set (pid 102)"
     ]
 
 

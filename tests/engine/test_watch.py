@@ -278,7 +278,7 @@ async def test_another_app_s_change_is_marked_and_our_load_follows() -> None:
     async with world.started("tui") as session, world.attached("set") as other:
         await until_tick(session, load_runs)
         await turn(other, "clients=32", "workload=foo", "sync_binlog=0")
-        event = await told(session, f"by {other.writer}")
+        event = await told(session, f"by {other.turns.actor.writer}")
         assert "clients 8 → 32" in event.text
         assert "sync_binlog 1 → 0" in event.text
         assert event.mark == 1
@@ -344,7 +344,7 @@ async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something() 
     world = World()
     async with world.started("tui") as session, world.attached("set") as other:
         await until_tick(session, load_runs)
-        async with other.controls._turn():
+        async with other.turns.change():
             world.primary.variables["sync_binlog"] = "0"
             await asyncio.sleep(60)
             assert session.chronicle.by_hand == []
@@ -721,7 +721,7 @@ async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone() -> None:
     world = World()
     async with world.started() as session, world.attached("lab run hot-row") as other:
         world.replica.io = "No"
-        async with other.measuring("lab", "hot-row"):
+        async with other.turns.measuring("lab", "hot-row"):
             with pytest.raises(StackUnavailable, match="the lab hot-row"):
                 await session.repair(lambda _: None)
             assert world.replica.io == "No"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
@@ -244,9 +245,9 @@ class World:
         return Outside(FakeStack(self), sql, agent, load, VirtualClock(), record)
 
     def session(self, holder: str = "tui", **options: Any) -> Session:
-        """An app's session; its writer's name is its own."""
+        """An app's session, as a process of its own."""
         session = Session(self.outside(), SessionOptions(holder=holder, **options))
-        session.writer = session.controls.writer = f"{holder} (app {len(self.agents)} {next(self._pids)})"
+        session.turns.actor = replace(session.turns.actor, pid=next(self._pids))
         return session
 
     @asynccontextmanager

@@ -37,31 +37,31 @@ async def test_an_unregistered_replica_is_registered_again_when_semi_sync_is_ask
             await by_hand(session, "replica", SWITCH_OFF, "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
 
             async def is_armed() -> bool:
-                await session.controls.refresh()
-                return session.controls.protection().state is ProtectionState.ARMED
+                await session.sight.refresh()
+                return session.sight.protection().state is ProtectionState.ARMED
 
             await until(is_armed)
             await mend()
-            await session.controls.refresh()
-            assert session.controls.protection().state is ProtectionState.PROTECTED
-            assert session.controls.protection().replicas_acking == 1
+            await session.sight.refresh()
+            assert session.sight.protection().state is ProtectionState.PROTECTED
+            assert session.sight.protection().replicas_acking == 1
 
 
 async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
         await turn(session, "semi_sync=on")
-        kept = session.controls.requested.yes_tx_at_enabling
+        kept = session.sight.requested.yes_tx_at_enabling
         assert kept is not None
         await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
         await by_hand(session, PRIMARY, "FLUSH NO_WRITE_TO_BINLOG STATUS")
         for _ in range(kept or 1):
             await by_hand(session, PRIMARY, KICK_STATEMENT)
-        await session.controls.refresh()
-        status = session.controls.samples[PRIMARY].status
+        await session.sight.refresh()
+        status = session.sight.samples[PRIMARY].status
         assert status.since_flush_s is not None
         assert status.uptime_s is not None
         assert status.since_flush_s < status.uptime_s
-        assert session.controls.protection().state is ProtectionState.PROTECTED
+        assert session.sight.protection().state is ProtectionState.PROTECTED
 
 
 async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
@@ -74,7 +74,7 @@ async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
         await until(is_told)
         (change,) = session.chronicle.by_hand
         assert (change.node, change.title) == (PRIMARY, "sync_binlog 1 → 7")
-        assert session.controls.requested_value(KnobName("sync_binlog", PRIMARY)) == 1
+        assert session.sight.requested_value(KnobName("sync_binlog", PRIMARY)) == 1
 
 
 async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveStack) -> None:

@@ -37,7 +37,7 @@ def held(result: LabResult, name: str) -> bool:
 
 def as_asked(session: Session) -> dict[str, Value]:
     """Everything that is requested, by its written name."""
-    return {str(name): session.controls.requested_value(name) for name in session.controls.names()}
+    return {str(name): session.sight.requested_value(name) for name in session.sight.names()}
 
 
 async def rerun(live_stack: LiveStack, name: str) -> LabResult:
@@ -47,9 +47,9 @@ async def rerun(live_stack: LiveStack, name: str) -> LabResult:
         before = as_asked(session)
         result = await run_lab(session, find_lab(name), quick=True)
         assert as_asked(session) == before
-        await session.controls.refresh()
-        assert session.controls.protection().state is ProtectionState.OFF
-        assert [view.io_thread for view in session.controls.node_views()] == [None, "on"]
+        await session.sight.refresh()
+        assert session.sight.protection().state is ProtectionState.OFF
+        assert [view.io_thread for view in session.sight.node_views()] == [None, "on"]
     assert (result.aborted, result.unrestored) == (None, ())
     assert [each.phase for each in result.phases] == list(find_lab(name).phases)
     assert all(relation.evidence for relation in result.relations)
@@ -121,8 +121,8 @@ async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_i
             assert "replica" in result.aborted
             await session.up(lambda _: None)
             assert as_asked(session) == before
-            await session.controls.refresh()
-            rtt = next(view for name, view in session.controls.views().items() if name.key == "rtt")
+            await session.sight.refresh()
+            rtt = next(view for name, view in session.sight.views().items() if name.key == "rtt")
             assert rtt.effective == 3
     finally:
         client.close()

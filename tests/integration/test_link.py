@@ -35,9 +35,9 @@ async def prepare(live: LiveStack) -> None:
 
 
 async def state_is(session: Session, state: ProtectionState) -> bool:
-    await session.controls.refresh()
-    await session.controls.look_twice_if_waiting()
-    return session.controls.protection().state is state
+    await session.sight.refresh()
+    await session.sight.look_twice_if_waiting()
+    return session.sight.protection().state is state
 
 
 @pytest.mark.parametrize(("partition", "arrives"), [("ack", True), ("dump", False)])
@@ -54,7 +54,7 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
         await until(lambda: state_is(session, ProtectionState.BLOCKED))
         assert await has_row(live_stack, "replica", 2) == arrives
         assert not waiting.done()
-        link = session.controls.links["replica"]
+        link = session.sight.links["replica"]
         assert (link.partition, link.rtt_measured_ms) == (partition, None)
         result = await turn(session, "partition=none")
         assert result.warnings == ()
@@ -62,7 +62,7 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
             await waiting
         await until(lambda: has_row(live_stack, "replica", 2))
         await until(lambda: state_is(session, ProtectionState.PROTECTED))
-        assert session.controls.protection().fallbacks == 0
+        assert session.sight.protection().fallbacks == 0
 
 
 async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> None:
@@ -79,18 +79,18 @@ async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> No
         await turn(session, "partition=none")
         await until(lambda: has_row(live_stack, "replica", 1), 2 * lasted_s + 2)
         assert time.monotonic() - healed_s < 2 * lasted_s + 2
-        assert not session.controls.links["replica"].healing
+        assert not session.sight.links["replica"].healing
 
 
 async def test_two_apps_set_the_link_at_once_and_the_last_one_wins(live_stack: LiveStack) -> None:
     async with attached(live_stack) as one, connected(live_stack, "other") as other:
         await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"))
         for session in (one, other):
-            await session.controls.refresh()
-        asked = {session.controls.links["replica"].rtt_asked_ms for session in (one, other)}
+            await session.sight.refresh()
+        asked = {session.sight.links["replica"].rtt_asked_ms for session in (one, other)}
         assert len(asked) == 1
         assert asked <= {20.0, 40.0}
-        assert one.controls.links["replica"].as_asked
+        assert one.sight.links["replica"].as_asked
 
 
 async def test_clients_of_the_primary_are_not_slowed(live_stack: LiveStack) -> None:

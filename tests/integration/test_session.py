@@ -26,7 +26,7 @@ RTT = KnobName("rtt", "replica")
 
 async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
-        for name in session.controls.names():
+        for name in session.sight.names():
             if name.knob.backing is not Backing.SERVER or name.key == "semi_sync":
                 continue
             refused = {"off"} if name.key == "innodb_doublewrite" else set()
@@ -38,12 +38,12 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
                         await session.turn({name: rung})
                     continue
                 await session.turn({name: rung})
-                assert session.controls.requested_value(name) == rung
-                await session.controls.look(name.node)
-                assert session.controls.effective_value(name) == rung, name
+                assert session.sight.requested_value(name) == rung
+                await session.sight.look(name.node)
+                assert session.sight.effective_value(name) == rung, name
         await session.reset()
-        await session.controls.refresh()
-        for name, view in session.controls.views().items():
+        await session.sight.refresh()
+        for name, view in session.sight.views().items():
             if name.knob.backing is not Backing.LOAD:
                 assert view.effective == name.knob.default, name
 
@@ -52,19 +52,19 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
 async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack, asked_ms: float) -> None:
     async with attached(live_stack) as session:
         await turn(session, f"rtt={asked_ms}")
-        assert session.controls.effective_value(RTT) == asked_ms
+        assert session.sight.effective_value(RTT) == asked_ms
 
         async def is_measured() -> bool:
-            await session.controls.look_at_links()
-            measured = session.controls.links["replica"].rtt_measured_ms
+            await session.sight.look_at_links()
+            measured = session.sight.links["replica"].rtt_measured_ms
             return measured is not None and abs(measured - asked_ms) <= max(0.5, 0.02 * asked_ms)
 
         await until(is_measured)
         await turn(session, "rtt=0")
 
         async def is_bare_again() -> bool:
-            await session.controls.look_at_links()
-            measured = session.controls.links["replica"].rtt_measured_ms
+            await session.sight.look_at_links()
+            measured = session.sight.links["replica"].rtt_measured_ms
             return measured is not None and measured < asked_ms / 2
 
         await until(is_bare_again)
@@ -84,8 +84,8 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         away = await measure(session.load, clock, duration_s=3, warmup_s=1)
         await turn(session, "semi_sync=on")
         one = await measure(session.load, clock, duration_s=8, warmup_s=1)
-        await session.controls.look_at_links()
-        rtt_ms = session.controls.links["replica"].rtt_measured_ms
+        await session.sight.look_at_links()
+        rtt_ms = session.sight.links["replica"].rtt_measured_ms
         local_ms, commit_ms = away.service.percentile_ms(50), one.service.percentile_ms(50)
         assert local_ms is not None
         assert commit_ms is not None
@@ -103,9 +103,9 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
 
 
 async def state_of(session: Session) -> ProtectionState:
-    await session.controls.refresh()
-    await session.controls.look_twice_if_waiting()
-    return session.controls.protection().state
+    await session.sight.refresh()
+    await session.sight.look_twice_if_waiting()
+    return session.sight.protection().state
 
 
 async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveStack) -> None:
@@ -116,18 +116,18 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
         state = await state_of(session)
         assert state is ProtectionState.PROTECTED, (
             result.warnings,
-            session.controls.samples[PRIMARY].status,
-            session.controls.requested.yes_tx_at_enabling,
+            session.sight.samples[PRIMARY].status,
+            session.sight.requested.yes_tx_at_enabling,
         )
-        before = session.controls.protection().fallbacks
+        before = session.sight.protection().fallbacks
         replica = session.fleet.members["replica"]
         await replica.control.query("STOP REPLICA IO_THREAD")
         try:
             primary = session.fleet.primary
 
             async def is_alone() -> bool:
-                await session.controls.refresh()
-                return session.controls.protection().replicas_acking == 0
+                await session.sight.refresh()
+                return session.sight.protection().replicas_acking == 0
 
             await until(is_alone)
             assert await state_of(session) is ProtectionState.ARMED
@@ -141,7 +141,7 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
             await until(is_blocked)
             await commit
             assert await state_of(session) is ProtectionState.DEGRADED
-            assert session.controls.protection().fallbacks == (before or 0) + 1
+            assert session.sight.protection().fallbacks == (before or 0) + 1
         finally:
             await replica.control.query("START REPLICA IO_THREAD")
         await session.fleet.primary.kick.query("DROP TABLE sandbox.waits", deadline_s=30)
@@ -159,7 +159,7 @@ async def test_semi_sync_switched_on_by_hand_counts_as_well(live_stack: LiveStac
         await session.fleet.primary.control.query("SET GLOBAL rpl_semi_sync_source_enabled = ON")
         await session.fleet.primary.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
         assert await state_of(session) is ProtectionState.PROTECTED
-        assert session.controls.protection().requested is False
+        assert session.sight.protection().requested is False
 
 
 async def test_two_apps_see_each_other(live_stack: LiveStack) -> None:
@@ -209,8 +209,8 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         docker_client.start(server["Id"])
         await tick_until(lambda tick: tick.protection.state is ProtectionState.PROTECTED)
         assert any("re-applied" in text for text in events), events
-        assert session.controls.effective_value(KnobName("sync_binlog", PRIMARY)) == 10
-        link = session.controls.links["replica"]
+        assert session.sight.effective_value(KnobName("sync_binlog", PRIMARY)) == 10
+        link = session.sight.links["replica"]
         assert link.values is not None
         assert link.values["rtt"] == 20.0
         await tick_until(lambda tick: tick.load is not None and (tick.load.tps or 0) > 0)

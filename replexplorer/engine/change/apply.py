@@ -35,7 +35,7 @@ from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.outcome import Changed
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.engine.observe.sight import RunningLoad
+from replexplorer.engine.observe.sight import OwnDoing, RunningLoad
 
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
@@ -98,23 +98,18 @@ class Applier:
         self,
         fleet: Fleet,
         load: LoadControl,
+        own: OwnDoing,
         report: Callable[[str], None] = lambda _: None,
         undone: Seal = _unsealed,
     ) -> None:
         self._fleet = fleet
         self._load = load
+        self._own = own
         self._report = report
-        self._links = LinkChange(fleet, report)
+        self._links = LinkChange(fleet, own.healing, report)
         self._undone = undone
         """Told of a rollback, because it may have enabled semi-sync anew."""
         self._clock = fleet.outside.clock
-        self.offs = 0
-        """Times that semi-sync was switched off by us: each counts in the server's `no_times`."""
-
-    @property
-    def healing(self) -> frozenset[str]:
-        """Replicas whose partition is over and whose stream has not moved yet."""
-        return frozenset(self._links.healing)
 
     async def run(self, plan: Plan, seal: Seal = _unsealed) -> Applied:
         """Run a plan's steps, then seal them; a failure or a cancel before that takes all back.
@@ -225,7 +220,7 @@ class Applier:
         finally:
             await to_the_end(_run_all(member, step.after))
         if switch is not None and switch.value == "off":
-            self.offs += 1
+            self._own.offs += 1
         return {check.name: await self._until_same(member, check) for check in step.checks}
 
     async def _until_same(self, member: Member, check: Check) -> Value:

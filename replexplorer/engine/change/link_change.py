@@ -29,12 +29,12 @@ STREAM_STATEMENT: Final = (
 class LinkChange:
     """Carries out link steps on one fleet."""
 
-    def __init__(self, fleet: Fleet, report: Callable[[str], None]) -> None:
+    def __init__(self, fleet: Fleet, healing: set[str], report: Callable[[str], None]) -> None:
         self._fleet = fleet
         self._report = report
-        self._clock = fleet.outside.clock
-        self.healing: set[str] = set()
+        self._healing = healing
         """Replicas whose partition is over and whose stream has not moved yet."""
+        self._clock = fleet.outside.clock
 
     async def carry_out(
         self, step: LinkStep, warnings: list[str], *, wait: bool
@@ -84,7 +84,7 @@ class LinkChange:
     ) -> None:
         """Wait until the replica receives again. TCP tries less and less often while packets are lost;
         where it does not within 5 s, a new connection does, unless the link is cut again meanwhile."""
-        self.healing.add(replica.name)
+        self._healing.add(replica.name)
         self._report(f"{replica.name}: healed, TCP retries")
         try:
             if await self._moves(replica, before, _RETRIES_WITHIN_S) or await self._is_cut(replica):
@@ -100,7 +100,7 @@ class LinkChange:
             # The link is healed all the same.
             warnings.append(f"{replica.name}: {error}")
         finally:
-            self.healing.discard(replica.name)
+            self._healing.discard(replica.name)
 
     async def _restart_io(self, replica: Member, deadline_s: float) -> None:
         if replica.capabilities is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from replexplorer.core.knobs.names import KnobName, Value
 
@@ -31,6 +32,8 @@ class SetResult:
     warnings: tuple[str, ...] = ()
     rolled_back: bool = False
     dry_run: bool = False
+    before: Mapping[KnobName, Value] = field(default_factory=dict)
+    """What was requested of these until the change's turn came: what an undo asks for."""
     unchanged: tuple[KnobName, ...] = ()
     """Asked, and already so."""
     unmet: tuple[str, ...] = ()

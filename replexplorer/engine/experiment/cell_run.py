@@ -55,10 +55,10 @@ class CellRun:
         A run that says nothing of its cell has a reason `why`. Raises StackUnavailable when a node is
         down or the load ends.
         """
-        controls, clock = self.session.controls, self.session.outside.clock
+        sight, clock = self.session.sight, self.session.outside.clock
         bare = SweptRun(self.cell.index, 0, 0, clock.wall(), 0.0)
         try:
-            await controls.set({**lost, **self.values})
+            await self.session.controls.set({**lost, **self.values})
         except StackUnavailable:
             raise
         except ReplexplorerError as error:
@@ -66,11 +66,11 @@ class CellRun:
             return replace(bare, why=f"the knobs could not be turned: {error}")
         self.baseline.turned({**lost, **self.values})
         wanted = self._wanted_state()
-        await controls.until_state(wanted, within_s=_STATE_WITHIN_S + settling_s(self.cell.values))
+        await sight.until_state(wanted, within_s=_STATE_WITHIN_S + settling_s(self.cell.values))
         await clock.sleep(settling_s(self.cell.values))
-        await controls.refresh()
+        await sight.refresh()
         self.baseline.begin()
-        first = await controls.look_closely(PRIMARY)
+        first = await sight.look_closely(PRIMARY)
         try:
             measured = await measure(
                 self.session.load,
@@ -82,7 +82,7 @@ class CellRun:
         except StackUnavailable:
             await self._look()
             raise
-        last = await controls.look_closely(PRIMARY)
+        last = await sight.look_closely(PRIMARY)
         if measured.total is not None and measured.total.mode == OPEN:
             await self.session.load.change({})  # it was drained, and goes on with the next change
         await self._look()
@@ -93,8 +93,8 @@ class CellRun:
 
     async def _look(self) -> None:
         """Look at everything; raise StackUnavailable when a node is down."""
-        await self.session.controls.refresh()
-        if dead := self.session.controls.nodes_down():
+        await self.session.sight.refresh()
+        if dead := self.session.sight.nodes_down():
             raise StackUnavailable(
                 f"{' and '.join(dead)} went down in the sweep",
                 "`replexplorer up` brings it back; the same command continues",
@@ -102,21 +102,21 @@ class CellRun:
 
     def _wanted_state(self) -> ProtectionState | None:
         """What the settings ask for; None where a partition makes it no matter of the settings."""
-        controls = self.session.controls
-        if any(controls.requested_value(KnobName("partition", each)) != "none" for each in controls.links):
+        sight = self.session.sight
+        if any(sight.requested_value(KnobName("partition", each)) != "none" for each in sight.links):
             return None
-        asked = controls.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
+        asked = sight.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
         return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
     def _failure(self, wanted: ProtectionState | None, measured: Measurement) -> str | None:
         """Why the run says nothing of its settings; None when it does."""
-        controls, total = self.session.controls, measured.total
+        sight, total = self.session.sight, measured.total
         self.restarted = self.baseline.restarted()
         if self.restarted:
             return f"{' and '.join(self.restarted)} restarted meanwhile"
-        if changed := self.baseline.changed(own=self.session.writer):
+        if changed := self.baseline.changed(own=self.session.turns.actor.writer):
             return f"changed meanwhile: {'; '.join(changed)}"
-        state = controls.protection().state
+        state = sight.protection().state
         if wanted not in (None, state):
             return f"the stack is {state}, not {wanted}"
         if not measured.commits and wanted is not None:
@@ -125,10 +125,10 @@ class CellRun:
         return total.limited if total is not None and total.cpu_busiest_percent > _CPU_LIMIT_PERCENT else None
 
     def _figures(self, bare: SweptRun, measured: Measurement, why: str | None) -> SweptRun:
-        controls, total = self.session.controls, measured.total
-        protection = controls.protection()
-        rtts = [link.rtt_measured_ms for link in controls.links.values()]
-        disk = controls.disks.get(PRIMARY)
+        sight, total = self.session.sight, measured.total
+        protection = sight.protection()
+        rtts = [link.rtt_measured_ms for link in sight.links.values()]
+        disk = sight.disks.get(PRIMARY)
         # What is drained after an open loop's end makes its last interval longer.
         even = measured.intervals[:-1] if total and total.mode == OPEN else measured.intervals
         each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0
@@ -150,14 +150,14 @@ class CellRun:
             fsync_ms=disk.measured_ms if disk else None,
             cpu_percent=measured.cpu_percent,
             state=protection.state.value,
-            effective={str(name): controls.effective_value(name) for name in self.cell.values},
+            effective={str(name): sight.effective_value(name) for name in self.cell.values},
             setting=asdict(self.session.outlook.setting()) if self._is_modelled(total) else None,
         )
 
     def _is_modelled(self, total: Interval | None) -> bool:
         """Whether the model looks at all that makes these figures what they are."""
-        controls = self.session.controls
-        beside = [name for name in controls.names() if name.key in _NOT_MODELLED]
-        usual = all(controls.requested_value(name) == name.knob.default for name in beside)
-        own = _WORKLOAD.knob.is_file(str(controls.requested_value(_WORKLOAD)))
+        sight = self.session.sight
+        beside = [name for name in sight.names() if name.key in _NOT_MODELLED]
+        usual = all(sight.requested_value(name) == name.knob.default for name in beside)
+        own = _WORKLOAD.knob.is_file(str(sight.requested_value(_WORKLOAD)))
         return usual and not own and total is not None and total.mode != OPEN

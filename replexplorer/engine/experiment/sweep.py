@@ -71,13 +71,13 @@ class Sweeping:
 
     def __post_init__(self) -> None:
         """What was not turned yet is expected as it is."""
-        self._baseline = Baseline(self.session.controls)
+        self._baseline = Baseline(self.session.sight)
 
     async def run(self) -> Swept:
         """Sweep to the end; raises UsageError before anything changes, StackUnavailable when another
         driver holds the load or a node goes down, and what the journal raises."""
-        controls = self.session.controls
-        await controls.refresh()
+        sight = self.session.sight
+        await sight.refresh()
         self._check()
         began_itself = not self.session.load.is_running
         if began_itself:
@@ -87,7 +87,7 @@ class Sweeping:
         self.begun()
         try:
             await self._open()
-            await controls.refresh()
+            await sight.refresh()
             self._baseline.begin()
             for block in range(self.sweep.repeats):
                 await self._pass(block)
@@ -117,10 +117,10 @@ class Sweeping:
 
     def _check(self) -> None:
         """Refuse what cannot be measured, while nothing is changed yet."""
-        controls, grid = self.session.controls, self.sweep.grid
-        if _CLIENTS not in grid.names and not int(controls.requested_value(_CLIENTS)):
+        sight, grid = self.session.sight, self.sweep.grid
+        if _CLIENTS not in grid.names and not int(sight.requested_value(_CLIENTS)):
             raise UsageError("no client commits", "add clients=N to the sweep, or set clients=N")
-        observed = controls.observed()
+        observed = sight.observed()
         for cell in grid.cells:
             make_plan(observed, cell.values)
 
@@ -128,8 +128,8 @@ class Sweeping:
 
     async def _open(self) -> None:
         """Continue what the journal has of this sweep, or begin it."""
-        controls, journal = self.session.controls, self.journal
-        sample = controls.samples.get(PRIMARY)
+        sight, journal = self.session.sight, self.journal
+        sample = sight.samples.get(PRIMARY)
         server_uuid = sample.view.server_uuid if sample else None
         entries = await journal.read()
         if head := (entries[0] if entries else None):
@@ -153,7 +153,7 @@ class Sweeping:
             self.seed, self.runs = _read_head(head), _read_runs(entries)
             self.resumed = len(self.runs)
             self._tell(f"continuing: {self._done} of {self.sweep.total} runs are done (--fresh starts over)")
-        self.kept = {name: controls.requested_value(name) for name in (*self.sweep.grid.names, _CLIENTS)}
+        self.kept = {name: sight.requested_value(name) for name in (*self.sweep.grid.names, _CLIENTS)}
         await journal.append({"kept": {str(name): value for name, value in self.kept.items()}})
 
     async def _restore_after_a_kill(self, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -198,7 +198,7 @@ class Sweeping:
         run = await under_way.measured(self.lost)
         self.lost = {}
         if under_way.restarted and self.session.options.reapply == "auto":
-            self.lost = self.session.controls.lost_values(under_way.restarted)
+            self.lost = self.session.sight.lost_values(under_way.restarted)
         return run
 
     # -- what is told
@@ -235,15 +235,14 @@ class Sweeping:
 
     async def _give_back(self, kept: Mapping[KnobName, Value]) -> bool:
         """All knobs at once, or as many as can be; whether all are as they were."""
-        controls = self.session.controls
         try:
-            await controls.set({**self.lost, **kept})
+            await self.session.controls.set({**self.lost, **kept})
             return True
         except ReplexplorerError:
             whole = True
         for name, value in kept.items():
             try:
-                await controls.set({name: value})
+                await self.session.controls.set({name: value})
             except ReplexplorerError as error:
                 whole = False
                 self._tell(f"{name} could not be restored: {error}")

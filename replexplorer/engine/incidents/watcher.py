@@ -12,12 +12,14 @@ from replexplorer.core.errors import NoSuchStack, ReplexplorerError
 from replexplorer.core.knobs.names import PRIMARY, Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.accounts import Accounts
+from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.observe.heartbeat import EVERY_S as _HEARTBEAT_EVERY_S
 from replexplorer.engine.observe.heartbeat import Heartbeat
 from replexplorer.engine.observe.probing import watch_links
 from replexplorer.engine.observe.server_sample import NodeSample
+from replexplorer.engine.observe.sight import Sight
 from replexplorer.ports import Lease, NodeAddress
 
 _PRIMARY_EVERY_S: Final = 0.5
@@ -101,11 +103,15 @@ class Listener(Protocol):
 class Watcher:
     """Background looking; it tells its listener when something happened by itself."""
 
-    def __init__(self, controls: Controls, listener: Listener, *, beats: bool = False) -> None:
-        self._controls = controls
+    def __init__(
+        self, sight: Sight, accounts: Accounts, turns: Turns, listener: Listener, *, beats: bool = False
+    ) -> None:
+        self._sight = sight
+        self._accounts = accounts
+        self._turns = turns
         self._beats = beats
-        self.heartbeat = Heartbeat(controls.fleet)
-        self._clock = controls.fleet.outside.clock
+        self.heartbeat = Heartbeat(sight.fleet)
+        self._clock = sight.fleet.outside.clock
         self._listener = listener
         self._tasks: list[asyncio.Task[None]] = []
         self._node_tasks: dict[str, asyncio.Task[None]] = {}
@@ -122,25 +128,23 @@ class Watcher:
 
     def start(self) -> None:
         """Begin to look; what is requested by now is nobody's news."""
-        self._controls.noted = dict(self._controls.requested.values)
-        for name in self._controls.fleet.members:
-            self._controls.account_for(name)
+        self._accounts.open()
         loops: list[Coroutine[Any, Any, None]] = [
-            self._every(_LINKS_EVERY_S, self._controls.look_at_links),
-            self._every(_LINKS_EVERY_S, self._controls.look_at_disks),
+            self._every(_LINKS_EVERY_S, self._sight.look_at_links),
+            self._every(_LINKS_EVERY_S, self._sight.look_at_disks),
             self._every(_SHARED_EVERY_S, self._look_at_shared),
             self._every(_DOCKER_EVERY_S, self._look_at_containers),
             self._every(_GTIDS_EVERY_S, self._look_at_gtids),
         ]
         if self._beats:
             loops.append(self._every(_HEARTBEAT_EVERY_S, self._beat))
-        self._primary = self._controls.fleet.primary
+        self._primary = self._sight.fleet.primary
         self._follow_members()
         self._tasks = [asyncio.create_task(loop, name="watch") for loop in loops]
 
     def _follow_members(self) -> None:
         """Watch every node that is there; the watching of one that is gone ends by itself."""
-        for name in self._controls.fleet.members:
+        for name in self._sight.fleet.members:
             task = self._node_tasks.get(name)
             if task is None or (task.done() and (task.cancelled() or task.exception() is None)):
                 self._node_tasks[name] = asyncio.create_task(self._watch_node(name), name=f"watch {name}")
@@ -169,8 +173,8 @@ class Watcher:
     def server_rates(self) -> Rates | None:
         """What the primary's counters say of the time between its last two samples."""
         now, before = (
-            self._controls.samples.get(PRIMARY),
-            self._controls.samples_before.get(PRIMARY),
+            self._sight.samples.get(PRIMARY),
+            self._sight.samples_before.get(PRIMARY),
         )
         return rates(before.counters, now.counters) if now and before else None
 
@@ -184,8 +188,8 @@ class Watcher:
         every_s = _PRIMARY_EVERY_S if name == PRIMARY else _REPLICA_EVERY_S
         answered: NodeSample | None = None
         reachable = True
-        while (member := self._controls.fleet.members.get(name)) is not None:
-            sample = await self._controls.look_closely(name)
+        while (member := self._sight.fleet.members.get(name)) is not None:
+            sample = await self._sight.look_closely(name)
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
@@ -193,18 +197,18 @@ class Watcher:
                 self._listener.threads_seen(sample.view)
             if name == PRIMARY and not reachable:
                 with contextlib.suppress(ReplexplorerError):
-                    self._see_whether_there(await self._controls.fleet.outside.stack.nodes())
+                    self._see_whether_there(await self._sight.fleet.outside.stack.nodes())
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(answered.counters, sample.counters):
                     member.capabilities = None
-                    if name not in self._controls.fleet.members:
+                    if name not in self._sight.fleet.members:
                         return
-                    await self._controls.look(name)
-                    self._controls.account_for(name)
+                    await self._sight.look(name)
+                    self._accounts.found(name)
                     await self._listener.server_restarted(name)
                 elif answered is None:
-                    self._controls.account_for(name)
-                elif self._controls.unaccounted(name) and not self._controls.is_turning:
+                    self._accounts.found(name)
+                elif self._accounts.unaccounted(name) and not self._turns.is_changing:
                     self._ask_whose(name)
                 answered = sample
             await self._clock.sleep(every_s)
@@ -217,8 +221,8 @@ class Watcher:
 
     async def _look_at_gtids(self) -> None:
         """What replicas have and the primary lacks."""
-        await self._controls.look_at_gtids()
-        for node, gtids in self._controls.errant_gtids.items():
+        await self._sight.look_at_gtids()
+        for node, gtids in self._sight.errant_gtids.items():
             if gtids is not None and bool(gtids) != (node in self._errant):
                 self._errant ^= {node}
                 self._listener.errant_seen(node, gtids)
@@ -231,30 +235,30 @@ class Watcher:
 
     async def _tell_whose(self, node: str) -> None:
         with contextlib.suppress(ReplexplorerError):  # asked again with the next look
-            changes = await self._controls.set_by_hand(node)
+            changes = await self._accounts.set_by_hand(node)
             if changes:
                 self._listener.set_by_hand(node, changes)
 
     async def _beat(self) -> None:
         """One heartbeat while our load runs."""
-        if self._controls.load.effective().get("clients"):
+        if self._sight.load.effective().get("clients"):
             await self.heartbeat.beat()
 
     async def _look_at_shared(self) -> None:
         """The document and the lease, which other apps write."""
-        controls = self._controls
-        changed, before = await controls.news()
+        sight = self._sight
+        changed, before = await self._accounts.news()
         if changed:
-            writer = controls.requested.writer
-            if writer == controls.writer:  # ours came after the other's
+            writer = sight.requested.writer
+            if writer == self._turns.actor.writer:  # ours came after the other's
                 writer = "another app"
             await self._listener.written_elsewhere(changed, before, writer)
-        controls.driver = await controls.fleet.primary.agent.lease()
-        await self._listener.lease_seen(controls.driver)
+        sight.driver = await sight.fleet.primary.agent.lease()
+        await self._listener.lease_seen(sight.driver)
 
     async def _look_at_containers(self) -> None:
         """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""
-        fleet = self._controls.fleet
+        fleet = self._sight.fleet
         before, known = dict(fleet.members), fleet.credentials
         try:
             await fleet.discover()

@@ -11,9 +11,9 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import PRIMARY, Value
-from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.load.driver import LoadDriver, with_knobs
 from replexplorer.engine.load.upkeep import low_disk, trim_binlogs
+from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.ports import Lease, LoadSettings, LoadTarget
 
@@ -35,10 +35,10 @@ class Driver:
 class Driving:
     """One session's part in driving the load."""
 
-    def __init__(self, driver: Driver, controls: Controls, load: LoadDriver, chronicle: Chronicle) -> None:
+    def __init__(self, driver: Driver, sight: Sight, load: LoadDriver, chronicle: Chronicle) -> None:
         self._driver = driver
-        self._controls = controls
-        self._fleet = controls.fleet
+        self._sight = sight
+        self._fleet = sight.fleet
         self._load = load
         self._chronicle = chronicle
         self._beginning: asyncio.Task[None] | None = None
@@ -52,13 +52,13 @@ class Driving:
     def settings(self) -> LoadSettings:
         """The load as requested."""
         bare = LoadSettings(0, "", self._driver.table_size)
-        return with_knobs(bare, self._controls.wanted_load(), self._fleet.outside.workload_file)
+        return with_knobs(bare, self._sight.wanted_load(), self._fleet.outside.workload_file)
 
     async def target(self) -> LoadTarget:
         """Where a load connects: the primary, by the path that the control connection found."""
         if self._fleet.credentials is None:
             raise StackUnavailable("no stack is attached", "replexplorer up")
-        view = (await self._controls.look(PRIMARY)).view
+        view = (await self._sight.look(PRIMARY)).view
         if not view.reachable or view.host is None or view.port is None:
             raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
         user, password = self._fleet.credentials.dsn_user, self._fleet.credentials.dsn_password

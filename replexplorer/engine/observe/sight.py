@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from replexplorer.core.change.planner import Observed
@@ -54,12 +54,24 @@ class RunningLoad(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class OwnDoing:
+    """What this app does to the stack, so that a look does not take it for the servers' own doing."""
+
+    offs: int = 0
+    """Times that it switched semi-sync off since the primary started: each counts in the server's
+    `no_times`."""
+    healing: set[str] = field(default_factory=set)
+    """Replicas whose partition is over and whose stream has not moved yet."""
+
+
 class Sight:
     """The last look at everything; looking changes nothing."""
 
     def __init__(self, fleet: Fleet, load: RunningLoad) -> None:
         self.fleet = fleet
         self.load = load
+        self.own = OwnDoing()
         self.requested = Requested()
         self.samples: dict[str, NodeSample] = {}
         """The last sample of each node."""
@@ -76,6 +88,13 @@ class Sight:
         self.lookback = Lookback()
         self.counts_commits = True
         """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
+
+    def forget(self) -> None:
+        """Another stack has this one's name: nothing is known of it."""
+        self.requested = Requested()
+        self.own.offs = 0
+        for seen in (self.samples, self.samples_before, self.links, self.disks):
+            seen.clear()
 
     async def refresh(self, *, with_gtids: bool = False, probe: bool = False) -> None:
         """Look at everything at once; what cannot be learned stays unknown. With `probe` disks that
@@ -156,7 +175,7 @@ class Sight:
             self.fleet.primary,
             replica,
             self.asked_of_link(replica.name),
-            healing=replica.name in self.healing(),
+            healing=replica.name in self.own.healing,
         )
 
     async def look_at_disks(self, *, probe: bool = False) -> None:
@@ -169,10 +188,6 @@ class Sight:
         """Ask the agent for one disk; with `probe` one that was never probed is."""
         asked_ms = float(self.requested_value(KnobName("fsync_delay", member.name)))
         return await sample_disk(member, asked_ms, probe=probe)
-
-    def healing(self) -> frozenset[str]:
-        """Replicas whose partition is over and whose stream has not moved yet."""
-        return frozenset()
 
     def asked_of_link(self, replica: str) -> LinkSettings:
         """What is requested of a link."""
@@ -195,7 +210,7 @@ class Sight:
             asked_rtts_ms=self.asked_rtts_ms(),
             replicas_able=sum(not self._cannot_acknowledge(name) for name in self.fleet.replica_names),
             links_open=sum(not self._is_cut(name) for name in self.fleet.replica_names),
-            own_offs=self.own_offs(),
+            own_offs=self.own.offs,
         )
 
     def _cannot_acknowledge(self, replica: str) -> bool:
@@ -235,10 +250,6 @@ class Sight:
     def nodes_down(self) -> list[str]:
         """Names of the nodes that did not answer when they were last looked at."""
         return [node.name for node in self.node_views() if not node.reachable]
-
-    def own_offs(self) -> int:
-        """Times that we switched semi-sync off since the primary started."""
-        return 0
 
     def node_views(self) -> tuple[NodeView, ...]:
         """The nodes that were looked at, primary first."""

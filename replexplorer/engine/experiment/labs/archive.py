@@ -177,7 +177,7 @@ async def _foreground(stage: Stage) -> AsyncIterator[_Foreground]:
     """Let the load run and watch it and the replicas until the block ends and the replicas have caught up."""
     session = stage.session
     felt = _Foreground()
-    await session.load.change({"clients": session.controls.requested_value(CLIENTS)})
+    await session.load.change({"clients": session.sight.requested_value(CLIENTS)})
     with session.load.listening() as inbox:
 
         async def look() -> None:

@@ -53,7 +53,7 @@ async def run_lab(
     Raises StackUnavailable when another driver holds the load or another experiment runs, and what `set`
     raises for settings that this stack cannot have; everything is restored before it does.
     """
-    async with session.measuring("lab", lab.name):
+    async with session.turns.measuring("lab", lab.name):
         return await Stage(session, lab, quick, watch, conductor or Conductor(), begun).run()
 
 
@@ -75,7 +75,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         """What was not turned yet is expected as it is."""
-        self._baseline = Baseline(self.session.controls)
+        self._baseline = Baseline(self.session.sight)
 
     async def run(self) -> LabResult:
         """Run to the end."""
@@ -93,7 +93,7 @@ class Stage:
         try:
             self.begun()
             await self._enough_replicas()
-            await session.controls.refresh(probe=True)
+            await session.sight.refresh(probe=True)
             self._baseline.begin()
             for number in range(1, len(lab.phases) + 1):
                 self._number = number
@@ -140,8 +140,8 @@ class Stage:
         assignments = [session.parse(text) for text in settings]
         for assignment in assignments:
             for name in assignment.names:
-                self._kept.setdefault(name, session.controls.requested_value(name))
-        self._kept.setdefault(CLIENTS, session.controls.requested_value(CLIENTS))
+                self._kept.setdefault(name, session.sight.requested_value(name))
+        self._kept.setdefault(CLIENTS, session.sight.requested_value(CLIENTS))
         desired = desired_of(assignments)
         await session.controls.set(desired)
         self._baseline.turned(desired)
@@ -149,12 +149,12 @@ class Stage:
     async def measured_rtt(self) -> Rtt | None:
         """The acknowledging replica's round trip, measured by several looks at the probe; a Student
         interval of their mean."""
-        controls, clock = self.session.controls, self.session.outside.clock
-        required = controls.protection().replicas_required or 1
+        sight, clock = self.session.sight, self.session.outside.clock
+        required = sight.protection().replicas_required or 1
         seen: list[float] = []
         for _ in range(_RTT_LOOKS):
-            await controls.look_at_links()
-            rtts = [link.rtt_measured_ms for link in controls.links.values()]
+            await sight.look_at_links()
+            rtts = [link.rtt_measured_ms for link in sight.links.values()]
             rtt_ms = acknowledging_rtt_ms(rtts, required)
             if rtt_ms is not None:
                 seen.append(rtt_ms)
@@ -175,8 +175,8 @@ class Stage:
         self.tell("setting")
         session = self.session
         mark = session.chronicle.begin_change(phase.name)  # the epoch before ends with its measurement
-        controls, load = session.controls, session.load
-        if controls.protection().state is not ProtectionState.BLOCKED:
+        sight, load = session.sight, session.load
+        if sight.protection().state is not ProtectionState.BLOCKED:
             await load.change({"clients": 0})  # the link and the disk are measured at rest
         await self._attach(phase.replicas)
         clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
@@ -185,7 +185,7 @@ class Stage:
         rtt = await self.measured_rtt()
         length = phase.length(quick=self.quick)
         await self.turn(*clients)
-        await controls.refresh()
+        await sight.refresh()
         self._baseline.begin()
         if phase.play is not None:
             self.tell("running")
@@ -194,7 +194,7 @@ class Stage:
             session.chronicle.end_epoch()
         else:
             played = await self._measured(phase, length, rtt, mark)
-        await controls.refresh()
+        await sight.refresh()
         self.alive()
         return replace(self._result(phase, rtt, played), invalid=self._disturbed())
 
@@ -202,7 +202,7 @@ class Stage:
         """What somebody else changed in the phase, in words."""
         baseline = self._baseline
         told = [
-            *baseline.changed(own=self.session.writer),
+            *baseline.changed(own=self.session.turns.actor.writer),
             *(f"{name} restarted" for name in baseline.restarted()),
         ]
         return "; ".join(told) or None
@@ -211,11 +211,11 @@ class Stage:
         """Let the load run; the phase's mark stands where its settings are in force, and its epoch is what
         is measured."""
         session = self.session
-        changes: dict[str, Value] = {"clients": session.controls.requested_value(CLIENTS)}
+        changes: dict[str, Value] = {"clients": session.sight.requested_value(CLIENTS)}
         if phase.table_size is not None:
             await session.load.resize(phase.table_size)
         await session.load.change(changes)
-        await session.controls.until_state(phase.state, within_s=_STATE_WITHIN_S)
+        await session.sight.until_state(phase.state, within_s=_STATE_WITHIN_S)
         began_s = session.outside.clock.monotonic()
         from_s = began_s + _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
         session.chronicle.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
@@ -264,11 +264,11 @@ class Stage:
         return Machine(self.session.outside.clock.monotonic(), int(cores), float(busy_s))
 
     def _result(self, phase: Phase, rtt: Rtt | None, played: Played) -> PhaseResult:
-        controls = self.session.controls
-        protection = controls.protection()
-        rtts = [link.rtt_measured_ms for link in controls.links.values()]
+        sight = self.session.sight
+        protection = sight.protection()
+        rtts = [link.rtt_measured_ms for link in sight.links.values()]
         rtt_ms = rtt.ms if rtt else acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
-        disk = controls.disks.get(PRIMARY)
+        disk = sight.disks.get(PRIMARY)
         clients = int(self.session.load.effective().get("clients", 0))
         local_ms = next(
             (each.mean_ms for each in self.results if each.protection.state is ProtectionState.OFF), None
@@ -302,13 +302,13 @@ class Stage:
         for text in phase.settings:
             assignment = self.session.parse(text)
             for name in assignment.names:
-                effective = self.session.controls.effective_value(name)
+                effective = self.session.sight.effective_value(name)
                 found[name] = assignment.value if effective is None else effective
         return found
 
     def alive(self) -> None:
         """Raise StackUnavailable when a node is down."""
-        if dead := self.session.controls.nodes_down():
+        if dead := self.session.sight.nodes_down():
             raise StackUnavailable(
                 f"{' and '.join(dead)} went down in the lab", "`replexplorer up` brings it back"
             )
@@ -327,21 +327,21 @@ class Stage:
         """Let so many replicas receive events; the others' IO threads stop."""
         replicas = self.session.fleet.replicas
         for at, replica in enumerate(replicas):
-            sample = self.session.controls.samples.get(replica.name)
+            sample = self.session.sight.samples.get(replica.name)
             runs = number is None or at < number
             if replica.capabilities is None or (sample and (sample.view.io_thread == "off") is not runs):
                 continue
             word = "START" if runs else "STOP"
             await replica.control.query(f"{word} {replica.capabilities.replica_word} IO_THREAD")
         await self._until_registered(len(replicas) if number is None else min(number, len(replicas)))
-        await self.session.controls.refresh()
+        await self.session.sight.refresh()
 
     async def _until_registered(self, wanted: int) -> None:
         """Wait until the source counts so many semi-sync replicas (it notices a stopped one late)."""
-        controls, clock = self.session.controls, self.session.outside.clock
+        sight, clock = self.session.sight, self.session.outside.clock
         ends_s = clock.monotonic() + _ATTACHED_WITHIN_S
         while clock.monotonic() < ends_s:
-            sample = await controls.look(PRIMARY)
+            sample = await sight.look(PRIMARY)
             if sample.status.clients in (None, wanted):
                 return
             await clock.sleep(_LOOK_EVERY_S)
@@ -363,22 +363,22 @@ class Stage:
                 lost.append(str(error))
         if load is not None and session.load.is_running:
             await session.load.resize(load.table_size)
-            await session.load.change(session.controls.wanted_load())
+            await session.load.change(session.sight.wanted_load())
         return tuple(lost)
 
     async def _give_back(self) -> Sequence[str]:
         """All knobs at once, or as many as can be; the rest is requested for when its server is back."""
-        controls, lost = self.session.controls, []
+        lost = []
         if not self._kept:
             return ()
         try:
-            await controls.set(self._kept)
+            await self.session.controls.set(self._kept)
         except ReplexplorerError:
             for name, value in self._kept.items():
                 try:
-                    await controls.set({name: value})
+                    await self.session.controls.set({name: value})
                 except ReplexplorerError as error:
-                    await controls.request({name: value})
+                    await self.session.controls.request({name: value})
                     lost.append(f"{name} = {value} is requested and comes with its server: {error}")
         return lost
 
