@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from replexplorer.core.topology import replica_number
+from replexplorer.core.topology import in_order
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import NodeAddress
 
@@ -72,7 +72,7 @@ class Inventory:
         """Names of the nodes of which anything is there, primary first."""
         labels = [volume.get("Labels") or {} for volume in self.volumes]
         found = {c.node for c in self.containers} | {label[NODE] for label in labels if NODE in label}
-        return sorted(found, key=replica_number)
+        return in_order(found)
 
     def asked_replicas(self) -> int:
         """How many replicas there are, or were asked for."""
@@ -135,7 +135,7 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
     if by_node:
         by_node.setdefault("primary", {})  # a stack always has one, and one that is gone is down
     nodes = []
-    for name in sorted(by_node, key=replica_number):
+    for name in in_order(by_node):
         sidecar, server = by_node[name].get("sidecar"), by_node[name].get("mysqld")
         nodes.append(
             NodeAddress(

@@ -14,6 +14,7 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assignment
+from replexplorer.core.topology import Roster, new_roster
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
@@ -47,7 +48,7 @@ def get(call: Call) -> int:
 async def _get(call: Call) -> int:
     async with attached(call, "get") as session:
         views = session.sight.views()
-        chosen = _chosen(call.args.keys, views, session.fleet.replica_names)
+        chosen = _chosen(call.args.keys, views, session.fleet.roster)
     knobs = {str(name): knob_document(view) for name, view in chosen.items()}
     if call.console.json:
         call.console.document({**knobs})
@@ -58,10 +59,8 @@ async def _get(call: Call) -> int:
     return 0
 
 
-def _chosen(
-    keys: Iterable[str], views: dict[KnobName, KnobView], replicas: tuple[str, ...]
-) -> dict[KnobName, KnobView]:
-    names = [name for key in keys for name in addressed(key, replicas)]
+def _chosen(keys: Iterable[str], views: dict[KnobName, KnobView], roster: Roster) -> dict[KnobName, KnobView]:
+    names = [name for key in keys for name in addressed(key, roster)]
     for name in names:
         if name not in views:
             raise UsageError(f"this server has no {name.key}", "`replexplorer get` lists what it has")
@@ -71,7 +70,7 @@ def _chosen(
 def check_without_stack(text: str) -> None:
     """Refuse what is wrong on any stack before one is looked for; raise UsageError."""
     left, equals, value = text.partition("=")
-    found = parse_assignment(f"{left.partition('@')[0]}{equals}{value}", ("replica",))
+    found = parse_assignment(f"{left.partition('@')[0]}{equals}{value}", new_roster())
     if found.names[0].knob.is_file(str(found.value)):
         workload_file(str(found.value))
 

@@ -9,7 +9,7 @@ from typing import Final
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import KnobName, desired_of, parse_assignment
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.topology import ANY_REPLICAS, PRIMARY
+from replexplorer.core.topology import SOURCE, new_roster
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.comparison import Comparison, judge_by, read_term
 from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Published
@@ -17,7 +17,7 @@ from replexplorer.formats import paths
 from replexplorer.formats.lab_files import LabFile, PhaseTable, read_lab
 
 _SUFFIX: Final = ".toml"
-_SEMI_SYNC: Final = KnobName("semi_sync", PRIMARY)
+_SEMI_SYNC: Final = KnobName("semi_sync", SOURCE)
 _QUICK_SHARE: Final = 4
 _QUICK_COMMITS_SHARE: Final = 10
 _LEAST_S: Final = 2.0
@@ -74,7 +74,7 @@ def own_lab(file: LabFile) -> Lab:
         comparisons.append(Comparison(relation.name, terms[0], relation.sign, terms[1], relation.times))
     phases, waits = [], False
     for phase in tables.phase:
-        turned = desired_of(parse_assignment(text, ANY_REPLICAS) for text in file.settings(phase))
+        turned = desired_of(parse_assignment(text, new_roster()) for text in file.settings(phase))
         waits = turned.get(_SEMI_SYNC, "on" if waits else "off") == "on"
         phases.append(_phase(file, phase, waits=waits))
     return Lab(

@@ -29,7 +29,7 @@ from replexplorer.core.model.fitted import Calibration, Prediction, Setting
 from replexplorer.core.model.prediction import alone_ms, predict
 from replexplorer.core.model.setting import beyond, looked_at, setting_of, unacknowledged
 from replexplorer.core.text import number, table
-from replexplorer.core.topology import ANY_REPLICAS
+from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
 from replexplorer.formats.json.predict import PredictCalibration, PredictDocument, PredictTerm
@@ -37,8 +37,8 @@ from replexplorer.formats.json.predict import PredictCalibration, PredictDocumen
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
-_NO_STACK = ANY_REPLICAS[:1]
-"""The replicas of a stack that is not there."""
+_NO_STACK = new_roster(1)
+"""The nodes of a stack that is not there."""
 
 
 class _Asked(NamedTuple):
@@ -55,7 +55,7 @@ def run(call: Call) -> int:
     """Predict for the knobs that are named, the stack's others, else the defaults."""
     texts: list[str] = call.args.assignments
     if any(_is_list(text) for text in texts):
-        read_grid(texts, partial(parse_assignment, replicas=ANY_REPLICAS), scene_texts)
+        read_grid(texts, partial(parse_assignment, roster=new_roster()), scene_texts)
         return run_async(_run_list(call, texts))
     for text in texts:
         check_without_stack(text)
@@ -70,8 +70,9 @@ def _is_list(text: str) -> bool:
 
 async def _run_list(call: Call, texts: Sequence[str]) -> int:
     """Predict for every combination, as `sweep` would measure them."""
-    requested, replicas, origin = await _requested(call)
-    grid = read_grid(texts, partial(parse_assignment, replicas=replicas), scene_texts)
+    requested, roster, origin = await _requested(call)
+    replicas = roster.others
+    grid = read_grid(texts, partial(parse_assignment, roster=roster), scene_texts)
     calibrated = load_calibration(paths.calibration_file())
     documents = []
     for cell in grid.cells:
@@ -94,8 +95,9 @@ async def _run_list(call: Call, texts: Sequence[str]) -> int:
 
 
 async def _run(call: Call, texts: Sequence[str]) -> int:
-    requested, replicas, origin = await _requested(call)
-    named = desired_of(parse_assignment(text, replicas) for text in texts)
+    requested, roster, origin = await _requested(call)
+    replicas = roster.others
+    named = desired_of(parse_assignment(text, roster) for text in texts)
     asked = _Asked({**defaults(replicas), **requested, **named}, tuple(named), replicas, origin)
     calibrated = load_calibration(paths.calibration_file())
     document = predicted(asked, calibrated)
@@ -108,11 +110,11 @@ async def _run(call: Call, texts: Sequence[str]) -> int:
     return 0
 
 
-async def _requested(call: Call) -> tuple[Mapping[KnobName, Value], tuple[str, ...], str]:
-    """What is requested of the stack, its replicas, and whose values these are."""
+async def _requested(call: Call) -> tuple[Mapping[KnobName, Value], Roster, str]:
+    """What is requested of the stack, its nodes, and whose values these are."""
     try:
         async with attached(call, "predict") as session:
-            return session.sight.requested.values, session.fleet.replica_names, "stack"
+            return session.sight.requested.values, session.fleet.roster, "stack"
     except (StackUnavailable, MissingPiece):
         return {}, _NO_STACK, "defaults"
 

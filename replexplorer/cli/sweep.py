@@ -14,7 +14,7 @@ from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_text import plan_text, run_line, runs_text
 from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.knobs.names import parse_assignment
-from replexplorer.core.topology import ANY_REPLICAS
+from replexplorer.core.topology import new_roster
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
 from replexplorer.reports.conditions import conditions_of
@@ -43,7 +43,7 @@ def scene_texts(name: str) -> tuple[str, ...]:
 async def _run(call: Call) -> int:
     args, console = call.args, call.console
     keys = None if args.map is None else args.map.split(",")
-    mapped(read_grid(args.knobs, partial(parse_assignment, replicas=ANY_REPLICAS), scene_texts), keys)
+    mapped(read_grid(args.knobs, partial(parse_assignment, roster=new_roster()), scene_texts), keys)
     report = report_directory(args.report)
     tick_s = min(_MOST_TICK_S, max(_LEAST_TICK_S, args.duration / _READINGS))
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.knobs.names import PRIMARY
+from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.tick import Tick
 from replexplorer.engine.fleet import Outside
@@ -85,7 +85,7 @@ async def driver_of(values: Configuration, name: str) -> Lease | None:
     from replexplorer.adapters.agent import BridgedAgent
 
     stack = stack_of(values, name)
-    agent = BridgedAgent(PRIMARY, stack.open_bridge)
+    agent = BridgedAgent(SOURCE, stack.open_bridge)
     try:
         async with asyncio.timeout(_DRIVER_WITHIN_S):
             return await agent.lease()

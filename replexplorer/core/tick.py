@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import PRIMARY, KnobName
+from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.model.ceiling import Ceiling
@@ -22,6 +22,7 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.topology import Role, Roster
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,27 @@ class Tick:
     """Another driver holds the load; the charts come from the server's counters."""
 
     @property
+    def source(self) -> NodeView | None:
+        """The node that is the source; in sessions of before roles were observed, the one called so."""
+        known = (node for node in self.nodes if node.is_source)
+        return next(known, next((node for node in self.nodes if node.role == Role.PRIMARY), None))
+
+    @property
+    def replicas(self) -> tuple[NodeView, ...]:
+        """All nodes but the source."""
+        return tuple(node for node in self.nodes if node != self.source)
+
+    @property
+    def roster(self) -> Roster | None:
+        """The nodes' names and the source; None before anything was looked at."""
+        source = self.source
+        return None if source is None else Roster(tuple(node.name for node in self.nodes), source.name)
+
+    @property
     def source_disk(self) -> DiskView | None:
-        """The primary's disk."""
-        return next((disk for disk in self.disks if disk.node == PRIMARY), None)
+        """The source's disk."""
+        source = self.source
+        return next((disk for disk in self.disks if source and disk.node == source.name), None)
 
     @property
     def rtt(self) -> LinkView | None:

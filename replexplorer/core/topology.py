@@ -1,29 +1,159 @@
-"""A stack's nodes: `primary`, then `replica`, `replica2`, ... up to as many as a stack may have."""
+"""A stack's nodes, what each of them is now, and the links between them.
+
+Laws: a name (`db1`, `db2`, ... in the order of making) says nothing about a role; a role is observed
+and may be another one at the next look. `primary`, `replica`, `replica2`, ... are read as aliases:
+the node that is the source now, and the other nodes in order of name.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, cast
 
-PRIMARY: Final = "primary"
-"""The name of the source's node."""
+SOURCE: Final = "primary"
+"""The alias of the node that is the source now; a knob that is set on the source carries it for a
+node, so what is asked of the source goes with the role."""
 MOST_REPLICAS: Final = 8
 """Of one stack: each is a server with half a gigabyte of memory."""
 
+_OTHER: Final = "replica"
+_PAIR: Final = ":"
+_NUMBERED: Final = re.compile(r"(.*?)([0-9]*)")
 
-def replica_name(number: int) -> str:
-    """The name of the n-th replica, counted from 1: `replica`, `replica2`, ..."""
-    return "replica" if number == 1 else f"replica{number}"
+
+class Role(StrEnum):
+    """What a node is at this look."""
+
+    PRIMARY = "primary"
+    """It takes writes and others follow it, or nobody does."""
+    REPLICA = "replica"
+    """It follows another node, whether its threads run or not."""
+    SECONDARY = "secondary"
+    """Of a group."""
+    JOINING = "joining"
+    """It copies what the others have."""
+    DETACHED = "detached"
+    """It runs, follows nobody and refuses writes."""
+    DOWN = "down"
+    """No login succeeds."""
 
 
-def replica_number(node: str) -> int:
-    """The inverse of `replica_name`; 0 for the primary."""
-    return 0 if node == PRIMARY else int(node.removeprefix("replica") or 1)
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one look has seen of a node that its role follows from."""
+
+    name: str
+    reachable: bool
+    follows: str | None = None
+    """The host that it replicates from, as it was configured; None: from none, or it is not known."""
+    refuses_writes: bool = False
+    """`super_read_only` is on."""
+
+
+def node_name(number: int) -> str:
+    """The name of the n-th node that was made, counted from 1: `primary`, `replica`, `replica2`, ..."""
+    return SOURCE if number == 1 else f"{_OTHER}{number - 1 if number > 2 else ''}"
+
+
+def node_number(node: str) -> int | None:
+    """The inverse of `node_name`; None for a name of another kind."""
+    return next((number for number in range(1, 100) if node_name(number) == node), None)
 
 
 def node_names(replicas: int) -> list[str]:
-    """The primary and so many replicas."""
-    return [PRIMARY, *(replica_name(number) for number in range(1, replicas + 1))]
+    """The nodes of a new stack: its source and its replicas."""
+    return [node_name(number) for number in range(1, replicas + 2)]
 
 
-ANY_REPLICAS: Final = tuple(node_names(MOST_REPLICAS)[1:])
-"""The replicas of a stack that is not known yet."""
+def in_order(nodes: Iterable[str]) -> list[str]:
+    """Nodes in the order of their names, `db10` behind `db9`."""
+    return sorted(nodes, key=_order)
+
+
+def _order(node: str) -> tuple[str, int]:
+    word, number = cast(re.Match[str], _NUMBERED.fullmatch(node)).groups()
+    return word, int(number or 0)
+
+
+def source_of(standings: Sequence[Standing], before: str | None = None) -> str | None:
+    """The node that is the source now; None where there are no nodes.
+
+    It follows nobody of the stack and takes writes, or others follow it. Where more than one could
+    be, or nobody can tell, it is the one that has followers, then the one `before`, then the first.
+    """
+    names = [each.name for each in standings]
+    hosts = [each.follows for each in standings]
+    free = [each for each in standings if each.reachable and each.follows not in names]
+    takers = [each.name for each in free if not each.refuses_writes]
+    if len(takers) == 1:
+        return takers[0]
+    candidates = takers or [name for name in names if name in hosts] or names
+    most = max((hosts.count(name) for name in candidates), default=0)
+    followed = [name for name in candidates if hosts.count(name) == most]
+    return before if before in followed else next(iter(followed), None)
+
+
+def role_of(standing: Standing, source: str | None) -> Role:
+    """What a node is, in a stack with this source."""
+    if not standing.reachable:
+        return Role.DOWN
+    if standing.follows is not None:
+        return Role.REPLICA
+    if standing.name == source or not standing.refuses_writes:
+        return Role.PRIMARY
+    return Role.DETACHED
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The names of a stack's nodes in order, and which of them is the source now."""
+
+    names: tuple[str, ...]
+    source: str
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """All but the source."""
+        return tuple(name for name in self.names if name != self.source)
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Alias to node."""
+        others = (
+            (f"{_OTHER}{number if number > 1 else ''}", node) for number, node in enumerate(self.others, 1)
+        )
+        return {SOURCE: self.source, **dict(others)}
+
+    def find(self, text: str) -> str | None:
+        """The node of this name or alias; None when there is none."""
+        return text if text in self.names else self.aliases.get(text)
+
+    def placed(self, node: str) -> str:
+        """Where a knob's value stands that is asked of this node or link: `SOURCE` for the source, the
+        other end for a link of the source, else as it is written. The inverse of `written`."""
+        ends = node.split(_PAIR)
+        found = [self.find(end) or end for end in ends]
+        if len(ends) == 1:
+            return SOURCE if found[0] == self.source else found[0]
+        far = [end for end in found if end != self.source]
+        return far[0] if len(far) == 1 else link_name(*found)
+
+
+def new_roster(replicas: int = MOST_REPLICAS) -> Roster:
+    """The nodes of a stack that is not made or not known yet."""
+    names = node_names(replicas)
+    return Roster(tuple(names), names[0])
+
+
+def link_name(one: str, other: str) -> str:
+    """The name of the link between two nodes: `db1:db3`, in order."""
+    return _PAIR.join(in_order((one, other)))
+
+
+def link_ends(link: str, source: str) -> tuple[str, str]:
+    """The nodes that a link joins: of a pair as it is written, of one node the source and that node."""
+    one, pair, other = link.partition(_PAIR)
+    return (one, other) if pair else (source, one)

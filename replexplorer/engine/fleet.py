@@ -13,7 +13,8 @@ from typing import Final
 
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import NoSuchStack, StackUnavailable, UsageError
-from replexplorer.core.knobs.names import PRIMARY
+from replexplorer.core.knobs.names import SOURCE
+from replexplorer.core.topology import Roster
 from replexplorer.ports import (
     Agent,
     Clock,
@@ -97,7 +98,7 @@ class Fleet:
     @property
     def primary(self) -> Member:
         """The source; raises StackUnavailable when no stack is attached."""
-        return self.member(PRIMARY)
+        return self.member(SOURCE)
 
     def member(self, name: str) -> Member:
         """A node by its name; raises StackUnavailable when it is not, or no more, there."""
@@ -119,12 +120,17 @@ class Fleet:
     @property
     def replicas(self) -> tuple[Member, ...]:
         """The others, in their order."""
-        return tuple(member for name, member in self.members.items() if name != PRIMARY)
+        return tuple(member for name, member in self.members.items() if name != SOURCE)
 
     @property
     def replica_names(self) -> tuple[str, ...]:
         """Names of the replicas."""
         return tuple(member.name for member in self.replicas)
+
+    @property
+    def roster(self) -> Roster:
+        """The names, and which of them is the source."""
+        return Roster(tuple(self.members), self.primary.name)
 
     async def discover(self) -> None:
         """Ask Docker which nodes there are; members that stay keep their connections.
@@ -139,7 +145,7 @@ class Fleet:
         credentials = self.credentials
         if credentials is None or any(self._is_new(node) for node in nodes):
             credentials = await self.outside.stack.credentials()
-        if PRIMARY not in {node.name for node in nodes}:
+        if SOURCE not in {node.name for node in nodes}:
             raise StackUnavailable(
                 f"stack '{self.outside.stack.name}' has no primary", "`replexplorer up` repairs it"
             )

@@ -23,7 +23,7 @@ from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import (
-    PRIMARY,
+    SOURCE,
     Assignment,
     Backing,
     Desired,
@@ -195,7 +195,7 @@ class Session:
         """Attach to a live stack or bring one up, start the load, begin to look."""
         await self.load.warm_up()
         nodes = await self.outside.stack.nodes()
-        whole = bool(nodes) and nodes[0].name == PRIMARY
+        whole = bool(nodes) and nodes[0].name == SOURCE
         alive = whole and nodes[0].server_running and all(node.sidecar_running for node in nodes)
         if alive:
             progress(Progress("attaching to the running stack"))
@@ -508,7 +508,7 @@ class Session:
     async def server_restarted(self, node: str) -> None:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
         self.chronicle.server_restarted(node)
-        if node == PRIMARY:
+        if node == SOURCE:
             self.sight.own.offs = 0
         await self.sight.look_at_links()
         await self._restore(f"{node} restarted", self.sight.lost_values((node,)))

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import Place, find, parse_assignment
-from replexplorer.core.topology import ANY_REPLICAS, MOST_REPLICAS, PRIMARY
+from replexplorer.core.topology import MOST_REPLICAS, SOURCE, new_roster
 from replexplorer.formats.configuration import first_error
 from replexplorer.formats.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
 
@@ -110,7 +110,7 @@ def read_lab(file: Path) -> LabFile:
             raise found.wrong(("phase", at, "name"), UsageError(f"{phase.name!r} is another phase's name"))
         for key, value in phase.set.items():
             try:
-                parse_assignment(f"{key}={_typed(value)}", ANY_REPLICAS[: tables.replicas])
+                parse_assignment(f"{key}={_typed(value)}", new_roster(tables.replicas))
             except UsageError as error:
                 raise found.wrong(("phase", at, "set", key), error) from None
     return found
@@ -120,7 +120,7 @@ def _canonical(key: str) -> str:
     """`KEY@NODE` of any of the knob's names; the node is left out where the knob has but one."""
     name, _, node = key.partition("@")
     node = node.strip()
-    return find(name).key if node in ("", PRIMARY, Place.LOAD) else f"{find(name).key}@{node}"
+    return find(name).key if node in ("", SOURCE, Place.LOAD) else f"{find(name).key}@{node}"
 
 
 def _typed(value: bool | float | str) -> str:

@@ -15,7 +15,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.topology import replica_number
+from replexplorer.core.topology import node_number
 
 SERVICE_NETWORK: Final = "service:"
 """How `network_mode` names the service whose network namespace is joined."""
@@ -179,7 +179,7 @@ def _renamed(service: Service, node: str) -> Service:
     """The `replica` service under another replica's name, with its own volume and server_id."""
     environment = {**service.environment, "RX_NODE": node}
     if "RX_SERVER_ID" in environment:
-        environment["RX_SERVER_ID"] = str(replica_number(node) + 1)
+        environment["RX_SERVER_ID"] = str(node_number(node))
     return service.model_copy(
         update={
             "hostname": node if service.hostname else None,

@@ -12,6 +12,7 @@ from replexplorer.core.history.series import History
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import new_roster
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.evidence import busy
@@ -219,7 +220,7 @@ def test_an_unknown_lab_is_told_with_the_nearest_names(name: str, told: str) -> 
 def test_every_lab_s_settings_can_be_typed(name: str) -> None:
     for phase in find_lab(name).phases:
         for text in phase.settings:
-            parse_assignment(text, ["replica", "replica2"])
+            parse_assignment(text, new_roster(2))
 
 
 @pytest.mark.parametrize("name", [lab.name for lab in LABS.values() if not any(p.play for p in lab.phases)])

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
-from replexplorer.core.knobs.names import PRIMARY, KnobName
+from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.disk_change import KICK_STATEMENT
@@ -15,9 +15,9 @@ from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.requested import write_requested
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
-from tests.fakes.world import SOURCE, World
+from tests.fakes.world import SWITCHES, World
 
-ENABLED = f"{SOURCE}enabled"
+ENABLED = f"{SWITCHES}enabled"
 
 
 async def turn(session: Session, *texts: str) -> SetResult:
@@ -788,7 +788,7 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
             waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
             await asyncio.sleep(1.0)
             agent, writer = other.fleet.primary.agent, other.turns.actor.writer
-            await write_requested(agent, {KnobName("sync_binlog", PRIMARY): 2}, writer=writer)
+            await write_requested(agent, {KnobName("sync_binlog", SOURCE): 2}, writer=writer)
             world.primary.variables["sync_binlog"] = "2"
         await waiting
         assert world.primary.variables["sync_binlog"] == "3"

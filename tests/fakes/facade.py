@@ -36,6 +36,7 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import Check, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE, Roster
 from replexplorer.engine.change.outcome import Changed, Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
@@ -238,7 +239,7 @@ class FakeFacade:
 
     def parse(self, text: str) -> Assignment:
         """The product's own parser."""
-        return parse_assignment(text, self._replicas)
+        return parse_assignment(text, Roster((SOURCE, *self._replicas), SOURCE))
 
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """Statements by the catalogue's variables."""

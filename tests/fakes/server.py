@@ -35,7 +35,7 @@ RECONNECT_S = 1.0
 """After its source came back, until a replica's IO thread tries again."""
 
 Rows = Sequence[Mapping[str, Any]]
-SOURCE = "rpl_semi_sync_source_"
+SWITCHES = "rpl_semi_sync_source_"
 _CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE")
 
 
@@ -357,7 +357,7 @@ class FakeServer:
             raise ServerRefused(3017, f"{self.node}: 3017 the applier is running")
         if name in self.stuck:
             return
-        if name == f"{SOURCE}enabled":
+        if name == f"{SWITCHES}enabled":
             await self._switch(value == "ON")
         self.variables[name] = value
 
@@ -395,18 +395,18 @@ class FakeServer:
     @property
     def enabled(self) -> bool:
         """The switch."""
-        return self.variables[f"{SOURCE}enabled"] == "ON"
+        return self.variables[f"{SWITCHES}enabled"] == "ON"
 
     @property
     def required(self) -> int:
         """Acknowledgements that a commit needs."""
-        return int(self.variables[f"{SOURCE}wait_for_replica_count"])
+        return int(self.variables[f"{SWITCHES}wait_for_replica_count"])
 
     async def _switch(self, on: bool) -> None:
         if on == self.enabled:
             return
         if on:
-            waits_alone = self.variables[f"{SOURCE}wait_no_replica"] == "ON"
+            waits_alone = self.variables[f"{SWITCHES}wait_no_replica"] == "ON"
             self.operational = waits_alone or len(self._around.acknowledging_s()) >= self.required
             return
         self._switch_off()
@@ -443,7 +443,7 @@ class FakeServer:
         wait = Wait(asyncio.get_running_loop().time())
         self.waits.append(wait)
         self._send_out(wait)
-        timeout_s = int(self.variables[f"{SOURCE}timeout"]) / 1000
+        timeout_s = int(self.variables[f"{SWITCHES}timeout"]) / 1000
         timer = asyncio.get_running_loop().call_later(timeout_s, self._timed_out, wait)
         try:
             await wait.done

@@ -15,7 +15,7 @@ from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptio
 from tests.fakes.clock import VirtualClock
 from tests.fakes.load import FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
-from tests.fakes.server import SOURCE, FakeServer, Surroundings
+from tests.fakes.server import SWITCHES, FakeServer, Surroundings
 from tests.fakes.sidecar import BASE_MS, FakeAgent, FakeLink, FakeSidecar, StoredDocument
 from tests.fakes.sql import FakeSql
 
@@ -376,4 +376,4 @@ class FakeStack:
         raise StackUnavailable(f"no bridge to {node} in this test")
 
 
-__all__ = ("BASE_MS", "LOCAL_MS", "SOURCE", "World", "tasks_left")
+__all__ = ("BASE_MS", "LOCAL_MS", "SWITCHES", "World", "tasks_left")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from replexplorer.core.knobs.names import PRIMARY, KnobName
+from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.change.disk_change import KICK_STATEMENT
@@ -53,11 +53,11 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
         kept = session.sight.requested.yes_tx_at_enabling
         assert kept is not None
         await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
-        await by_hand(session, PRIMARY, "FLUSH NO_WRITE_TO_BINLOG STATUS")
+        await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
         for _ in range(kept or 1):
-            await by_hand(session, PRIMARY, KICK_STATEMENT)
+            await by_hand(session, SOURCE, KICK_STATEMENT)
         await session.sight.refresh()
-        status = session.sight.samples[PRIMARY].status
+        status = session.sight.samples[SOURCE].status
         assert status.since_flush_s is not None
         assert status.uptime_s is not None
         assert status.since_flush_s < status.uptime_s
@@ -66,15 +66,15 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
 
 async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session, session.observed():
-        await by_hand(session, PRIMARY, "SET GLOBAL sync_binlog = 7")
+        await by_hand(session, SOURCE, "SET GLOBAL sync_binlog = 7")
 
         async def is_told() -> bool:
             return bool(session.chronicle.by_hand)
 
         await until(is_told)
         (change,) = session.chronicle.by_hand
-        assert (change.node, change.title) == (PRIMARY, "sync_binlog 1 → 7")
-        assert session.sight.requested_value(KnobName("sync_binlog", PRIMARY)) == 1
+        assert (change.node, change.title) == (SOURCE, "sync_binlog 1 → 7")
+        assert session.sight.requested_value(KnobName("sync_binlog", SOURCE)) == 1
 
 
 async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveStack) -> None:
@@ -95,7 +95,7 @@ async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveSta
             # The primary gets it too, as an operator would mend it.
             await by_hand(
                 session,
-                PRIMARY,
+                SOURCE,
                 f"SET GTID_NEXT = '{foreign}'",
                 "BEGIN",
                 "COMMIT",

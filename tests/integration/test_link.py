@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from replexplorer.core.knobs.names import PRIMARY
+from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
@@ -105,6 +105,6 @@ async def test_clients_of_the_primary_are_not_slowed(live_stack: LiveStack) -> N
                     await cursor.execute("SELECT 1")
                     times_ms[asked_ms].append((time.perf_counter() - began_s) * 1000)
         assert statistics.median(times_ms[300]) < statistics.median(times_ms[0]) + 5
-        health = await session.fleet.members[PRIMARY].agent.health()
+        health = await session.fleet.members[SOURCE].agent.health()
         assert health["client_packets"] in (0, None)
         assert health["dropped"] == 0

@@ -10,7 +10,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.catalogue import Backing
-from replexplorer.core.knobs.names import PRIMARY, KnobName
+from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.engine.load.measure import measure
@@ -116,7 +116,7 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
         state = await state_of(session)
         assert state is ProtectionState.PROTECTED, (
             result.warnings,
-            session.sight.samples[PRIMARY].status,
+            session.sight.samples[SOURCE].status,
             session.sight.requested.yes_tx_at_enabling,
         )
         before = session.sight.protection().fallbacks
@@ -193,7 +193,7 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         await until(lambda: _is(bool(session.load.is_running)))
         labels = [f"dev.replexplorer.stack={live_stack.stack.name}", "dev.replexplorer.role=mysqld"]
         [server] = docker_client.containers(
-            all=True, filters={"label": [*labels, f"dev.replexplorer.node={PRIMARY}"]}
+            all=True, filters={"label": [*labels, f"dev.replexplorer.node={SOURCE}"]}
         )
         docker_client.kill(server["Id"], "KILL")
         events: list[str] = []
@@ -209,7 +209,7 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         docker_client.start(server["Id"])
         await tick_until(lambda tick: tick.protection.state is ProtectionState.PROTECTED)
         assert any("re-applied" in text for text in events), events
-        assert session.sight.effective_value(KnobName("sync_binlog", PRIMARY)) == 10
+        assert session.sight.effective_value(KnobName("sync_binlog", SOURCE)) == 10
         link = session.sight.links["replica"]
         assert link.values is not None
         assert link.values["rtt"] == 20.0

@@ -341,7 +341,7 @@ async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size:
 
 @pytest.mark.parametrize("width", [80, 160])
 async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> None:
-    fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'PRIMARY'"
+    fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'SOURCE'"
     tick = threads(explained(make_tick(1.0, replicas=2)), "replica", "on", "error", replication_fault=fault)
     tick = threads(tick, "replica2", "connecting", "on", lag_s=75.0)
     async with bench(tick, size=(width, 24)) as app:
@@ -352,7 +352,7 @@ async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> No
         assert found["primary"][1:2] == ["up"]
         assert found["replica"][1:8] == ["up", "on", "error", "12", "ms", "3", "mysql"]
         assert found["replica2"][1:6] == ["up", "connecting", "on", "75.0", "s"]
-        assert "Duplicate entry '7' for key 'PRIMARY'" in " ".join(" ".join(rows).split())
+        assert "Duplicate entry '7' for key 'SOURCE'" in " ".join(" ".join(rows).split())
         assert sum("link: asked 85 ms, measured 85.4 ms" in row for row in rows) == 2
         assert all(len(row) <= width for row in rows)
 

@@ -34,6 +34,7 @@ from replexplorer.core.knobs.names import (
     same_value,
     step,
 )
+from replexplorer.core.topology import new_roster
 
 ONE = ("replica",)
 TWO = ("replica", "replica2")
@@ -259,7 +260,7 @@ def test_a_change_has_a_title(name: KnobName, before: Value | None, after: Value
     ],
 )
 def test_a_key_addresses_its_nodes(text: str, written: list[str]) -> None:
-    assert [str(name) for name in addressed(text, TWO)] == written
+    assert [str(name) for name in addressed(text, new_roster(2))] == written
 
 
 @pytest.mark.parametrize(
@@ -279,20 +280,20 @@ def test_a_key_addresses_its_nodes(text: str, written: list[str]) -> None:
 )
 def test_a_wrong_assignment_says_what_is_wrong(text: str, what: str, hint: str) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_assignment(text, ONE)
+        parse_assignment(text, new_roster(1))
     assert what in refused.value.message
     assert hint in refused.value.hint
 
 
 def test_a_stack_without_replicas_has_no_links() -> None:
     with pytest.raises(UsageError, match="this stack has none"):
-        addressed("rtt", ())
+        addressed("rtt", new_roster(0))
     with pytest.raises(UsageError, match="this stack has none"):
-        addressed("rtt@primary", ())
+        addressed("rtt@primary", new_roster(0))
 
 
 def test_the_later_assignment_holds() -> None:
-    first, second = parse_assignment("rtt=5", TWO), parse_assignment("rtt@replica2=9ms", TWO)
+    first, second = (parse_assignment(text, new_roster(2)) for text in ("rtt=5", "rtt@replica2=9ms"))
     assert first == Assignment((KnobName("rtt", "replica"), KnobName("rtt", "replica2")), 5.0)
     assert desired_of([first, second]) == {KnobName("rtt", "replica"): 5.0, KnobName("rtt", "replica2"): 9.0}
 
@@ -310,7 +311,7 @@ def test_places_decide_the_nodes() -> None:
         allowed = {
             Place.LOAD: {"load"},
             Place.REPLICAS: {"replica"},
-            Place.PRIMARY: {"primary", "replica"} if name.knob.extra_nodes else {"primary"},
+            Place.SOURCE: {"primary", "replica"} if name.knob.extra_nodes else {"primary"},
         }
         assert name.node in allowed[name.knob.place]
 

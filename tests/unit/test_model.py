@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from replexplorer.core.knobs.names import PRIMARY, KnobName, Value
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import (
     Calibration,
@@ -217,7 +217,7 @@ def test_the_fsync_is_the_measured_one_and_unknown_parts_leave_the_calibration()
 
 def knobs(**values: Value) -> dict[KnobName, Value | None]:
     nodes = {"rtt": "replica", "jitter": "replica", "clients": "load", "workload": "load"}
-    return {KnobName(key, nodes.get(key, PRIMARY)): value for key, value in values.items()}
+    return {KnobName(key, nodes.get(key, SOURCE)): value for key, value in values.items()}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.printable import LAYOUT, json_escaped, one_line, printable, shortened
 from replexplorer.core.text import table
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import new_roster
 from replexplorer.formats.json.text import to_json
 from replexplorer.formats.json.themes import ThemeEntry
 from replexplorer.reports.directory import write_files
@@ -136,7 +137,7 @@ def test_a_variable_of_the_environment_shows_it(
 
 def test_a_value_that_was_typed_is_shown_and_shortened() -> None:
     with pytest.raises(UsageError, match=r"rtt=\\x1b\[31mxxx.*… *x*") as told:
-        parse_assignment(f"rtt={RED}{'x' * 100}", ["replica"])
+        parse_assignment(f"rtt={RED}{'x' * 100}", new_roster())
     assert len(str(told.value)) < 120
 
 

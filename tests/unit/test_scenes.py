@@ -20,6 +20,7 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     same_value,
 )
+from replexplorer.core.topology import new_roster
 from replexplorer.formats.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene, scene_keys
 
 REPLICAS = ("replica", "replica2")
@@ -60,7 +61,7 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
     assert not replaced
     scene = find_scene("mine", tmp_path)
     assert scene.title == 'with "quotes" and \\'
-    texts = [parse_assignment(text, REPLICAS) for text in scene.assignments()]
+    texts = [parse_assignment(text, new_roster(2)) for text in scene.assignments()]
     assert desired_of(texts) == requested
     assert save_scene("mine", "", scene.knobs, tmp_path) == (file, True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]

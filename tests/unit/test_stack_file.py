@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.topology import replica_name, replica_number
+from replexplorer.core.topology import node_names, node_number
 from replexplorer.formats import paths
 from replexplorer.formats.stack_file import StackFile, read_stack_file
 
@@ -60,10 +60,10 @@ def test_a_second_replica_is_the_first_under_its_own_name(topology: StackFile) -
 
 
 def test_server_numbers_are_unique(topology: StackFile) -> None:
-    nodes = ["primary", *(replica_name(number) for number in range(1, 9))]
+    nodes = node_names(8)
     numbers = [topology.service(node, "mysqld").environment["RX_SERVER_ID"] for node in nodes]
     assert len(set(numbers)) == len(nodes)
-    assert [replica_number(node) for node in nodes] == list(range(9))
+    assert [node_number(node) for node in nodes] == list(range(1, 10))
 
 
 @pytest.mark.parametrize(

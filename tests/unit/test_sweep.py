@@ -27,6 +27,7 @@ from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
+from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep import _read_head, _read_kept
 from replexplorer.formats.json.schema import document_schema
 from replexplorer.formats.json.sweep import SweepResult
@@ -43,7 +44,7 @@ SCENES = {
 
 
 def parse(text: str) -> Assignment:
-    return parse_assignment(text, ("replica", "replica2"))
+    return parse_assignment(text, new_roster(2))
 
 
 def scene(name: str) -> Sequence[str]:

@@ -16,7 +16,7 @@ from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import (
-    PRIMARY,
+    SOURCE,
     Backing,
     Desired,
     Kind,
@@ -220,14 +220,14 @@ def written(steps: Iterable[Step]) -> tuple[str, ...]:
     for step in steps:
         match step:
             case SqlStep() | IoRestart():
-                prefix = "" if step.node == PRIMARY else f"{step.node}: "
+                prefix = "" if step.node == SOURCE else f"{step.node}: "
                 lines.extend(prefix + statement for statement in statements_of(step))
             case LinkStep():
                 told = (
                     f"{name.key} {format_value(name.knob, step.settings.value(name.key))}"
                     for name in step.names
                 )
-                lines.append(f"link {PRIMARY} <-> {step.replica}: {', '.join(told)}")
+                lines.append(f"link {SOURCE} <-> {step.replica}: {', '.join(told)}")
             case DiskStep():
                 delay = format_value(step.name.knob, step.delay_ms)
                 lines.append(f"disk of {step.node}: {step.name.key} {delay}")
@@ -253,8 +253,8 @@ def statements_of(step: Step) -> tuple[str, ...]:
             return ()
 
 
-_SEMI_SYNC: Final = KnobName("semi_sync", PRIMARY)
-_REQUIRED: Final = KnobName("semi_sync_replicas", PRIMARY)
+_SEMI_SYNC: Final = KnobName("semi_sync", SOURCE)
+_REQUIRED: Final = KnobName("semi_sync_replicas", SOURCE)
 
 
 class _Planner:
@@ -430,9 +430,9 @@ class _Planner:
         On the way back sessions are renewed once: after the setting that is undone last.
         """
         here = [
-            n for n in active if n.node == PRIMARY and n.knob.backing is Backing.SERVER and n != _SEMI_SYNC
+            n for n in active if n.node == SOURCE and n.knob.backing is Backing.SERVER and n != _SEMI_SYNC
         ]
-        steps = [self._setting(PRIMARY, [name]) for name in here]
+        steps = [self._setting(SOURCE, [name]) for name in here]
         copied = [index for index, name in enumerate(here) if name.knob.restart is Restart.SESSIONS]
         if copied and self.observed.load_runs:
             first = steps[copied[0]]
@@ -443,7 +443,7 @@ class _Planner:
         """New sessions where a variable needs them, then the load's own knobs in one step."""
         steps: list[Planned] = []
         if self.observed.load_runs and any(
-            name.node == PRIMARY and name.knob.restart is Restart.SESSIONS for name in active
+            name.node == SOURCE and name.knob.restart is Restart.SESSIONS for name in active
         ):
             steps.append(Planned(FreshSessions()))
         names = tuple(name for name in active if name.knob.backing is Backing.LOAD)
@@ -458,8 +458,8 @@ class _Planner:
         if active.get(_SEMI_SYNC) != when:
             return []
         if when == "on":
-            return [*self._registrations(), *([] if self._is_on else [self._setting(PRIMARY, [_SEMI_SYNC])])]
-        switch = self._setting(PRIMARY, [_SEMI_SYNC])
+            return [*self._registrations(), *([] if self._is_on else [self._setting(SOURCE, [_SEMI_SYNC])])]
+        switch = self._setting(SOURCE, [_SEMI_SYNC])
         undo = (*switch.undo, self._kick_step()) if switch.undo else ()
         return [Planned(switch.step, undo)]
 

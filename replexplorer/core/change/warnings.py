@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.knobs.names import BY_KEY, PRIMARY, KnobName, Place, Value, format_value
+from replexplorer.core.knobs.names import BY_KEY, SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.link import DELAYS, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
@@ -38,7 +38,7 @@ def _link(values: Values, replica: str) -> LinkSettings:
 
 
 def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> str | None:
-    name = KnobName("semi_sync_timeout", PRIMARY)
+    name = KnobName("semi_sync_timeout", SOURCE)
     timeout_ms = _number(values, name)
     rtt_ms = max((_link(values, replica).total_ms for replica in replicas), default=0.0)
     if timeout_ms is None or timeout_ms > 2 * rtt_ms:
@@ -51,7 +51,7 @@ def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> s
 
 
 def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str | None:
-    required = _number(values, KnobName("semi_sync_replicas", PRIMARY))
+    required = _number(values, KnobName("semi_sync_replicas", SOURCE))
     if required is None or required <= len(replicas):
         return None
     return (
@@ -61,8 +61,8 @@ def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str
 
 
 def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
-    sync_binlog = _number(values, KnobName("sync_binlog", PRIMARY))
-    if values.get(KnobName("semi_sync", PRIMARY)) != "on" or sync_binlog in (None, 1):
+    sync_binlog = _number(values, KnobName("sync_binlog", SOURCE))
+    if values.get(KnobName("semi_sync", SOURCE)) != "on" or sync_binlog in (None, 1):
         return None
     return (
         f"sync_binlog {sync_binlog:g} under semi-sync: events go out before the binlog's fsync,"
@@ -86,8 +86,8 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
     """The bound without any local cost, which no machine beats: one commit a client and round trip."""
     rate_tps = _number(values, KnobName("rate", Place.LOAD))
     clients = _number(values, KnobName("clients", Place.LOAD))
-    required = _number(values, KnobName("semi_sync_replicas", PRIMARY)) or 1
-    waits = values.get(KnobName("semi_sync", PRIMARY)) == "on"
+    required = _number(values, KnobName("semi_sync_replicas", SOURCE)) or 1
+    waits = values.get(KnobName("semi_sync", SOURCE)) == "on"
     if values.get(KnobName("load_mode", Place.LOAD)) != OPEN or not waits or not rate_tps or not clients:
         return None
     trips_ms = [_link(values, replica).total_ms for replica in replicas]

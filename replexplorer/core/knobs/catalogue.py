@@ -41,7 +41,7 @@ class Kind(StrEnum):
 class Place(StrEnum):
     """Which nodes a bare key addresses."""
 
-    PRIMARY = "primary"
+    SOURCE = "source"
     """The source: bare keys go to the primary, `key@replica` to a replica where it makes sense."""
     REPLICAS = "replicas"
     """Each replica has its own value: names are always `key@replica`."""
@@ -117,7 +117,7 @@ class Knob:
     files: bool = False
     """Besides its words it takes a file of SQL: a path, or a name that ends with `.sql`."""
     extra_nodes: bool = False
-    """A PRIMARY knob that a replica has as well (`key@replica`)."""
+    """A SOURCE knob that a replica has as well (`key@replica`)."""
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "semi-sync",
         Group.SEMI_SYNC,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "off",
         "A commit waits until a replica has acknowledged its events.",
@@ -270,7 +270,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "wait point",
         Group.SEMI_SYNC,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "after_sync",
         "Wait before the engine commits (after_sync) or after it, when others already see the row.",
@@ -283,7 +283,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "timeout",
         Group.SEMI_SYNC,
         Kind.INT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         10000,
         "How long a commit waits for its acknowledgement before the source falls back to async.",
@@ -299,7 +299,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "acks needed",
         Group.SEMI_SYNC,
         Kind.INT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         1,
         "How many replicas must acknowledge a commit.",
@@ -314,7 +314,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "keep waiting",
         Group.SEMI_SYNC,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "on",
         "Wait the whole timeout even when too few replicas are connected; off: fall back at once.",
@@ -326,7 +326,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "sync_binlog",
         Group.DURABILITY,
         Kind.INT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         1,
         "Commit groups per binlog fsync; 0 leaves it to the operating system.",
@@ -343,7 +343,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "innodb_flush",
         Group.DURABILITY,
         Kind.INT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         1,
         "Redo log at commit: 1 write and fsync, 2 write only, 0 neither (once a second).",
@@ -359,7 +359,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "flush timeout",
         Group.DURABILITY,
         Kind.INT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         1,
         "Seconds between redo fsyncs when commits do not fsync themselves.",
@@ -375,7 +375,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "doublewrite",
         Group.DURABILITY,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "on",
         "Write pages twice so that a torn page can be repaired; detect_only keeps no page contents.",
@@ -391,7 +391,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "group delay",
         Group.BINLOG,
         Kind.INT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         0,
         "Wait this long before a binlog fsync, so that more commits share it.",
@@ -406,7 +406,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "group count",
         Group.BINLOG,
         Kind.INT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         0,
         "End that wait early once this many commits are waiting; 0: never early.",
@@ -421,7 +421,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "order commits",
         Group.BINLOG,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "on",
         "Commit in the engine in binlog order; off lets the threads of a group commit on their own.",
@@ -433,7 +433,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "row image",
         Group.BINLOG,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "full",
         "How much of a row is written to the binlog.",
@@ -446,7 +446,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "binlog format",
         Group.BINLOG,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "row",
         "Rows, statements, or statements where they are safe; deprecated since 8.0.34.",
@@ -460,7 +460,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "compression",
         Group.BINLOG,
         Kind.CHOICE,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.SERVER,
         "off",
         "Compress each transaction in the binlog and on the wire.",
@@ -518,7 +518,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "fsync delay",
         Group.DISK,
         Kind.FLOAT,
-        Place.PRIMARY,
+        Place.SOURCE,
         Backing.DISK,
         0.0,
         "Added to each fsync of this node's server, so that a disk's cost shows on any machine.",

@@ -28,13 +28,13 @@ from replexplorer.core.knobs.catalogue import (
     Value,
 )
 from replexplorer.core.printable import one_line
-from replexplorer.core.topology import PRIMARY
+from replexplorer.core.topology import SOURCE, Roster
 
 __all__ = (
     "BY_KEY",
     "CATALOGUE",
     "ON_OFF",
-    "PRIMARY",
+    "SOURCE",
     "Assignment",
     "Backing",
     "Desired",
@@ -67,11 +67,12 @@ class KnobName:
 
     key: str
     node: str
-    """`primary`, a replica's name, or `load`."""
+    """`SOURCE` (what is asked of the source, whichever node that is), the name of another node, the
+    nodes of a link between two others (`db2:db3`), or `load`."""
 
     def __str__(self) -> str:
-        """The written form: bare for the primary and the load, else `key@node`."""
-        return self.key if self.node in (PRIMARY, Place.LOAD) else f"{self.key}@{self.node}"
+        """The written form: bare for the source and the load, else `key@node`."""
+        return self.key if self.node in (SOURCE, Place.LOAD) else f"{self.key}@{self.node}"
 
     @property
     def knob(self) -> Knob:
@@ -101,8 +102,8 @@ def expand(keys: Iterable[Knob], replicas: Sequence[str]) -> tuple[KnobName, ...
         if knob.place is Place.LOAD:
             names.append(KnobName(knob.key, Place.LOAD))
             continue
-        if knob.place is Place.PRIMARY:
-            names.append(KnobName(knob.key, PRIMARY))
+        if knob.place is Place.SOURCE:
+            names.append(KnobName(knob.key, SOURCE))
         if knob.place is Place.REPLICAS or knob.extra_nodes:
             names.extend(KnobName(knob.key, replica) for replica in replicas)
     return tuple(names)
@@ -132,47 +133,50 @@ def parse_name(text: str) -> KnobName:
     knob = find(key)
     if not at:
         if knob.place is Place.REPLICAS:
-            raise UsageError(f"{knob.key} is a knob of each replica", f"write {knob.key}@replica")
-        node = PRIMARY if knob.place is Place.PRIMARY else Place.LOAD
+            raise UsageError(f"{knob.key} is a knob of each replica", f"write {knob.key}@NODE")
+        node = SOURCE if knob.place is Place.SOURCE else Place.LOAD
     return KnobName(knob.key, str(node))
 
 
-def addressed(text: str, replicas: Sequence[str]) -> tuple[KnobName, ...]:
-    """The names that `KEY[@NODE]` addresses on a stack with these replicas; raise UsageError.
+def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
+    """The names that `KEY[@NODE]` addresses on a stack with these nodes; raise UsageError.
 
-    A bare key of a replica's knob addresses every replica, any other the primary or the load.
+    A bare key of a replica's knob addresses every replica, any other the source or the load. A node
+    is given by its name or its alias.
     """
-    key, at, node = (part.strip() for part in text.partition("@"))
+    key, at, written = (part.strip() for part in text.partition("@"))
     knob = find(key)
-    everywhere = expand((knob,), replicas)
+    everywhere = expand((knob,), roster.others)
     if not at:
         names = everywhere if knob.place is Place.REPLICAS else everywhere[:1]
         if not names:
             raise UsageError(f"{knob.key} is a knob of each replica", "this stack has none")
         return names
-    here = tuple(name for name in everywhere if name.node == node)
+    if knob.place is Place.LOAD and written == Place.LOAD:
+        return everywhere
+    node = roster.find(written)
+    if node is None:
+        near = get_close_matches(written, (*roster.names, *roster.aliases), n=1)
+        raise UsageError(
+            f"no node {_quoted(written)} in this stack",
+            f"did you mean {key}@{near[0]}?" if near else f"its nodes are {', '.join(roster.names)}",
+        )
+    here = tuple(name for name in everywhere if name.node == roster.placed(node))
     if here:
         return here
-    nodes = (PRIMARY, *replicas)
-    if node not in nodes:
-        near = get_close_matches(node, nodes, n=1)
-        raise UsageError(
-            f"no node {_quoted(node)} in this stack",
-            f"did you mean {key}@{near[0]}?" if near else f"its nodes are {', '.join(nodes)}",
-        )
     if knob.place is Place.LOAD:
-        raise UsageError(f"{knob.key} is a knob of the load, not of {node}", f"write {knob.key}")
-    owner = "the primary" if knob.place is Place.PRIMARY else "each replica"
+        raise UsageError(f"{knob.key} is a knob of the load, not of {written}", f"write {knob.key}")
+    owner = "the primary" if knob.place is Place.SOURCE else "each replica"
     where = " or ".join(str(name) for name in everywhere) or "nothing: this stack has none"
-    raise UsageError(f"{knob.key} is a knob of {owner}, not of {node}", f"write {where}")
+    raise UsageError(f"{knob.key} is a knob of {owner}, not of {written}", f"write {where}")
 
 
-def parse_assignment(text: str, replicas: Sequence[str]) -> Assignment:
-    """Read one `KEY[@NODE]=VALUE`; raise UsageError."""
+def parse_assignment(text: str, roster: Roster) -> Assignment:
+    """Read one `KEY[@NODE]=VALUE` for a stack with these nodes; raise UsageError."""
     left, equals, value = text.partition("=")
     if not equals:
-        raise UsageError(f"{_quoted(text)} is not KEY=VALUE", "for example sync_binlog=0 or rtt@replica=85ms")
-    names = addressed(left, replicas)
+        raise UsageError(f"{_quoted(text)} is not KEY=VALUE", "for example sync_binlog=0 or rtt@db2=85ms")
+    names = addressed(left, roster)
     return Assignment(names, parse_value(names[0].knob, value))
 
 

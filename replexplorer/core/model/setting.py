@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from replexplorer.core.knobs.names import BY_KEY, PRIMARY, KnobName, Place, Value, format_value
+from replexplorer.core.knobs.names import BY_KEY, SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
@@ -110,7 +110,7 @@ def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
     return {
         name: value
         for name, value in values.items()
-        if name.key in keys and (name.node == PRIMARY or name.knob.place is not Place.PRIMARY)
+        if name.key in keys and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
         if value != name.knob.default or name.key not in _SELDOM
     }
 
@@ -143,7 +143,7 @@ def beyond(
     return tuple(told)
 
 
-def _value(values: Values, key: str, node: str = PRIMARY) -> Value:
+def _value(values: Values, key: str, node: str = SOURCE) -> Value:
     value = values.get(KnobName(key, node))
     return BY_KEY[key].default if value is None else value
 

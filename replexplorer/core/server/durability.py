@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import PRIMARY, KnobName, Value
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value
 
 _AT_ONE: Final = ("sync_binlog", "innodb_flush_log_at_trx_commit")
 """At 1 each commit waits for the fsync; at any other value it does not."""
@@ -17,7 +17,7 @@ def lax_knobs(knobs: Mapping[KnobName, KnobView]) -> tuple[tuple[KnobName, Value
     while that is unknown); none: commits are durable."""
     found = []
     for key in _AT_ONE:
-        name = KnobName(key, PRIMARY)
+        name = KnobName(key, SOURCE)
         view = knobs.get(name)
         value = None if view is None else view.requested if view.effective is None else view.effective
         if value not in (None, 1):

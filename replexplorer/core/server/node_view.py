@@ -11,7 +11,7 @@ class NodeView:
 
     name: str
     role: str
-    """`primary` or `replica`."""
+    """What it was seen to be (`core.topology.Role`)."""
     reachable: bool
     host: str | None = None
     port: int | None = None
@@ -33,3 +33,5 @@ class NodeView:
     """When it was last seen to have begun anew, on the session's clock; None: not in this session."""
     replication_fault: str | None = None
     """Why a thread of it does not run, in the server's words; None while it has none."""
+    is_source: bool = False
+    """The others follow it, or did when it was last seen: a source that is down still is it."""

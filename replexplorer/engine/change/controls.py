@@ -10,7 +10,7 @@ from dataclasses import replace
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import (
-    PRIMARY,
+    SOURCE,
     Assignment,
     Desired,
     KnobName,
@@ -49,7 +49,7 @@ class Controls:
 
     def parse(self, text: str) -> Assignment:
         """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
-        assignment = parse_assignment(text, self._fleet.replica_names)
+        assignment = parse_assignment(text, self._fleet.roster)
         for name in assignment.names:
             member = self._fleet.members.get(name.node)
             if member is not None and member.capabilities is not None:
@@ -123,7 +123,7 @@ class Controls:
             *(self._sight.look(node) for node in registered),
         )
         if applied.unacknowledged_s is not None:
-            await self._sight.look(PRIMARY)
+            await self._sight.look(SOURCE)
             await self._sight.look_twice_if_waiting()
             applied.warnings.append(
                 f"semi_sync is on and {self._sight.protection().state}: a commit was not acknowledged within"

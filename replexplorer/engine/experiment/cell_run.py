@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.experiment.sweep import Cell, settling_s
 from replexplorer.core.experiment.sweep_runs import SweptRun, scatter_of
-from replexplorer.core.knobs.names import PRIMARY, KnobName, Value
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN
@@ -70,7 +70,7 @@ class CellRun:
         await clock.sleep(settling_s(self.cell.values))
         await sight.refresh()
         self.baseline.begin()
-        first = await sight.look_closely(PRIMARY)
+        first = await sight.look_closely(SOURCE)
         try:
             measured = await measure(
                 self.session.load,
@@ -82,7 +82,7 @@ class CellRun:
         except StackUnavailable:
             await self._look()
             raise
-        last = await sight.look_closely(PRIMARY)
+        last = await sight.look_closely(SOURCE)
         if measured.total is not None and measured.total.mode == OPEN:
             await self.session.load.change({})  # it was drained, and goes on with the next change
         await self._look()
@@ -105,7 +105,7 @@ class CellRun:
         sight = self.session.sight
         if any(sight.requested_value(KnobName("partition", each)) != "none" for each in sight.links):
             return None
-        asked = sight.requested_value(KnobName("semi_sync", PRIMARY)) == "on"
+        asked = sight.requested_value(KnobName("semi_sync", SOURCE)) == "on"
         return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
     def _failure(self, wanted: ProtectionState | None, measured: Measurement) -> str | None:
@@ -128,7 +128,7 @@ class CellRun:
         sight, total = self.session.sight, measured.total
         protection = sight.protection()
         rtts = [link.rtt_measured_ms for link in sight.links.values()]
-        disk = sight.disks.get(PRIMARY)
+        disk = sight.disks.get(SOURCE)
         # What is drained after an open loop's end makes its last interval longer.
         even = measured.intervals[:-1] if total and total.mode == OPEN else measured.intervals
         each_s = sum(each.duration_s for each in even) / len(even) if even else 1.0

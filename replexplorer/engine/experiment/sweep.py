@@ -16,7 +16,7 @@ from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.sweep import SETTLING_S, Cell, Sweep
 from replexplorer.core.experiment.sweep_runs import ATTEMPTS, SweptRun
 from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
-from replexplorer.core.knobs.names import PRIMARY, KnobName, Value, parse_name
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value, parse_name
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.engine.experiment.baseline import Baseline
 from replexplorer.engine.experiment.cell_run import CellRun
@@ -129,7 +129,7 @@ class Sweeping:
     async def _open(self) -> None:
         """Continue what the journal has of this sweep, or begin it."""
         sight, journal = self.session.sight, self.journal
-        sample = sight.samples.get(PRIMARY)
+        sample = sight.samples.get(SOURCE)
         server_uuid = sample.view.server_uuid if sample else None
         entries = await journal.read()
         if head := (entries[0] if entries else None):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
-from replexplorer.core.knobs.names import PRIMARY, Desired, KnobName, Value
+from replexplorer.core.knobs.names import SOURCE, Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.change.accounts import Accounts
@@ -173,8 +173,8 @@ class Watcher:
     def server_rates(self) -> Rates | None:
         """What the primary's counters say of the time between its last two samples."""
         now, before = (
-            self._sight.samples.get(PRIMARY),
-            self._sight.samples_before.get(PRIMARY),
+            self._sight.samples.get(SOURCE),
+            self._sight.samples_before.get(SOURCE),
         )
         return rates(before.counters, now.counters) if now and before else None
 
@@ -185,7 +185,7 @@ class Watcher:
             await self._clock.sleep(seconds)
 
     async def _watch_node(self, name: str) -> None:
-        every_s = _PRIMARY_EVERY_S if name == PRIMARY else _REPLICA_EVERY_S
+        every_s = _PRIMARY_EVERY_S if name == SOURCE else _REPLICA_EVERY_S
         answered: NodeSample | None = None
         reachable = True
         while (member := self._sight.fleet.members.get(name)) is not None:
@@ -195,7 +195,7 @@ class Watcher:
                 self._listener.reachable_seen(name, reachable)
             if sample.view.role == "replica":
                 self._listener.threads_seen(sample.view)
-            if name == PRIMARY and not reachable:
+            if name == SOURCE and not reachable:
                 with contextlib.suppress(ReplexplorerError):
                     self._see_whether_there(await self._sight.fleet.outside.stack.nodes())
             if sample.view.reachable and sample.values:

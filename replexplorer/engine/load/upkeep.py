@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs.names import PRIMARY
+from replexplorer.core.knobs.names import SOURCE
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Row
 
@@ -49,7 +49,7 @@ async def trim_binlogs(fleet: Fleet) -> None:
     if fleet.replicas and (oldest is None or not all(needed)):
         return
     for member in fleet.members.values():
-        await _trim(member, oldest if member.name == PRIMARY else None)
+        await _trim(member, oldest if member.name == SOURCE else None)
 
 
 async def _read_by(replica: Member) -> str | None:

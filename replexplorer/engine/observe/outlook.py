@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from replexplorer.core.knobs.names import PRIMARY, Group, KnobName, Place, Value
+from replexplorer.core.knobs.names import SOURCE, Group, KnobName, Place, Value
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.load_view import LoadView
@@ -122,7 +122,7 @@ class Outlook:
             effective = self.sight.effective_value(name)
             values[name] = self.sight.requested_value(name) if effective is None else effective
         setting = setting_of(values, self.sight.fleet.replica_names, rtts_ms=self._rtts_ms())
-        disk = self.sight.disks.get(PRIMARY)
+        disk = self.sight.disks.get(SOURCE)
         return replace(setting, fsync_ms=disk.measured_ms if disk else None)
 
     def _in_force(self, load: LoadView, protection: Protection) -> Setting:
@@ -147,7 +147,7 @@ class Outlook:
         settings = [
             (name, self.sight.effective_value(name))
             for name in self.sight.names()
-            if name.node == PRIMARY and name.knob.group in (Group.DURABILITY, Group.BINLOG, Group.DISK)
+            if name.node == SOURCE and name.knob.group in (Group.DURABILITY, Group.BINLOG, Group.DISK)
         ]
         settings.append((KnobName("workload", Place.LOAD), load.workload))
         if protection.state is ProtectionState.OFF and load.state == "running":

@@ -13,7 +13,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     CATALOGUE,
-    PRIMARY,
+    SOURCE,
     Backing,
     KnobName,
     Value,
@@ -113,7 +113,7 @@ class Sight:
         """Compare what each replica has executed with what the primary has; of a server that did not
         answer when it was last looked at nothing is asked."""
         replicas = [replica for replica in self.fleet.replicas if self._reachable(replica.name)]
-        if not self._reachable(PRIMARY):
+        if not self._reachable(SOURCE):
             replicas = []
         found = await asyncio.gather(*(errant_gtids(self.fleet.primary, replica) for replica in replicas))
         self.errant_gtids = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True)}
@@ -147,7 +147,7 @@ class Sight:
         """Sample one server as `look` does, and what its commits wait for or how far it is behind."""
         sample = await self.look(node)
         member, credentials = self.fleet.members.get(node), self.fleet.credentials
-        if node == PRIMARY:
+        if node == SOURCE:
             if member and credentials and sample.view.reachable and self.counts_commits:
                 commits = await sample_commits(member, credentials.dsn_user, self.fleet.outside.clock)
                 sample = replace(sample, commits=commits)
@@ -155,7 +155,7 @@ class Sight:
         else:
             applied = None
             if member and sample.view.reachable:
-                primary = self.fleet.primary if self._reachable(PRIMARY) else None
+                primary = self.fleet.primary if self._reachable(SOURCE) else None
                 applied = await sample_applied(primary, member, self.fleet.outside.clock)
             self.lookback.add_applied(node, applied)
         return sample
@@ -202,9 +202,9 @@ class Sight:
     def protection(self) -> Protection:
         """The protection state from what was last seen."""
         return judge_protection(
-            self.samples.get(PRIMARY),
-            self.samples_before.get(PRIMARY),
-            requested=self.requested_value(KnobName("semi_sync", PRIMARY)) == "on",
+            self.samples.get(SOURCE),
+            self.samples_before.get(SOURCE),
+            requested=self.requested_value(KnobName("semi_sync", SOURCE)) == "on",
             yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
             enabled_for_s=self._enabled_for_s(),
             asked_rtts_ms=self.asked_rtts_ms(),
@@ -233,7 +233,7 @@ class Sight:
 
     def _enabled_for_s(self) -> float | None:
         """How long before the primary's last look semi-sync was switched on by one of us."""
-        sample, enabled_s = self.samples.get(PRIMARY), self.requested.enabled_s
+        sample, enabled_s = self.samples.get(SOURCE), self.requested.enabled_s
         if sample is None or enabled_s is None:
             return None
         clock = self.fleet.outside.clock
@@ -261,10 +261,10 @@ class Sight:
 
     async def look_twice_if_waiting(self) -> None:
         """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""
-        sample = self.samples.get(PRIMARY)
+        sample = self.samples.get(SOURCE)
         if sample is not None and waits_too_long(sample, self.asked_rtts_ms()):
             await self.fleet.outside.clock.sleep(_SECOND_LOOK_S)
-            await self.look(PRIMARY)
+            await self.look(SOURCE)
 
     def requested_value(self, name: KnobName) -> Value:
         """What is requested of a knob: what somebody asked, else its default."""
@@ -322,7 +322,7 @@ class Sight:
             for name, member in self.fleet.members.items()
             if member.capabilities is not None and self._reachable(name)
         }
-        primary = self.samples.get(PRIMARY)
+        primary = self.samples.get(SOURCE)
         return Observed(
             values={name: self._turnable(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
             replicas=self.fleet.replica_names,
@@ -331,7 +331,7 @@ class Sight:
             registered={
                 name: sample.status.replica_registered
                 for name, sample in self.samples.items()
-                if name != PRIMARY
+                if name != SOURCE
             },
             appliers_off=frozenset(
                 name for name, sample in self.samples.items() if sample.view.sql_thread in ("off", "error")
@@ -360,7 +360,7 @@ class Sight:
         return {
             name: value
             for name, value in self.requested.values.items()
-            if (name.node in among or (PRIMARY in among and name.knob.backing is Backing.LINK))
+            if (name.node in among or (SOURCE in among and name.knob.backing is Backing.LINK))
             and self._is_lost(name, value)
         }
 

@@ -17,6 +17,7 @@ from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import new_roster
 from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
@@ -81,7 +82,7 @@ class Replay:
         """Where a jump goes that is under way."""
         self._turned = asyncio.Event()
         self._closed = False
-        self._replicas: tuple[str, ...] = ()
+        self._roster = new_roster()
 
     # -- the player
 
@@ -151,7 +152,7 @@ class Replay:
                 self._at_s = tick.at_s
                 if self._towards_s is not None and tick.at_s >= self._towards_s:
                     self._towards_s = None
-                self._replicas = tuple(node.name for node in tick.nodes if node.role != "primary")
+                self._roster = tick.roster or self._roster
                 yield tick
                 if self._goal_s is not None or self._closed:
                     break
@@ -187,7 +188,7 @@ class Replay:
 
     def parse(self, text: str) -> Assignment:
         """As the live stack would read it."""
-        return parse_assignment(text, self._replicas)
+        return parse_assignment(text, self._roster)
 
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """Nothing would run."""

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 from replexplorer.core.knobs.knob_view import KnobView
-from replexplorer.core.knobs.names import PRIMARY, Assignment, Group, KnobName, Place, Value
+from replexplorer.core.knobs.names import SOURCE, Assignment, Group, KnobName, Place, Value
 from replexplorer.core.knobs.names import step as next_step
 from replexplorer.core.tick import Tick
 
@@ -62,7 +62,7 @@ class Section:
 
 def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
     """The panel's headings: the primary's groups in `PANEL_ORDER`, then each replica's own knobs."""
-    replicas = sorted({name.node for name in names} - {PRIMARY, Place.LOAD.value})
+    replicas = sorted({name.node for name in names} - {SOURCE, Place.LOAD.value})
     found: list[Section] = []
     for group in PANEL_ORDER:
         if group is Group.REPLICA:
@@ -80,7 +80,7 @@ def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
 
 def _replica_side(name: KnobName) -> bool:
     """A setting of a replica's own server; a link belongs to the LINK heading."""
-    return name.knob.group is not Group.LINK and name.node not in (PRIMARY, Place.LOAD)
+    return name.knob.group is not Group.LINK and name.node not in (SOURCE, Place.LOAD)
 
 
 @dataclass(slots=True)

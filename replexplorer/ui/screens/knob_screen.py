@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
-from replexplorer.core.knobs.names import PRIMARY, KnobName
+from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.facade import Facade
 from replexplorer.ui.desks.board import Fold
 from replexplorer.ui.desks.commander import CommandDone, Commander, CommandFailed
@@ -111,11 +111,11 @@ class KnobScreen(PictureScreen):
 
     def action_semisync_toggle(self) -> None:
         """Turn semi-sync on or off."""
-        self._flip(KnobName("semi_sync", PRIMARY), "off", "on")
+        self._flip(KnobName("semi_sync", SOURCE), "off", "on")
 
     def action_wait_point_toggle(self) -> None:
         """Switch the wait point."""
-        self._flip(KnobName("wait_point", PRIMARY), "after_sync", "after_commit")
+        self._flip(KnobName("wait_point", SOURCE), "after_sync", "after_commit")
 
     def action_fault_partition(self) -> None:
         """Pull the cable: cut every link, both ways."""

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
-from replexplorer.core.knobs.names import PRIMARY, KnobName, Value, desired_of
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value, desired_of
 from replexplorer.core.machine import Machine, busy_percent, short_of_cpu
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.server.protection import ProtectionState
@@ -268,7 +268,7 @@ class Stage:
         protection = sight.protection()
         rtts = [link.rtt_measured_ms for link in sight.links.values()]
         rtt_ms = rtt.ms if rtt else acknowledging_rtt_ms(rtts, protection.replicas_required or 1)
-        disk = sight.disks.get(PRIMARY)
+        disk = sight.disks.get(SOURCE)
         clients = int(self.session.load.effective().get("clients", 0))
         local_ms = next(
             (each.mean_ms for each in self.results if each.protection.state is ProtectionState.OFF), None
@@ -341,7 +341,7 @@ class Stage:
         sight, clock = self.session.sight, self.session.outside.clock
         ends_s = clock.monotonic() + _ATTACHED_WITHIN_S
         while clock.monotonic() < ends_s:
-            sample = await sight.look(PRIMARY)
+            sample = await sight.look(SOURCE)
             if sample.status.clients in (None, wanted):
                 return
             await clock.sleep(_LOOK_EVERY_S)
