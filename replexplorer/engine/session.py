@@ -10,10 +10,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import Any
 
 from replexplorer import __version__
@@ -25,26 +24,17 @@ from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import (
     SOURCE,
     Assignment,
-    Backing,
     Desired,
-    KnobName,
-    Value,
     desired_of,
-    format_change,
-    format_value,
-    same_value,
 )
 from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
-from replexplorer.core.server.gtid import gtid_count
-from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.replication import ThreadWatch
 from replexplorer.core.tick import Tick
 from replexplorer.engine.change.accounts import Accounts
-from replexplorer.engine.change.bringup import Raised, bring_up, connect
+from replexplorer.engine.change.bringup import bring_up, connect
 from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
-from replexplorer.engine.change.outcome import Changed, Preview, SetResult
+from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.change.turns import Actor, ExperimentUnderWay, Turns
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.stage import run_lab
@@ -53,7 +43,9 @@ from replexplorer.engine.experiment.sweep import Sweeping, Unkept
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import Picture
-from replexplorer.engine.incidents.absence import restarts_since_the_request
+from replexplorer.engine.incidents.lost import Lost
+from replexplorer.engine.incidents.repair import Consent, Repair
+from replexplorer.engine.incidents.responder import Responder
 from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driver, Driving
@@ -64,9 +56,6 @@ from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
 from replexplorer.engine.view import Progress, ProgressCallback
 from replexplorer.ports import Lease, LoadSettings, UpOptions
-
-Consent = Callable[[Desired], Awaitable[bool]]
-"""Whether what a restart took is to be given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +99,17 @@ class Session:
         self.turns = Turns(self.fleet, Actor(options.holder), self._tell_step)
         self.accounts = Accounts(self.sight, self.turns)
         self.controls = Controls(self.sight, self.turns, self.accounts, self.load, self._tell_step)
-        self.watcher = Watcher(self.sight, self.accounts, self.turns, self, beats=options.heartbeat)
+        self.changes = MarkedChanges(self.controls, self.chronicle)
         driver = Driver(options.holder, options.beside, options.table_size)
         self.driving = Driving(driver, self.sight, self.load, self.chronicle)
+        self.lost = Lost(
+            self.sight, self.controls, self.changes, self.chronicle,
+            reapply=options.reapply, asks=options.asks,
+        )  # fmt: skip
+        self._repair = Repair(self.sight, self.changes, self.lost, options.up)
+        responder = Responder(self.sight, self.accounts, self.lost, self.load, self.driving, self.chronicle)
+        responder.on_remade = self._remade
+        self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
         self.outlook = Outlook(self.sight, options.calibration)
         self._picture = Picture(
             self.sight, self.driving, self.load, self.chronicle, self.watcher, self.outlook
@@ -120,12 +117,7 @@ class Session:
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self.narrate: Callable[[str], None] = lambda _: None
         """Called with what a change does or waits for while it is under way."""
-        self._lost: dict[KnobName, Value] = {}
-        """What restarts took and nobody has answered for yet."""
         self._undo: list[Desired] = []
-        self._threads: dict[str, ThreadWatch] = {}
-        """By replica."""
-        self._created = False
         self._closed = asyncio.Event()
         self._experimenting: asyncio.Task[Any] | None = None
         """Who runs a sweep or a lab."""
@@ -150,35 +142,7 @@ class Session:
 
         Answers whether this call created it.
         """
-        return (await self._bring_up(progress, consent)).created
-
-    async def _bring_up(self, progress: ProgressCallback, consent: Consent | None = None) -> Raised:
-        """What `up` and `repair` do."""
-        raised = await bring_up(
-            self.fleet, self.options.up, lambda text, done: progress(Progress(text, done))
-        )
-        self._created = self._created or raised.created
-        await self.sight.refresh()
-        lost = self.sight.lost_values(self.fleet.members)
-        again: list[KnobName] = []
-        if lost and (consent is None or await consent(lost)):
-            self._lost.clear()
-            progress(Progress("re-applying what was requested"))
-            await self._change(lost, "re-applied: ", anyway=True)
-            again += lost
-        again += [name for name in await self._mend(progress) if name not in again]
-        done = [f"{', '.join(str(name) for name in again)} set again"] if again else []
-        return replace(raised, repaired=(*raised.repaired, *done))
-
-    async def _mend(self, progress: ProgressCallback) -> Collection[KnobName]:
-        """Carry out again what was requested, is set and has no effect; answers what that was."""
-        wanted = self.sight.requested.values
-        doubted = {name: wanted[name] for name in doubtful(self.sight) if name in wanted}
-        if unmet(self.sight, doubted) or (SEMI_SYNC in doubted and switched_off(self.sight)):
-            progress(Progress("mending what was requested"))
-            await self._change(doubted, "mended: ", anyway=True)
-            return doubted
-        return ()
+        return (await self._repair.bring_up(progress, consent)).created
 
     async def scale(self, replicas: int, progress: ProgressCallback) -> None:
         """Bring up replicas, or remove the last ones with their data, until there are so many."""
@@ -201,10 +165,10 @@ class Session:
             progress(Progress("attaching to the running stack"))
             await self.attach()
             if self.fleet.primary.capabilities is None:
-                await self.up(progress, self._consent())
+                await self.up(progress, self._repair.later if self.lost.asks else None)
         else:
             await self.up(progress)
-        await self._catch_up()
+        await self.lost.catch_up()
         await self._begin_recording()
         self.watcher.start()
         self.driving.begin()
@@ -266,16 +230,6 @@ class Session:
         for event in (*last.events, *self.chronicle.take_events()):
             hear(event)
 
-    async def _catch_up(self) -> None:
-        """Restore what restarts took while no app looked."""
-        servers, sidecars = await restarts_since_the_request(self.sight)
-        for node in servers:
-            if lost := self.sight.lost_values((node,)):
-                await self._restore(f"{node} restarted while no app was attached", lost)
-        for node in sidecars:
-            if lost := self.sight.lost_by_sidecar(node):
-                await self._restore(f"the sidecar of {node} restarted while no app was attached", lost)
-
     async def close(self, *, keep: bool = False) -> str:
         """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made,
         unless it is told to `keep`."""
@@ -285,7 +239,7 @@ class Session:
         driver = await self._other_driver()
         await to_the_end(self._let_go())
         name = self.outside.stack.name
-        if self._created and self.options.on_quit == "remove" and not keep:
+        if self._repair.created and self.options.on_quit == "remove" and not keep:
             await self.outside.stack.down()
             return f"stack '{name}' is removed"
         if not nodes:
@@ -373,7 +327,7 @@ class Session:
         unless `anyway`."""
         if not anyway:
             self.turns.refuse_meanwhile()
-        result = await self._change(desired, anyway=anyway)
+        result = await self.changes.turn(desired, anyway=anyway)
         if result.changed or result.before != desired:
             self._undo.append(result.before)
         return result
@@ -389,37 +343,10 @@ class Session:
             raise UsageError("nothing to undo", "no knob was turned in this session")
         before = self._undo.pop()
         try:
-            return await self._change(before, "undo: ")
+            return await self.changes.turn(before, "undo: ")
         except BaseException:
             self._undo.append(before)
             raise
-
-    async def _change(self, desired: Desired, prefix: str = "", *, anyway: bool = False) -> SetResult:
-        """Apply, with an epoch and a mark of its own; none where nothing is to be turned."""
-        title = prefix + _title_of(desired)
-        numbers: list[int] = []
-        try:
-            result = await self.controls.set(
-                desired, anyway=anyway, begun=lambda: numbers.append(self.chronicle.begin_change(title))
-            )
-        except asyncio.CancelledError:
-            for number in numbers:
-                self.chronicle.change_failed(number, f"{title} was cancelled and rolled back")
-            raise
-        except ReplexplorerError as error:
-            for number in numbers:
-                self.chronicle.change_failed(number, f"{title} failed: {error}")
-            if not numbers:
-                self.chronicle.tell(Severity.BAD, f"{title} refused: {error}")
-            raise
-        told = prefix + (_told(result.changed) or "nothing to change")
-        for number in numbers:
-            self.chronicle.change_effective(number, prefix + (_changes(result.changed) or title), told)
-        if not numbers and (result.changed or not prefix):
-            self.chronicle.tell(Severity.INFO, told)
-        for warning in (*result.warnings, *result.unmet):
-            self.chronicle.tell(Severity.WARN, warning)
-        return result
 
     async def mark(self, text: str) -> None:
         """A mark of the operator's own; it begins an epoch as a change does."""
@@ -483,160 +410,22 @@ class Session:
         sweep runs, which stops threads on purpose."""
         if running := await self.turns.experiment():
             raise ExperimentUnderWay(running)
-        repaired = (await self._bring_up(progress)).repaired
+        repaired = (await self._repair.bring_up(progress)).repaired
         if repaired:
             self.chronicle.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
         return repaired
 
-    # -- what happens by itself
-
-    def reachable_seen(self, node: str, reachable: bool) -> None:
-        """A node's server went away, or came back."""
-        if reachable:
-            self.chronicle.tell(Severity.GOOD, f"{node} answers again")
-        else:
-            self.chronicle.tell(Severity.BAD, f"{node} is down: no login succeeds")
-
-    def threads_seen(self, view: NodeView) -> None:
-        """A replica's threads at this look; while a change is under way they come and go with it."""
-        if self.chronicle.unchanged_since_s == inf:
-            return
-        told = self._threads.setdefault(view.name, ThreadWatch()).seen(view)
-        if told is not None:
-            self.chronicle.tell(*told)
-
-    async def server_restarted(self, node: str) -> None:
-        """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
-        self.chronicle.server_restarted(node)
-        if node == SOURCE:
-            self.sight.own.offs = 0
-        await self.sight.look_at_links()
-        await self._restore(f"{node} restarted", self.sight.lost_values((node,)))
-
-    async def sidecar_restarted(self, node: str) -> None:
-        """A sidecar's agent began anew without its rules: restore links and disk as configured."""
-        await asyncio.gather(self.sight.look_at_links(), self.sight.look_at_disks())
-        await self._restore(f"the sidecar of {node} restarted", self.sight.lost_by_sidecar(node))
-
-    async def primary_moved(self) -> None:
-        """The primary answers at another place, or to another password: our load begins anew there."""
-        if self.load.target is not None and await self.driving.target() != self.load.target:
-            await self.driving.stop()
-            self.driving.begin()
-
-    def stack_seen(self, is_there: bool) -> None:
-        """All that was of the stack has gone, or something of its name is there again."""
-        self.load.lose(None if is_there else f"stack '{self.outside.stack.name}' was removed")
-        if self.load.lost is not None:
-            self.chronicle.tell(Severity.BAD, self.load.lost)
-
-    async def stack_remade(self) -> None:
-        """Another stack has this one's name now: nothing that was turned is so any more."""
-        self._undo.clear()
-        self._lost.clear()
-        self.sight.forget()
-        self.accounts.forget()
-        await self.sight.read_document()
-        self.chronicle.tell(
-            Severity.WARN, "the stack was removed and created again: its knobs and rows are new"
-        )
-
-    async def _restore(self, what: str, lost: Desired) -> None:
-        """Give back what was lost as configured: at once, after a question, or not at all."""
-        if not lost:
-            self.chronicle.tell(Severity.WARN, what)
-            return
-        names = ", ".join(str(name) for name in lost)
-        if self.options.reapply != "auto" and not self._asks:
-            self.chronicle.tell(Severity.WARN, f"{what} and lost {names} (reapply = {self.options.reapply})")
-            return
-        self.chronicle.tell(Severity.WARN, f"{what} and lost {names}")
-        if self._asks:
-            self._lost.update(lost)
-        else:
-            await self._reapply(lost)
-
-    @property
-    def _asks(self) -> bool:
-        return self.options.reapply == "ask" and self.options.asks
-
-    def _consent(self) -> Consent | None:
-        """Of a start: where one is to be asked, the picture asks once it is there."""
-        if not self._asks:
-            return None
-
-        async def later(lost: Desired) -> bool:
-            self._lost.update(lost)
-            return False
-
-        return later
-
-    def lost(self) -> Desired:
-        """What restarts took, is still not so, and waits for `give_back`."""
-        if self._lost:
-            still = self.sight.lost_values(self.fleet.members)
-            self._lost = {name: value for name, value in self._lost.items() if name in still}
-        return self._lost
-
     async def give_back(self, yes: bool) -> None:
         """The answer to what was lost: re-apply it, or leave it and do not ask again."""
-        lost, self._lost = self.lost(), {}
-        if lost and yes:
-            await self._reapply(lost)
-        elif lost:
-            self.chronicle.tell(Severity.INFO, f"left as it came: {', '.join(map(str, lost))}")
+        await self.lost.give_back(yes)
 
-    async def _reapply(self, lost: Desired) -> None:
-        """All of it, or else one by one as much as can be."""
-        for part in (lost, *({name: value} for name, value in lost.items())):
-            try:
-                await self._change(part, "re-applied: ", anyway=True)
-            except ReplexplorerError:  # `_change` has told it
-                continue
-            if part is lost:
-                await self.controls.confirm()
-                return
+    def _remade(self) -> None:
+        """Another stack has this one's name: there is nothing to be undone."""
+        self._undo.clear()
 
     def _load_ended(self, why: str) -> None:
         """Our load's process ended by itself."""
         self.chronicle.tell(Severity.BAD, why)
-
-    async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
-        """Another app turned knobs: mark it, and let our load follow."""
-        title = ", ".join(
-            format_change(name, before.get(name, name.knob.default), value) for name, value in changed.items()
-        )
-        number = self.chronicle.begin_change(title)
-        load = {name.key: value for name, value in changed.items() if name.knob.backing is Backing.LOAD}
-        try:
-            if load and self.load.is_running:
-                await self.load.change(load)
-        except ReplexplorerError as error:
-            self.chronicle.change_failed(number, f"{title}, by {writer}: our load did not follow: {error}")
-            return
-        self.chronicle.change_effective(number, title, f"{title}, by {writer}")
-
-    def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
-        """Somebody who is no app of ours set variables of a server: mark it."""
-        title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
-        again = all(
-            same_value(name.knob, self.sight.requested_value(name), now) for name, (_, now) in changes.items()
-        )
-        whose = f"by hand on {node}, as requested again" if again else f"by hand on {node}"
-        self.chronicle.set_by_hand(node, title, f"{title}, {whose}")
-
-    def errant_seen(self, node: str, gtids: str) -> None:
-        """A replica has transactions that the primary lacks, or has none any more."""
-        if not gtids:
-            self.chronicle.tell(Severity.GOOD, f"{node} has no transaction any more that the primary lacks")
-            return
-        count = gtid_count(gtids)
-        what = f"{count:,} transaction{'' if count == 1 else 's'}"
-        self.chronicle.tell(Severity.BAD, f"{node} has {what} that the primary lacks: {gtids}")
-
-    async def lease_seen(self, lease: Lease | None) -> None:
-        """Who drives the load now."""
-        await self.driving.lease_seen(lease)
 
     # -- the picture
 
@@ -651,7 +440,7 @@ class Session:
             self.load.inbox.arrived.clear()
             tick = self._picture.tick()
             self.recording.take(tick)
-            yield replace(tick, lost=tuple(_asked(name, value) for name, value in self.lost().items()))
+            yield replace(tick, lost=self.lost.words())
             try:
                 # A running load sets the pace; an interval that is a little late brings no second tick.
                 async with asyncio.timeout(self.options.tick_s * (1.5 if self.load.is_running else 1.0)):
@@ -663,28 +452,3 @@ class Session:
         """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not
         waited for, unless one is `patient`. Raises StackUnavailable when there is no stack."""
         return await take_status(self.sight, patient=patient)
-
-
-def _asked(name: KnobName, value: Value) -> str:
-    """A request in words: `sync_binlog 0`."""
-    return f"{name} {format_value(name.knob, value)}"
-
-
-def _title_of(desired: Desired) -> str:
-    """What is asked, in a few words."""
-    if len(desired) > 4:
-        return f"{len(desired)} knobs"
-    return ", ".join(f"{name} {value}" for name, value in desired.items())
-
-
-def _changes(changed: Sequence[Changed]) -> str:
-    """What changed, in a few words: `rtt 20 -> 85 ms`."""
-    if len(changed) > 3:
-        return f"{len(changed)} knobs"
-    return ", ".join(format_change(change.name, change.before, change.requested) for change in changed)
-
-
-def _told(changed: Sequence[Changed]) -> str:
-    """The log's line of a change: its statements where it has some."""
-    statements = dict.fromkeys(statement for change in changed for statement in change.statements)
-    return "; ".join(statements) if 0 < len(statements) <= 2 else _changes(changed)

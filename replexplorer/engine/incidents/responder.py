@@ -1,0 +1,143 @@
+"""What a session does by itself when something happens: it says so, and gives back what was taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from math import inf
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.event import Severity
+from replexplorer.core.knobs.names import (
+    SOURCE,
+    Backing,
+    Desired,
+    KnobName,
+    Value,
+    format_change,
+    same_value,
+)
+from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.replication import ThreadWatch
+from replexplorer.engine.change.accounts import Accounts
+from replexplorer.engine.incidents.lost import Lost
+from replexplorer.engine.load.driver import LoadDriver
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.ports import Lease
+
+
+class Responder:
+    """Hears what the watcher finds (`watcher.Listener`)."""
+
+    def __init__(
+        self,
+        sight: Sight,
+        accounts: Accounts,
+        lost: Lost,
+        load: LoadDriver,
+        driving: Driving,
+        chronicle: Chronicle,
+    ) -> None:
+        self._sight = sight
+        self._accounts = accounts
+        self._lost = lost
+        self._load = load
+        self._driving = driving
+        self._chronicle = chronicle
+        self._threads: dict[str, ThreadWatch] = {}
+        """By replica."""
+        self.on_remade: Callable[[], None] = lambda: None
+        """Called when another stack has this one's name: what was turned before is no more."""
+
+    def reachable_seen(self, node: str, reachable: bool) -> None:
+        """A node's server went away, or came back."""
+        if reachable:
+            self._chronicle.tell(Severity.GOOD, f"{node} answers again")
+        else:
+            self._chronicle.tell(Severity.BAD, f"{node} is down: no login succeeds")
+
+    def threads_seen(self, view: NodeView) -> None:
+        """A replica's threads at this look; while a change is under way they come and go with it."""
+        if self._chronicle.unchanged_since_s == inf:
+            return
+        told = self._threads.setdefault(view.name, ThreadWatch()).seen(view)
+        if told is not None:
+            self._chronicle.tell(*told)
+
+    async def server_restarted(self, node: str) -> None:
+        """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
+        self._chronicle.server_restarted(node)
+        if node == SOURCE:
+            self._sight.own.offs = 0
+        await self._sight.look_at_links()
+        await self._lost.restore(f"{node} restarted", self._sight.lost_values((node,)))
+
+    async def sidecar_restarted(self, node: str) -> None:
+        """A sidecar's agent began without its rules: restore links and disk as configured."""
+        await asyncio.gather(self._sight.look_at_links(), self._sight.look_at_disks())
+        await self._lost.restore(f"the sidecar of {node} restarted", self._sight.lost_by_sidecar(node))
+
+    async def primary_moved(self) -> None:
+        """The primary answers at another place, or to another password: our load goes on there."""
+        if self._load.target is not None and await self._driving.target() != self._load.target:
+            await self._driving.stop()
+            self._driving.begin()
+
+    def stack_seen(self, is_there: bool) -> None:
+        """All that was of the stack has gone, or something of its name is there again."""
+        name = self._sight.fleet.outside.stack.name
+        self._load.lose(None if is_there else f"stack '{name}' was removed")
+        if self._load.lost is not None:
+            self._chronicle.tell(Severity.BAD, self._load.lost)
+
+    async def stack_remade(self) -> None:
+        """Another stack has this one's name now: nothing that was turned is so any more."""
+        self.on_remade()
+        self._lost.forget()
+        self._sight.forget()
+        self._accounts.forget()
+        await self._sight.read_document()
+        self._chronicle.tell(
+            Severity.WARN, "the stack was removed and created again: its knobs and rows are new"
+        )
+
+    async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
+        """Another app turned knobs: mark it, and let our load follow."""
+        title = ", ".join(
+            format_change(name, before.get(name, name.knob.default), value) for name, value in changed.items()
+        )
+        number = self._chronicle.begin_change(title)
+        load = {name.key: value for name, value in changed.items() if name.knob.backing is Backing.LOAD}
+        try:
+            if load and self._load.is_running:
+                await self._load.change(load)
+        except ReplexplorerError as error:
+            self._chronicle.change_failed(number, f"{title}, by {writer}: our load did not follow: {error}")
+            return
+        self._chronicle.change_effective(number, title, f"{title}, by {writer}")
+
+    def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
+        """Somebody who is no app of ours set variables of a server: mark it."""
+        title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
+        again = all(
+            same_value(name.knob, self._sight.requested_value(name), now)
+            for name, (_, now) in changes.items()
+        )
+        whose = f"by hand on {node}, as requested again" if again else f"by hand on {node}"
+        self._chronicle.set_by_hand(node, title, f"{title}, {whose}")
+
+    def errant_seen(self, node: str, gtids: str) -> None:
+        """A replica has transactions that the primary lacks, or has none any more."""
+        if not gtids:
+            self._chronicle.tell(Severity.GOOD, f"{node} has no transaction any more that the primary lacks")
+            return
+        count = gtid_count(gtids)
+        what = f"{count:,} transaction{'' if count == 1 else 's'}"
+        self._chronicle.tell(Severity.BAD, f"{node} has {what} that the primary lacks: {gtids}")
+
+    async def lease_seen(self, lease: Lease | None) -> None:
+        """Who drives the load now."""
+        await self._driving.lease_seen(lease)
