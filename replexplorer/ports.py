@@ -10,13 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from replexplorer.core.dialect.question import Row
 from replexplorer.core.link import Shape
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.tick import Tick
-
-Row = Mapping[str, Any]
-"""A result row by column name; text is str, numbers are int, float or Decimal."""
 
 
 class Clock(Protocol):

@@ -14,8 +14,9 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
-from replexplorer.ports import NodeAddress, Row
+from replexplorer.ports import NodeAddress
 
 # The driver logs a server's warnings; unheard, Python would write them over the dashboard.
 logging.getLogger("asyncmy").addHandler(logging.NullHandler())

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.dialect.capabilities import Capabilities
-from replexplorer.core.errors import NoSuchStack, StackUnavailable, UsageError
+from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.errors import NoSuchStack, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.topology import Roster
 from replexplorer.ports import (
@@ -68,13 +69,25 @@ class Member:
     kick: Sql
     """For the kick write, which waits under semi-sync."""
     agent: Agent
-    capabilities: Capabilities | None = None
-    """None until the server was probed."""
+    probed: Dialect | None = None
+    """None until the server was asked what it is."""
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.address.name
+
+    @property
+    def dialect(self) -> Dialect:
+        """How its server is asked; raises ServerUnreachable while it was never reached."""
+        if self.probed is None:
+            raise ServerUnreachable(f"{self.name} was not reached yet")
+        return self.probed
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        """What its server has; None until it was probed."""
+        return None if self.probed is None else self.probed.capabilities
 
     async def close(self) -> None:
         """Close connections and bridge."""

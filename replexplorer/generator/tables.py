@@ -14,9 +14,10 @@ from random import Random
 from typing import Final, NamedTuple
 
 from replexplorer.adapters.mysql import Address, ControlConnection
+from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.workload import DATABASE, PAYLOAD, PAYLOAD_COLUMN, Table, fill_source
-from replexplorer.ports import LoadTarget, Row
+from replexplorer.ports import LoadTarget
 
 ROWS_A_STATEMENT: Final = 5000
 """About 1 MB: below every default of max_allowed_packet since 5.6 (4 MiB)."""

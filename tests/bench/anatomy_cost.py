@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replexplorer.adapters.docker_client import connect
-from replexplorer.core.server.commit_counters import INSTRUMENTS
+from replexplorer.core.dialect.mysql import INSTRUMENTS
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure

@@ -7,7 +7,7 @@ import time
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, wanted
-from replexplorer.engine.change.disk_change import KICK_STATEMENT
+from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, spread
 
@@ -83,7 +83,7 @@ async def fsync(session: Session, rounds: int) -> Figure:
         nonlocal first_s
         while not ends.is_set():
             began_s = time.perf_counter()
-            await primary.kick.query(KICK_STATEMENT)
+            await primary.kick.query(primary.dialect.kick())
             if time.perf_counter() - began_s > 0.029 and not slow.is_set():
                 first_s = began_s
                 slow.set()
@@ -117,7 +117,7 @@ async def semi_sync(session: Session, rounds: int, *, on: bool) -> Figure:
         began_s = time.perf_counter()
         await sql.query(f"SET GLOBAL rpl_semi_sync_source_enabled = {int(on)}", deadline_s=10)
         if on:
-            await kick.query(KICK_STATEMENT)
+            await kick.query(session.fleet.primary.dialect.kick())
         took_ms.append((time.perf_counter() - began_s) * 1000)
     await sql.query("SET GLOBAL rpl_semi_sync_source_enabled = 0", deadline_s=10)
     await turn(session, "rtt=0")
@@ -133,17 +133,11 @@ async def semi_sync_with_restart(session: Session, rounds: int) -> Figure:
     took_ms = []
     for _ in range(rounds):
         await turn(session, "semi_sync=off")
-        for text in (
-            "SET GLOBAL rpl_semi_sync_replica_enabled = 0",
-            "STOP REPLICA IO_THREAD",
-            "START REPLICA IO_THREAD",
-        ):
-            await replica.control.query(text)
+        leaving = "SET GLOBAL rpl_semi_sync_replica_enabled = 0"
+        await execute(replica.control, (leaving, replica.dialect.stop_io(), replica.dialect.start_io()))
         primary, ends_s = session.fleet.primary, time.perf_counter() + 20
-        assert primary.capabilities is not None
         while True:
-            rows = await primary.control.query(primary.capabilities.status_statement())
-            if primary.capabilities.read_status(rows).clients == 0:
+            if (await ask(primary.control, primary.dialect.status())).clients == 0:
                 break
             if time.perf_counter() > ends_s:
                 raise ReplexplorerError("the source still counts a replica that left semi-sync")

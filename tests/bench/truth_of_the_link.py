@@ -6,7 +6,6 @@ import asyncio
 import statistics
 import time
 
-from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.session import Session
 from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread
@@ -53,7 +52,7 @@ async def at_nothing(session: Session) -> Figure:
     before = [(await agent.health())["packets"] for agent in agents]
     await turn(session, "semi_sync=on")
     for _ in range(PINGS):
-        await session.fleet.primary.kick.query(KICK_STATEMENT)
+        await session.fleet.primary.kick.query(session.fleet.primary.dialect.kick())
     await turn(session, "semi_sync=off")
     took = sum([(await agent.health())["packets"] for agent in agents]) - sum(before)
     return Figure("P11", f"packets of {PINGS} commits in a rule at 0 ms", "0", str(took), took == 0)

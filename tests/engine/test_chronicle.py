@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from replexplorer.core.dialect.capabilities import ServerStatus
 from replexplorer.core.event import Severity
-from replexplorer.core.server.counters import Sample
+from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.engine.record.chronicle import Chronicle
 from tests.fakes.clock import VirtualClock, virtual

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.dialect.capabilities import ServerStatus
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.server.commit_counters import CommitSample, Source, Total
+from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import Applied, Check, ServerTruth
 from replexplorer.core.stats.histogram import Histogram

@@ -10,11 +10,11 @@ from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.change.apply import RolledBack
-from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.requested import write_requested
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
+from tests.fakes.servers import mysql_9
 from tests.fakes.world import SWITCHES, World
 
 ENABLED = f"{SWITCHES}enabled"
@@ -187,13 +187,13 @@ CHANGES = [
     "load 8 update_index",
     "load 2 update_index",
     "SET GLOBAL rpl_semi_sync_source_enabled = ON",
-    KICK_STATEMENT,
+    mysql_9().kick(),
     "link replica 42.450",
     "replica: link primary 42.450",
     "write document",
 ]
 """What `KNOBS` comes to while a load runs: each of these is made to fail in turn."""
-KICK = CHANGES.index(KICK_STATEMENT)
+KICK = CHANGES.index(mysql_9().kick())
 
 
 @virtual

@@ -12,19 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from replexplorer.core.dialect.capabilities import METADATA_PROBES, OLDEST_WAIT_STATEMENT, TIMEOUTS_STATEMENT
+from replexplorer.core.dialect.flavours import ALIVE
+from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
-from replexplorer.core.server.commit_counters import commit_statement
-from replexplorer.engine.change.disk_change import KICK_STATEMENT
-from replexplorer.engine.change.link_change import STREAM_STATEMENT
-from replexplorer.engine.observe.heartbeat import BEAT_STATEMENT, CREATE_STATEMENT
-from replexplorer.engine.observe.server_sample import (
-    APPLIED_STATEMENT,
-    HEARTBEAT_AGE_STATEMENT,
-    OWNED_AND_EXECUTED_STATEMENT,
-    SENT_STATEMENT,
-)
-from tests.fakes.servers import METADATA_9, MYSQL_9
+from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9
 
 STATEMENT_S = 0.0004
 """From the client's send to its reply."""
@@ -37,6 +28,14 @@ RECONNECT_S = 1.0
 Rows = Sequence[Mapping[str, Any]]
 SWITCHES = "rpl_semi_sync_source_"
 _CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE")
+
+
+ASKED = mysql_9()
+"""The dialect in which the engine speaks to it."""
+
+
+def _is(statement: str, question: Question[object]) -> bool:
+    return statement == question.statement
 
 
 @dataclass(eq=False)
@@ -230,11 +229,11 @@ class FakeServer:
                 for name in names
                 if name in self.variables
             ]
-        if statement == METADATA_PROBES[0]:
-            return METADATA_9
-        if statement == TIMEOUTS_STATEMENT:
+        if _is(statement, ASKED.ranges()):
+            return RANGES_9
+        if _is(statement, ASKED.timeouts()):
             return [{"timeouts": self.timeouts}]
-        if statement == OLDEST_WAIT_STATEMENT:
+        if _is(statement, ASKED.waits()):
             began_s = [wait.began_s for wait in self.waits]
             if self.load_waits_from_s is not None:
                 began_s.append(self.load_waits_from_s)
@@ -243,31 +242,30 @@ class FakeServer:
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
-        if statement == commit_statement("sandbox"):
+        if _is(statement, ASKED.commits("sandbox")):
             return self.commit_counters
-        if statement == OWNED_AND_EXECUTED_STATEMENT:
+        if _is(statement, ASKED.position()):
             return [{"owned": self.owned, "executed": self.executed}]
-        if statement == SENT_STATEMENT:
+        if _is(statement, ASKED.sent("")):
             executed = self._as_selected("gtid_executed")
             return [{"executed": executed, "dump_thread": 41, "sent": str(self.sent_bytes)}]
-        if statement in (APPLIED_STATEMENT, HEARTBEAT_AGE_STATEMENT):
-            return self._applied(statement)
+        by_times = ASKED.behind("")
+        assert by_times.instead is not None
+        if _is(statement, by_times) and not self.knows_commit_times:
+            raise ServerRefused(1054, f"{self.node}: 1054 Unknown column")
+        if _is(statement, by_times) or _is(statement, by_times.instead):
+            return [{**dict.fromkeys(("applying_us", "waiting_us", "applied_us")), **self.applied}]
         if match := re.fullmatch(r"SELECT @@GLOBAL\.(\w+) AS (\w+)", statement):
             return [{match[2]: self._as_selected(match[1])}]
-        if statement == "SHOW BINARY LOGS":
+        if _is(statement, ASKED.binlogs()):
             return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
-        if statement == "SELECT 1":
+        if _is(statement, ALIVE):
             return [{"1": 1}]
-        if statement == STREAM_STATEMENT:
+        if _is(statement, ASKED.received()):
             return [{"heartbeats": self._around.heartbeats(self.node), "received": "uuid-0:1"}]
-        if statement == "SHOW REPLICA STATUS":
+        if _is(statement, ASKED.threads()):
             return [self._replica_status()] if self.is_replica else []
         raise AssertionError(f"the engine sent {statement!r}")
-
-    def _applied(self, statement: str) -> Rows:
-        if statement == APPLIED_STATEMENT and not self.knows_commit_times:
-            raise ServerRefused(1054, f"{self.node}: 1054 Unknown column")
-        return [{**dict.fromkeys(("applying_us", "waiting_us", "applied_us")), **self.applied}]
 
     def _as_selected(self, name: str) -> object:
         if name == "gtid_executed":
@@ -334,14 +332,14 @@ class FakeServer:
                 self.start_io()
             case ["PURGE", "BINARY", "LOGS", "TO", first]:
                 self.binlogs = [log for log in self.binlogs if log[0] >= first.strip("'")]
-            case _ if statement == CREATE_STATEMENT:
+            case _ if statement == ASKED.heartbeat_table():
                 self.has_heartbeat_table = True
                 await self.commit()
-            case _ if statement == BEAT_STATEMENT:
+            case _ if statement == ASKED.beat():
                 if not self.has_heartbeat_table:
                     raise ServerRefused(1146, f"{self.node}: 1146 no such table")
                 await self.commit()
-            case _ if statement == KICK_STATEMENT:
+            case _ if statement == ASKED.kick():
                 if self.variables["super_read_only"] == "ON":
                     raise ServerRefused(1290, f"{self.node}: 1290 --super-read-only")
                 if not self.has_kick_table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.mysql import MySql
 
 MYSQL_9: Mapping[str, str] = {
     "version": "9.7.4-2",
@@ -30,11 +30,11 @@ MYSQL_9: Mapping[str, str] = {
     "replica_parallel_workers": "4",
     "replica_preserve_commit_order": "ON",
 }
-METADATA_9 = [
-    {"name": "replica_parallel_workers", "low": "1", "high": "1024", "fixed": "NO"},
-    {"name": "rpl_semi_sync_source_timeout", "low": "0", "high": "18446744073709551615", "fixed": "NO"},
-    {"name": "sync_binlog", "low": "0", "high": "4294967295", "fixed": "NO"},
-    {"name": "innodb_doublewrite", "low": "", "high": "", "fixed": "NO"},
+RANGES_9 = [
+    {"name": "replica_parallel_workers", "low": "1", "high": "1024"},
+    {"name": "rpl_semi_sync_source_timeout", "low": "0", "high": "18446744073709551615"},
+    {"name": "sync_binlog", "low": "0", "high": "4294967295"},
+    {"name": "innodb_doublewrite", "low": "", "high": ""},
 ]
 _NEWER_NAMES = ("rpl_semi_sync", "replica_", "binlog_transaction_compression")
 MYSQL_57: Mapping[str, str] = {
@@ -76,6 +76,6 @@ def rows(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Variable_name": name, "Value": value} for name, value in values.items()]
 
 
-def mysql_9() -> Capabilities:
-    """A probed server of our own image."""
-    return Capabilities.probe(rows(MYSQL_9), METADATA_9)
+def mysql_9() -> MySql:
+    """The dialect of a server of our own image."""
+    return MySql.of(MYSQL_9, MySql.ranges().read(RANGES_9))

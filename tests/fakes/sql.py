@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
-from replexplorer.ports import Row
 from tests.fakes.server import FakeServer, Session
 
 LOGIN_S = 0.003

@@ -9,7 +9,6 @@ import pytest
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.change.disk_change import KICK_STATEMENT
 from replexplorer.engine.observe.server_sample import errant_gtids
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
@@ -55,7 +54,7 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
         await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
         await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
         for _ in range(kept or 1):
-            await by_hand(session, SOURCE, KICK_STATEMENT)
+            await by_hand(session, SOURCE, session.fleet.primary.dialect.kick())
         await session.sight.refresh()
         status = session.sight.samples[SOURCE].status
         assert status.since_flush_s is not None

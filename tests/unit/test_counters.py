@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import ServerStatus
-from replexplorer.core.server.counters import Sample, rates, restarted
+from replexplorer.core.server.counters import Sample, ServerStatus, rates, restarted
 
 STATUS = ServerStatus(
     uptime_s=100, binlog_cache_use=1000, yes_tx=10, no_tx=5, no_times=1, tx_waits=8, tx_wait_time_us=80_000

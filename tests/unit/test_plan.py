@@ -27,11 +27,11 @@ from replexplorer.core.change.planner import (
     statements_of,
     written,
 )
-from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import CATALOGUE, Kind, KnobName, Value, defaults, expand, parse_name
 from replexplorer.core.link import LinkSettings
-from tests.fakes.servers import MARIADB, mysql_9, rows
+from tests.fakes.servers import MYSQL_9, mysql_9
 
 _V = TypeVar("_V")
 REPLICAS = ("replica", "replica2")
@@ -43,7 +43,7 @@ def observed(values: Mapping[str, Value | None] | None = None) -> Observed:
     return Observed(
         values={**defaults(REPLICAS), **named(values or {})},
         replicas=REPLICAS,
-        capabilities=dict.fromkeys(("primary", *REPLICAS), SERVER),
+        servers=dict.fromkeys(("primary", *REPLICAS), SERVER),
         semi_sync_clients=2,
         registered=dict.fromkeys(REPLICAS, True),
         load_runs=True,
@@ -233,11 +233,11 @@ def test_only_unregistered_replicas_restart_their_io_thread(
 
 
 def test_semi_sync_is_refused_when_too_few_replicas_are_up() -> None:
-    down = replace(observed(), capabilities={"primary": SERVER, "replica2": SERVER}, semi_sync_clients=0)
+    down = replace(observed(), servers={"primary": SERVER, "replica2": SERVER}, semi_sync_clients=0)
     assert make_plan(down, named({"semi_sync": "on"})).steps
     with pytest.raises(StackUnavailable, match="needs 2 replicas, and replica is down"):
         make_plan(down, named({"semi_sync": "on", "semi_sync_replicas": 2}))
-    none_up = replace(down, capabilities={"primary": SERVER})
+    none_up = replace(down, servers={"primary": SERVER})
     with pytest.raises(StackUnavailable, match="replica, replica2 is down"):
         make_plan(none_up, named({"semi_sync": "on"}))
     late = replace(none_up, semi_sync_clients=1)  # its dump thread has not noticed yet
@@ -313,14 +313,14 @@ def test_a_range_of_this_server_is_refused_before_anything_runs() -> None:
 
 
 def test_a_knob_that_this_server_lacks_is_refused() -> None:
-    maria = Capabilities.probe(rows(MARIADB))
-    stack = replace(observed({"semi_sync_replicas": None}), capabilities={"primary": maria})
-    with pytest.raises(UsageError, match=r"semi_sync_replicas is not available: mariadb 10\.11\.19"):
+    bare = MySql.of({n: v for n, v in MYSQL_9.items() if not n.endswith("wait_for_replica_count")}, {})
+    stack = replace(observed({"semi_sync_replicas": None}), servers={"primary": bare})
+    with pytest.raises(UsageError, match=r"semi_sync_replicas is not available: mysql 9\.7\.4"):
         make_plan(stack, named({"semi_sync_replicas": 2}))
 
 
 def test_a_node_that_is_down_is_named() -> None:
-    stack = replace(observed(), capabilities={"primary": SERVER})
+    stack = replace(observed(), servers={"primary": SERVER})
     with pytest.raises(StackUnavailable, match="replica2 is down"):
         make_plan(stack, named({"sync_relay_log@replica2": 1}))
 
@@ -400,7 +400,7 @@ class Model:
                 for check in step.checks:
                     if check.name.knob.restart == "applier":
                         assert not self.applier_runs[step.node]
-                    assert any(f" {check.variable} = " in statement for statement in step.statements)
+                    assert SERVER.set(check.name.key, check.value) in step.statements
                     self.values[check.name] = check.value
                 for _ in step.after:
                     self.applier_runs[step.node] = True
@@ -426,7 +426,7 @@ LIVE = [name for name in expand(CATALOGUE, REPLICAS) if name.key not in ("innodb
 
 def some_value(name: KnobName) -> st.SearchStrategy[Value]:
     """A value that our server takes."""
-    knob = SERVER.knob(name.key)
+    knob = SERVER.capabilities.knob(name.key)
     if knob.kind is Kind.FLOAT:
         words: list[Value] = [value for _, value in knob.words[:1]]
         return st.sampled_from([*words, 0.0, 0.5, 85.0, 1000.0 if knob.unit == "ms" else 100.0])

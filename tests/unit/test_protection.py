@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import ServerStatus
+from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.protection import (
     Evidence,
     ProtectionState,

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import ServerStatus
 from replexplorer.core.event import Severity
-from replexplorer.core.server.counters import Sample
+from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.state_words import turn_words
 from replexplorer.core.server.states import Look, Seen, States, Stretch, unprotected_between

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import ServerStatus
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
-from replexplorer.core.server.counters import Rates, Sample, rates
+from replexplorer.core.server.counters import Rates, Sample, ServerStatus, rates
 from replexplorer.core.server.truth import (
     Applied,
     CountedBetween,
@@ -103,11 +102,11 @@ def test_the_mean_wait_is_of_the_stretch_and_timed_out_waits_are_not_in_it() -> 
     ["net_wait_time", "net_avg_wait_time", "net_waits", "tx_avg_wait_time", "handler_commit", "com_commit"],
 )
 def test_counters_that_mislead_are_not_even_asked_for(unused: str) -> None:
-    assert unused not in mysql_9().status_statement().lower()
+    assert unused not in mysql_9().status().statement.lower()
 
 
 def test_one_status_query_names_its_counters_because_each_costs_a_lock() -> None:
-    statement = mysql_9().status_statement()
+    statement = mysql_9().status().statement
     assert " IN (" in statement
     assert "LIKE" not in statement
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replexplorer.core.change.warnings import warnings_for
-from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import (
     SOURCE,
@@ -38,7 +38,7 @@ class Observed:
     """Effective values. Of links and disks: what the agents have in force, not what is measured."""
     replicas: tuple[str, ...]
     """All replicas of the stack, reachable or not."""
-    capabilities: Mapping[str, Capabilities]
+    servers: Mapping[str, Dialect]
     """By node; only nodes that a login reaches now."""
     semi_sync_clients: int | None = None
     """Replicas registered with the source, which also counts while semi-sync is off; None unknown."""
@@ -61,10 +61,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """After the step, `SELECT @@GLOBAL.variable` on its node must read as this value."""
+    """After the step, this knob's variable must read as this value."""
 
     name: KnobName
-    variable: str
     value: Value
 
 
@@ -90,8 +89,16 @@ class IoRestart:
     """Make a replica register with its source's semi-sync; crosses the link about 17 times."""
 
     node: str
-    statements: tuple[str, ...]
+    enabling: tuple[str, ...]
+    stop: str
+    start: str
+    """Run whenever `stop` ran: the thread must not stay stopped."""
     names: tuple[KnobName, ...] = ()
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """All, in order."""
+        return (*self.enabling, self.stop, self.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,9 +314,9 @@ class _Planner:
     def _before(self, name: KnobName) -> Value | None:
         return self.observed.values.get(name)
 
-    def _server(self, node: str) -> Capabilities:
+    def _server(self, node: str) -> Dialect:
         try:
-            return self.observed.capabilities[node]
+            return self.observed.servers[node]
         except KeyError:
             raise StackUnavailable(f"{node} is down", "`replexplorer up` brings it back") from None
 
@@ -321,7 +328,7 @@ class _Planner:
             self._check_jitter(name)
         if name.knob.backing is not Backing.SERVER:
             return
-        server = self._server(name.node)
+        server = self._server(name.node).capabilities
         knob = server.knob(name.key)
         if knob.kind is not Kind.CHOICE and not isinstance(value, str):
             low, high = knob.minimum, knob.maximum
@@ -402,8 +409,8 @@ class _Planner:
         stop = stop and node not in self.observed.appliers_off
         return SqlStep(
             node,
-            statements=tuple(server.set_statement(name.key, value) for name, value in values),
-            checks=tuple(Check(name, server.variables[name.key], value) for name, value in values),
+            statements=tuple(server.set(name.key, value) for name, value in values),
+            checks=tuple(Check(name, value) for name, value in values),
             before=(server.stop_applier(),) if stop else (),
             after=(server.start_applier(),) if stop else (),
         )
@@ -472,11 +479,15 @@ class _Planner:
         """What makes replicas register with the source: now where too few have, else when next they
         connect."""
         again = self._unregistered_replicas()
-        steps = [Planned(IoRestart(node, self._server(node).restart_io())) for node in again]
+        steps = [Planned(self._io_restart(node)) for node in again]
         for node in self.observed.replicas:
             if node in self.observed.switched_off and node not in again:
-                steps.append(Planned(SqlStep(node, self._server(node).switch_replica_on(), checks=())))
+                steps.append(Planned(SqlStep(node, self._server(node).register(), checks=())))
         return steps
+
+    def _io_restart(self, node: str) -> IoRestart:
+        server = self._server(node)
+        return IoRestart(node, server.register(), server.stop_io(), server.start_io())
 
     def _unregistered_replicas(self) -> list[str]:
         """Replicas to restart for semi-sync, those behind a cut link left out; raise when too few are
@@ -486,7 +497,7 @@ class _Planner:
         needed = min(required if isinstance(required, int) else 1, len(replicas))
         if clients is None or clients >= needed:
             return []
-        up = [node for node in replicas if node in self.observed.capabilities]
+        up = [node for node in replicas if node in self.observed.servers]
         if len(up) < needed and not self._is_on:
             down = ", ".join(node for node in replicas if node not in up)
             raise StackUnavailable(

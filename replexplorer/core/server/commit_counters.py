@@ -1,18 +1,14 @@
-"""What performance_schema counts of commits: asked in one statement, read, and taken apart in time.
+"""What a server counts and times of commits, and how that grew between two samples.
 
-docs/facts.md, "Commit anatomy". Statements, stages, waits and `idle` are asked for the load's account
-alone, so that the poller, the acknowledgement receiver and the replicas' dumps are not in them; files
-have no account. Law: a counter that fell says nothing of the time between.
+docs/facts.md, "Commit anatomy". Statements, stages, waits and `idle` are those of the load's account
+alone; files have no account. Law: a counter that fell says nothing of the time between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
-
-Row = Mapping[str, Any]
 
 
 class Source(StrEnum):
@@ -45,72 +41,6 @@ class Source(StrEnum):
     """Connections that wait for the next statement."""
 
 
-_REDO: Final = "wait/io/file/innodb/innodb_log_file"
-_FILES: Final = {
-    _REDO: (Source.REDO_WRITE, Source.REDO_FSYNC),
-    "wait/io/file/sql/binlog": (Source.BINLOG_WRITE, Source.BINLOG_FSYNC),
-}
-_WAITS: Final = {
-    "wait/synch/cond/semisync/COND_binlog_send_": Source.ACK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_log": Source.FLUSH_LOCK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_sync": Source.SYNC_LOCK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_commit": Source.COMMIT_LOCK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_after_commit": Source.AFTER_COMMIT_LOCK,
-    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done": Source.FOLLOWING,
-    "idle": Source.IDLE,
-    _REDO: Source.OWN_REDO,
-}
-_STAGES: Final = {
-    "stage/sql/waiting for handler commit": Source.COMMIT_STAGE,
-    "stage/semisync/Waiting for semi-sync ACK from replica": Source.ACK_STAGE,
-    "stage/semisync/Waiting for semi-sync ACK from slave": Source.ACK_STAGE,
-}
-_STATEMENTS: Final = tuple(
-    f"statement/{name}"
-    for name in (
-        "com/Execute",
-        "sql/begin",
-        "sql/commit",
-        "sql/rollback",
-        "sql/select",
-        "sql/insert",
-        "sql/update",
-        "sql/delete",
-        "sql/replace",
-        "sql/call_procedure",
-        "sql/set_option",
-    )
-)
-"""Prepared statements are all `Execute`; the rest is what a user's file sends as text."""
-
-INSTRUMENTS: Final = tuple(name for name in (*_WAITS, *_STAGES) if name not in ("idle", _REDO))
-"""Those that a server has off unless it is told otherwise; the rest is on by default."""
-
-_PS_PER_MS: Final = 1e9
-
-
-def commit_statement(user: str) -> str:
-    """The query for what `CommitSample.read` needs, of one account's sessions: rows of a few names by
-    index, no table of events."""
-    of_user = f"WHERE user = '{user}' AND event_name IN"
-    by_user = "summary_by_user_by_event_name"
-    return (
-        "SELECT 'file' AS kind, event_name AS event, count_write AS times, sum_timer_write AS ps,"
-        " count_misc AS fsyncs, sum_timer_misc AS fsync_ps FROM performance_schema.file_summary_by_event_name"
-        f" WHERE event_name IN ({_listed(_FILES)})"
-        f" UNION ALL SELECT 'account', event_name, count_star, sum_timer_wait, 0, 0"
-        f" FROM performance_schema.events_waits_{by_user} {of_user} ({_listed(_WAITS)})"
-        f" UNION ALL SELECT 'account', event_name, count_star, sum_timer_wait, 0, 0"
-        f" FROM performance_schema.events_stages_{by_user} {of_user} ({_listed(_STAGES)})"
-        f" UNION ALL SELECT 'account', event_name, count_star, sum_timer_wait, 0, 0"
-        f" FROM performance_schema.events_statements_{by_user} {of_user} ({_listed(_STATEMENTS)})"
-    )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
-
-
 @dataclass(frozen=True, slots=True)
 class Total:
     """How often, and for how long together."""
@@ -138,26 +68,6 @@ class CommitSample:
     at_s: float
     """On the session's monotonic clock."""
     totals: Totals
-
-    @classmethod
-    def read(cls, at_s: float, rows: Iterable[Row]) -> CommitSample:
-        """From the answer to `commit_statement`."""
-        totals: dict[Source, Total] = {}
-
-        def count(source: Source, times: object, ps: object) -> None:
-            total = Total(int(str(times)), int(str(ps)) / _PS_PER_MS)
-            totals[source] = totals.get(source, Total()) + total
-
-        for row in rows:
-            event = str(row["event"])
-            if row["kind"] == "file":
-                write, fsync = _FILES[event]
-                count(write, row["times"], row["ps"])
-                count(fsync, row["fsyncs"], row["fsync_ps"])
-                continue
-            source = _WAITS.get(event) or _STAGES.get(event) or Source.STATEMENT
-            count(source, row["times"], row["ps"])
-        return cls(at_s, totals)
 
 
 @dataclass(frozen=True, slots=True)

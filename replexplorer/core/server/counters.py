@@ -9,10 +9,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from replexplorer.core.dialect.capabilities import ServerStatus
-
 _BOOT_SLACK_S: Final = 2.5
 """Uptime counts whole seconds, and two clocks may drift apart while a machine is paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One server's counters and gauges (docs/facts.md, "Semi-sync: counters"); None where it has none."""
+
+    uptime_s: int | None = None
+    since_flush_s: int | None = None
+    """Since FLUSH STATUS last set counters to 0, or since the start."""
+    binlog_cache_use: int | None = None
+    """Transactions that went to the binlog: the honest count of commits."""
+    operational: bool | None = None
+    """The source's `status`: semi-sync is in force now."""
+    clients: int | None = None
+    """Semi-sync replicas registered with this source."""
+    yes_tx: int | None = None
+    """Acknowledged waits: per commit queue under after_sync, so never a TPS."""
+    no_tx: int | None = None
+    no_times: int | None = None
+    """Times switched off, each `enabled=0` of ours included."""
+    wait_sessions: int | None = None
+    tx_waits: int | None = None
+    tx_wait_time_us: int | None = None
+    replica_registered: bool | None = None
+    """On a replica: it registered for semi-sync when its dump last began."""
 
 
 @dataclass(frozen=True, slots=True)

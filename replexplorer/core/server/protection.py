@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from replexplorer.core.dialect.capabilities import ServerStatus
+from replexplorer.core.server.counters import ServerStatus
 
 _LEAST_BLOCKED_S: Final = 1.0
 _BLOCKED_ROUND_TRIPS: Final = 3

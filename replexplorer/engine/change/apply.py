@@ -26,11 +26,11 @@ from replexplorer.core.change.planner import (
     statements_of,
     written,
 )
-from replexplorer.core.dialect.capabilities import from_server
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
 from replexplorer.core.knobs.names import KnobName, Value, same_value
 from replexplorer.core.link import DELAYS
-from replexplorer.engine.change.disk_change import KICK_STATEMENT, change_disk
+from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.change.disk_change import change_disk
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.outcome import Changed
 from replexplorer.engine.finish import to_the_end
@@ -215,10 +215,9 @@ class Applier:
         if switch is not None and switch.value == "on":
             applied.yes_tx_at_enabling = await self._yes_tx(member)
         try:
-            for statement in (*step.before, *step.statements):
-                await member.control.query(statement, deadline_s=_SET_DEADLINE_S)
+            await execute(member.control, (*step.before, *step.statements), deadline_s=_SET_DEADLINE_S)
         finally:
-            await to_the_end(_run_all(member, step.after))
+            await to_the_end(execute(member.control, step.after, deadline_s=_SET_DEADLINE_S))
         if switch is not None and switch.value == "off":
             self._own.offs += 1
         return {check.name: await self._until_same(member, check) for check in step.checks}
@@ -238,15 +237,11 @@ class Applier:
 
     async def _value_of(self, member: Member, check: Check) -> Value:
         """What a variable says now."""
-        rows = await member.control.query(f"SELECT @@GLOBAL.{check.variable} AS value")
-        return from_server(check.name.knob, str(rows[0]["value"]))
+        return await ask(member.control, member.dialect.setting(check.name.key))
 
     async def _yes_tx(self, member: Member) -> int | None:
         """The acknowledgement counter now."""
-        if member.capabilities is None:
-            return None
-        rows = await member.control.query(member.capabilities.status_statement())
-        return member.capabilities.read_status(rows).yes_tx
+        return (await ask(member.control, member.dialect.status())).yes_tx
 
     async def _restart_io(self, step: IoRestart, applied: Applied) -> None:
         """Restart a replica's IO thread and wait until the source counts it; a late one is a warning."""
@@ -255,13 +250,11 @@ class Applier:
         deadline_s = 5.0 + 25 * round_trip_s
         self._report(f"{step.node} registers for semi-sync (about {1 + 20 * round_trip_s:.0f} s)")
         fewest = await self._clients(primary) or 0
-        *enabling, stop, start = step.statements
-        for statement in enabling:
-            await replica.control.query(statement, deadline_s=deadline_s)
+        await execute(replica.control, step.enabling, deadline_s=deadline_s)
         try:
-            await replica.control.query(stop, deadline_s=deadline_s)
+            await execute(replica.control, (step.stop,), deadline_s=deadline_s)
         finally:
-            await to_the_end(_run_all(replica, (start,), deadline_s))
+            await to_the_end(execute(replica.control, (step.start,), deadline_s=deadline_s))
         ends_s = self._clock.monotonic() + deadline_s
         while True:
             clients = await self._clients(primary) or 0
@@ -278,10 +271,7 @@ class Applier:
 
     async def _clients(self, primary: Member) -> int | None:
         """Semi-sync replicas registered with the source."""
-        if primary.capabilities is None:
-            return None
-        rows = await primary.control.query(primary.capabilities.status_statement())
-        return primary.capabilities.read_status(rows).clients
+        return (await ask(primary.control, primary.dialect.status())).clients
 
     async def _round_trip_s(self, replica: Member) -> float:
         """The link's measured round trip, 0 when unknown."""
@@ -291,7 +281,8 @@ class Applier:
     async def _kick(self, step: Kick, applied: Applied) -> None:
         """One commit; when its acknowledgement does not come in time the change stays all the same."""
         try:
-            await self._fleet.primary.kick.query(KICK_STATEMENT, deadline_s=step.deadline_s)
+            primary = self._fleet.primary
+            await execute(primary.kick, (primary.dialect.kick(),), deadline_s=step.deadline_s)
         except ServerUnreachable:
             applied.unacknowledged_s = step.deadline_s
         except ServerRefused as refused:
@@ -301,9 +292,3 @@ class Applier:
 
     def _member(self, node: str) -> Member:
         return self._fleet.member(node)
-
-
-async def _run_all(member: Member, statements: Sequence[str], deadline_s: float = _SET_DEADLINE_S) -> None:
-    """Run statements in order."""
-    for statement in statements:
-        await member.control.query(statement, deadline_s=deadline_s)

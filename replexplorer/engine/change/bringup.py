@@ -17,10 +17,11 @@ from replexplorer.core.errors import (
     TakenAway,
 )
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.engine.asking import ask, execute, probe
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
-from replexplorer.engine.observe.server_sample import probe, sample_node
+from replexplorer.engine.observe.server_sample import sample_node
 from replexplorer.ports import NodeAddress, Report, UpOptions
 
 _LOOK_EVERY_S: Final = 0.05
@@ -91,7 +92,7 @@ async def connect(fleet: Fleet, report: Report) -> None:
 async def _learn(member: Member) -> None:
     """Probe a server; one that is down is learned of later."""
     try:
-        member.capabilities = await probe(member.control)
+        member.probed = await probe(member.control)
     except ReplexplorerError:
         return
 
@@ -163,7 +164,7 @@ async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
     clock = fleet.outside.clock
     while True:
         try:
-            member.capabilities = await probe(member.control)
+            member.probed = await probe(member.control)
             return
         except ServerUnreachable as error:
             if clock.monotonic() >= ends_s:
@@ -187,16 +188,15 @@ async def _until_replicating(
         view = (await sample_node(member, clock.monotonic(), None)).view
         if view.io_thread == "on" and view.sql_thread == "on":
             return
-        if not started and "off" in (view.io_thread, view.sql_thread) and member.capabilities is not None:
+        if not started and "off" in (view.io_thread, view.sql_thread):
             started = True
-            await _run_quietly(member, f"START {member.capabilities.replica_word}")
+            await _run_quietly(member, member.dialect.start_threads())
             tell(f"{member.name}: {_stopped(view)} started")
         elif view.io_thread == "connecting" and view.sql_thread == "on" and await _is_cut(fleet, member):
             return
         elif not retried and view.io_thread == "connecting" and clock.monotonic() >= retry_s:
             retried = True
-            word = member.capabilities.replica_word if member.capabilities else "REPLICA"
-            await _run_quietly(member, f"STOP {word} IO_THREAD", f"START {word} IO_THREAD")
+            await _run_quietly(member, member.dialect.stop_io(), member.dialect.start_io())
         if view.sql_thread == "error" or clock.monotonic() >= ends_s:
             raise StackUnavailable(
                 await _why_not(member, view), "replexplorer down, then up, makes a fresh one"
@@ -226,18 +226,15 @@ async def _is_cut(fleet: Fleet, replica: Member) -> bool:
 async def _run_quietly(member: Member, *statements: str) -> None:
     """Run statements on a replica's threads; a refusal shows as the thread's state."""
     with contextlib.suppress(ServerRefused):
-        for statement in statements:
-            await member.control.query(statement)
+        await execute(member.control, statements)
 
 
 async def _why_not(member: Member, view: NodeView) -> str:
     """Why a replica does not replicate, in the server's words."""
-    word = member.capabilities.replica_word if member.capabilities else "REPLICA"
     state = f"{member.name} does not replicate (io {view.io_thread}, sql {view.sql_thread})"
     try:
-        rows = await member.poll.query(f"SHOW {word} STATUS")
+        threads = await ask(member.poll, member.dialect.threads())
     except ReplexplorerError:
         return state
-    row = rows[0] if rows else {}
-    reason = row.get("Last_SQL_Error") or row.get("Last_IO_Error") or "replication is not configured"
-    return f"{state}: {' '.join(str(reason).split())}"
+    reason = threads.fault if threads else "replication is not configured"
+    return f"{state}: {reason}" if reason else state

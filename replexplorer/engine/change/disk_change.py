@@ -7,14 +7,10 @@ from typing import Final
 
 from replexplorer.core.change.planner import DiskStep
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.engine.asking import execute
 from replexplorer.engine.fleet import Fleet
 from replexplorer.ports import DiskState
 
-KICK_STATEMENT: Final = (
-    "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
-    " ON DUPLICATE KEY UPDATE kicked_at = NOW(6)"
-)
-"""A commit of our own."""
 _CHECK_EVERY_S: Final = 0.05
 _SHOWS_WITHIN_S: Final = 1.0
 _IDLE_S: Final = 0.3
@@ -37,7 +33,8 @@ async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[floa
             kicked = True
             # It may wait for an acknowledgement; its fsyncs are done by then.
             with contextlib.suppress(ReplexplorerError):
-                await fleet.primary.kick.query(KICK_STATEMENT, deadline_s=ends_s - clock.monotonic())
+                primary = fleet.primary
+                await execute(primary.kick, (primary.dialect.kick(),), deadline_s=ends_s - clock.monotonic())
         await clock.sleep(_CHECK_EVERY_S)
         state = await member.agent.disk()
     return _in_force(state, step.delay_ms), state.measured_ms

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from replexplorer.core.change.planner import LinkStep
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, Shape, directions, installed, wanted
+from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import LinkState
@@ -19,11 +20,6 @@ _CHECK_EVERY_S: Final = 0.05
 _PROBES_WANTED: Final = 3
 _RETRIES_WITHIN_S: Final = 5.0
 """How long TCP may take to try again by itself; then the IO thread is restarted."""
-STREAM_STATEMENT: Final = (
-    "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
-    " FROM performance_schema.replication_connection_status"
-)
-"""What a replica has received: a heartbeat a second when there are no events."""
 
 
 class LinkChange:
@@ -80,7 +76,7 @@ class LinkChange:
         return state.measured_ms
 
     async def _until_stream_moves(
-        self, replica: Member, before: Any, settings: LinkSettings, warnings: list[str]
+        self, replica: Member, before: tuple[object, ...] | None, settings: LinkSettings, warnings: list[str]
     ) -> None:
         """Wait until the replica receives again. TCP tries less and less often while packets are lost;
         where it does not within 5 s, a new connection does, unless the link is cut again meanwhile."""
@@ -103,15 +99,13 @@ class LinkChange:
             self._healing.discard(replica.name)
 
     async def _restart_io(self, replica: Member, deadline_s: float) -> None:
-        if replica.capabilities is None:
-            return
-        *_, stop, start = replica.capabilities.restart_io()
+        dialect = replica.dialect
         try:
-            await replica.control.query(stop, deadline_s=deadline_s)
+            await execute(replica.control, (dialect.stop_io(),), deadline_s=deadline_s)
         finally:
-            await to_the_end(replica.control.query(start, deadline_s=deadline_s))
+            await to_the_end(execute(replica.control, (dialect.start_io(),), deadline_s=deadline_s))
 
-    async def _moves(self, replica: Member, before: Any, within_s: float) -> bool:
+    async def _moves(self, replica: Member, before: tuple[object, ...] | None, within_s: float) -> bool:
         """Whether anything arrives at the replica in time; a server that does not answer gets none."""
         ends_s = self._clock.monotonic() + within_s
         while self._clock.monotonic() < ends_s:
@@ -128,13 +122,12 @@ class LinkChange:
         return any(state.shape.cut for state in states)
 
 
-async def _stream(replica: Member) -> Any:
-    """What the replica has received, to be compared; None when its server does not tell."""
+async def _stream(replica: Member) -> tuple[object, ...] | None:
+    """What the replica has received, to be compared; None when its server does not answer."""
     try:
-        rows = await replica.control.query(STREAM_STATEMENT, deadline_s=2.0)
+        return await ask(replica.control, replica.dialect.received(), deadline_s=2.0)
     except ReplexplorerError:
         return None
-    return [(row["heartbeats"], row["received"]) for row in rows]
 
 
 def _by_side(

@@ -200,7 +200,7 @@ class Watcher:
                     self._see_whether_there(await self._sight.fleet.outside.stack.nodes())
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(answered.counters, sample.counters):
-                    member.capabilities = None
+                    member.probed = None
                     if name not in self._sight.fleet.members:
                         return
                     await self._sight.look(name)

@@ -11,8 +11,8 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import SOURCE
+from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.ports import Row
 
 KEPT_BINLOG_BYTES: Final = 1 << 30
 LEAST_FREE_BYTES: Final = 5 << 30
@@ -21,7 +21,7 @@ _DEADLINE_S: Final = 10.0
 
 
 def purge_to(binlogs: Sequence[tuple[str, int]], needed: str | None, kept_bytes: int) -> str | None:
-    """The first binlog to keep, for PURGE BINARY LOGS TO; None when nothing may go.
+    """The first binlog to keep; None when nothing may go.
 
     `binlogs` are name and size, oldest first; `needed` is the oldest that a replica still reads,
     None when no replica reads from here. The newest files up to `kept_bytes` stay.
@@ -54,22 +54,17 @@ async def trim_binlogs(fleet: Fleet) -> None:
 
 async def _read_by(replica: Member) -> str | None:
     """The source's binlog that a replica reads now; None when it does not tell."""
-    word = replica.capabilities.replica_word if replica.capabilities else "REPLICA"
-    rows = await replica.poll.query(f"SHOW {word} STATUS")
-    if not rows:
-        return None
-    row: Row = rows[0]
-    return str(row.get("Source_Log_File") or row.get("Master_Log_File") or "") or None
+    threads = await ask(replica.poll, replica.dialect.threads())
+    return threads.reads if threads else None
 
 
 async def _trim(member: Member, needed: str | None) -> None:
     """Purge one node's binlogs; a refusal leaves them."""
     try:
-        rows = await member.control.query("SHOW BINARY LOGS", deadline_s=_DEADLINE_S)
-        binlogs = [(str(row["Log_name"]), int(row["File_size"])) for row in rows]
+        binlogs = await ask(member.control, member.dialect.binlogs(), deadline_s=_DEADLINE_S)
         first = purge_to(binlogs, needed, KEPT_BINLOG_BYTES)
         if first is not None:
-            await member.control.query(f"PURGE BINARY LOGS TO '{first}'", deadline_s=_DEADLINE_S)
+            await execute(member.control, (member.dialect.purge_binlogs(first),), deadline_s=_DEADLINE_S)
     except ReplexplorerError:
         return
 

@@ -11,19 +11,11 @@ from collections import deque
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused
+from replexplorer.engine.asking import execute
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Sql
 
 EVERY_S: Final = 1.0
-BEAT_STATEMENT: Final = (
-    "INSERT INTO replexplorer.heartbeat (id, beaten_at) VALUES (1, NOW(6))"
-    " ON DUPLICATE KEY UPDATE beaten_at = NOW(6)"
-)
-CREATE_STATEMENT: Final = (
-    "CREATE TABLE IF NOT EXISTS replexplorer.heartbeat"
-    " (id TINYINT PRIMARY KEY, beaten_at DATETIME(6) NOT NULL) ENGINE=InnoDB"
-)
-"""Through the binlog, for a stack that was made before the table was: its replicas need it too."""
 _NO_SUCH_TABLE: Final = 1146
 _WAITS_S: Final = 86_400.0
 """As long as semi-sync lets it wait: who gives up leaves a transaction in the server that still waits."""
@@ -42,13 +34,13 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Write one and wait for its acknowledgement; raises ReplexplorerError."""
-        sql = await self._connection()
+        sql, dialect = await self._connection(), self._fleet.primary.dialect
         try:
-            await sql.query(BEAT_STATEMENT, deadline_s=_WAITS_S)
+            await execute(sql, (dialect.beat(),), deadline_s=_WAITS_S)
         except ServerRefused as refused:
             if refused.number != _NO_SUCH_TABLE:
                 raise
-            await sql.query(CREATE_STATEMENT, deadline_s=_WAITS_S)
+            await execute(sql, (dialect.heartbeat_table(),), deadline_s=_WAITS_S)
             return
         self.beats_s.append(self._fleet.outside.clock.monotonic())
 

@@ -318,15 +318,15 @@ class Sight:
     def observed(self) -> Observed:
         """What the planner has to know, from what was last seen."""
         up = {
-            name: member.capabilities
+            name: member.probed
             for name, member in self.fleet.members.items()
-            if member.capabilities is not None and self._reachable(name)
+            if member.probed is not None and self._reachable(name)
         }
         primary = self.samples.get(SOURCE)
         return Observed(
             values={name: self._turnable(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
             replicas=self.fleet.replica_names,
-            capabilities=up,
+            servers=up,
             semi_sync_clients=self.protection().replicas_acking if primary else None,
             registered={
                 name: sample.status.replica_registered

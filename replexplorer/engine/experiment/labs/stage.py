@@ -18,6 +18,7 @@ from replexplorer.core.machine import Machine, busy_percent, short_of_cpu
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.engine.asking import execute
 from replexplorer.engine.experiment.baseline import Baseline
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Played, Rtt
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
@@ -329,10 +330,10 @@ class Stage:
         for at, replica in enumerate(replicas):
             sample = self.session.sight.samples.get(replica.name)
             runs = number is None or at < number
-            if replica.capabilities is None or (sample and (sample.view.io_thread == "off") is not runs):
+            if replica.probed is None or (sample and (sample.view.io_thread == "off") is not runs):
                 continue
-            word = "START" if runs else "STOP"
-            await replica.control.query(f"{word} {replica.capabilities.replica_word} IO_THREAD")
+            dialect = replica.dialect
+            await execute(replica.control, (dialect.start_io() if runs else dialect.stop_io(),))
         await self._until_registered(len(replicas) if number is None else min(number, len(replicas)))
         await self.session.sight.refresh()
 

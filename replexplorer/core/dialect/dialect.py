@@ -1,0 +1,257 @@
+"""What the engine asks of a server and lets it do, whatever its flavour; each flavour is one module.
+
+Laws: who asks never sees a statement except to show it; a question asks only for what the server was
+found to have. Positions are GTID sets as `core.server.gtid` writes them: a flavour whose server writes
+them otherwise translates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.question import Question
+from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.server.commit_counters import Totals
+from replexplorer.core.server.counters import ServerStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A server's variables, as far as they are knobs."""
+
+    values: Mapping[str, Value]
+    """Knob key to effective value."""
+    registers: bool | None = None
+    """Whether it registers for semi-sync when it next connects to its source; None where it has no such
+    switch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """A replica's replication threads."""
+
+    io: str
+    """on, connecting, error (stopped by one) or off (stopped by somebody)."""
+    sql: str
+    """As `io`, never connecting."""
+    lag_s: float | None = None
+    """As the server says it, in whole seconds; None while a thread does not run."""
+    fault: str | None = None
+    """The last error in one line, the applier's before the IO thread's; None without any."""
+    reads: str | None = None
+    """The source's binlog that it reads now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Commits under way on a source."""
+
+    oldest_s: float | None
+    """Age of the oldest that waits for an acknowledgement; None when none waits."""
+    number: int | None
+    """Under way, waiting or not; None where the server does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What is on its way to be committed and what is committed, read in this order."""
+
+    owned: str
+    executed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A source's side of one replica's stream."""
+
+    executed: str
+    """All that the source has executed."""
+    dump_thread: int | None
+    """The thread that sends; None while the replica is not connected."""
+    sent_bytes: int | None
+    """By that thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What a replica lacks, with ages by the source's clock as it stands in the transactions, in us."""
+
+    queued: str | None
+    """Received and not executed."""
+    missing: str | None
+    """Executed by the source and not here."""
+    applying_us: int | None = None
+    """Age of the oldest transaction that is applied or waits to be; None when there is none."""
+    applied_us: int | None = None
+    """Age of the newest that was applied; None when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAddress:
+    """Where a replica gets its events from."""
+
+    host: str
+    user: str
+    password: str
+    port: int = 3306
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"SourceAddress({self.user!r}, {self.host!r}, {self.port})"
+
+
+class Dialect(Protocol):
+    """One server's dialect: questions with their readers, and statements in the order in which they run."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the server has."""
+        ...
+
+    # -- settings
+
+    def settings(self) -> Question[Settings]:
+        """All knobs' values at once."""
+        ...
+
+    def setting(self, key: str) -> Question[Value]:
+        """One knob's value; raises UsageError where the server lacks it."""
+        ...
+
+    def set(self, key: str, value: Value) -> str:
+        """The statement that sets a knob while the server runs; raises UsageError where it lacks it."""
+        ...
+
+    # -- semi-sync and commits
+
+    def status(self) -> Question[ServerStatus]:
+        """Counters and gauges; what the server does not have is None."""
+        ...
+
+    def waits(self) -> Question[Waits]:
+        """What commits wait for on a source."""
+        ...
+
+    def timeouts(self) -> Question[int]:
+        """Falls to async by timeout since the server's start."""
+        ...
+
+    def commits(self, account: str) -> Question[Totals]:
+        """What is counted and timed of the commits of one account's sessions."""
+        ...
+
+    def register(self) -> tuple[str, ...]:
+        """Lets a replica register for semi-sync when it next connects; nothing where it has no switch."""
+        ...
+
+    # -- positions
+
+    def executed(self) -> Question[str]:
+        """All that a server has executed."""
+        ...
+
+    def position(self) -> Question[Position]:
+        """That, and what its sessions are about to commit."""
+        ...
+
+    def sent(self, replica_host: str) -> Question[Sent]:
+        """A source's side of the stream to the replica at this address."""
+        ...
+
+    def behind(self, executed: str) -> Question[Behind | None]:
+        """What a replica lacks of what its source has executed; None where it follows none."""
+        ...
+
+    def received(self) -> Question[tuple[object, ...]]:
+        """What a replica has received, heartbeats included, only to be compared with an earlier answer."""
+        ...
+
+    def reached(self, executed: str, within_s: float) -> Question[bool]:
+        """Waits in a replica until it has executed this; False when it has not in time."""
+        ...
+
+    # -- replication threads
+
+    def threads(self) -> Question[Threads | None]:
+        """A replica's threads; None where replication is not configured."""
+        ...
+
+    def start_threads(self) -> str:
+        """Starts both."""
+        ...
+
+    def stop_threads(self) -> str:
+        """Stops both."""
+        ...
+
+    def start_io(self) -> str:
+        """Starts receiving."""
+        ...
+
+    def stop_io(self) -> str:
+        """Stops receiving."""
+        ...
+
+    def start_applier(self) -> str:
+        """Starts applying."""
+        ...
+
+    def stop_applier(self) -> str:
+        """Stops applying."""
+        ...
+
+    # -- roles
+
+    def follow(self, source: SourceAddress) -> Question[None]:
+        """Points a replica whose threads are stopped at a source, by its position; the password is not
+        in the statement's text."""
+        ...
+
+    def follow_nobody(self) -> tuple[str, ...]:
+        """Makes a replica whose threads are stopped forget its source and its relay log."""
+        ...
+
+    def skip(self, gtid: str) -> tuple[str, ...]:
+        """Makes a transaction count as executed without its changes; on one connection, in this order."""
+        ...
+
+    def open_for_writes(self) -> tuple[str, ...]:
+        """Lets everybody write."""
+        ...
+
+    def refuse_writes(self) -> tuple[str, ...]:
+        """Lets nobody write but the applier."""
+        ...
+
+    # -- binlogs
+
+    def binlogs(self) -> Question[tuple[tuple[str, int], ...]]:
+        """Name and size in bytes, oldest first."""
+        ...
+
+    def purge_binlogs(self, first_kept: str) -> str:
+        """Removes all binlogs before this one."""
+        ...
+
+    # -- small commits of the program's own
+
+    def kick(self) -> str:
+        """One commit, to see it acknowledged or synced."""
+        ...
+
+    def beat(self) -> str:
+        """One commit that carries the time, in a table that `heartbeat_table` makes."""
+        ...
+
+    def heartbeat_table(self) -> str:
+        """Makes that table through the binlog, where it is not there yet."""
+        ...
+
+    # -- tables
+
+    def table_bytes(self, database: str, table: str) -> Question[int]:
+        """Size of a table's file; 0 where there is none."""
+        ...

@@ -1,0 +1,47 @@
+"""The flavours there are, and which one a server is: a new one is its module and one row here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from replexplorer.core.dialect.capabilities import IDENTIFYING, KNOB_VARIABLES, Range, flavor_of
+from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.mysql import PROBED as PROBED_BY_MYSQL
+from replexplorer.core.dialect.mysql import MySql
+from replexplorer.core.dialect.question import Question, listed, read_pairs
+from replexplorer.core.errors import MissingPiece
+
+
+class Flavour(Protocol):
+    """How a dialect is made from a server's answers."""
+
+    def ranges(self) -> Question[Mapping[str, Range]]:
+        """What the server says of the knobs' variables, by name; one that refuses it has said nothing."""
+        ...
+
+    def of(self, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Dialect:
+        """The dialect of a server with these variables, by lower-case name."""
+        ...
+
+
+FLAVOURS: Final[Mapping[str, Flavour]] = {"mysql": MySql, "percona": MySql}
+_PROBED: Final = tuple(dict.fromkeys((*IDENTIFYING, *PROBED_BY_MYSQL, *KNOB_VARIABLES)))
+
+IDENTITY: Final = Question(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed(_PROBED)})", read_pairs)
+"""The first question to any server, in words that all flavours understand: it leaves out what it does
+not have."""
+ALIVE: Final = Question("SELECT 1", lambda _: None)
+"""Whether it answers at all, before it is known what it is."""
+
+
+def flavour_of(variables: Mapping[str, str]) -> Flavour:
+    """By the answer to `IDENTITY`; raises MissingPiece for one that nobody has written a dialect for."""
+    name = flavor_of(variables)
+    try:
+        return FLAVOURS[name]
+    except KeyError:
+        known = ", ".join(sorted(FLAVOURS))
+        raise MissingPiece(
+            f"the server is {name} {variables.get('version', '')}".rstrip(), f"supported are {known}"
+        ) from None

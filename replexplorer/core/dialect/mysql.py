@@ -1,0 +1,514 @@
+"""MySQL's and Percona Server's dialect: 8.0 and later, in the old names and the new ones.
+
+Which generation of names a server has is seen from its variables: until 8.0.25 a source is a master.
+What stands here was measured or read in the server's source (docs/facts.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
+from replexplorer.core.dialect.dialect import Behind, Position, Sent, Settings, SourceAddress, Threads, Waits
+from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
+from replexplorer.core.dialect.values import from_server, is_on, literal, whole
+from replexplorer.core.knobs.catalogue import BY_KEY, Value
+from replexplorer.core.server.commit_counters import Source, Total, Totals
+from replexplorer.core.server.counters import ServerStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """One generation's names."""
+
+    status_prefix: str
+    """Of the source's semi-sync counters."""
+    replica_status: str
+    """The replica's own status variable: ON once it registered, also while reconnecting."""
+
+
+_GENERATIONS: Final = {
+    "rpl_semi_sync_source_enabled": _Generation("Rpl_semi_sync_source_", "Rpl_semi_sync_replica_status"),
+    "rpl_semi_sync_master_enabled": _Generation("Rpl_semi_sync_master_", "Rpl_semi_sync_slave_status"),
+}
+_REGISTERS: Final = ("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled")
+_NEW_WORDS: Final = "replica_parallel_workers"
+"""A server that has this variable says REPLICA, an older one SLAVE."""
+
+PROBED: Final = (*_REGISTERS, _NEW_WORDS)
+"""Variables that this dialect asks for beside those of the knobs."""
+
+_SEMI_SYNC_COUNTERS: Final = (
+    "status",
+    "clients",
+    "yes_tx",
+    "no_tx",
+    "no_times",
+    "wait_sessions",
+    "tx_waits",
+    "tx_wait_time",
+)
+_PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
+
+_REDO: Final = "wait/io/file/innodb/innodb_log_file"
+_FILES: Final = {
+    _REDO: (Source.REDO_WRITE, Source.REDO_FSYNC),
+    "wait/io/file/sql/binlog": (Source.BINLOG_WRITE, Source.BINLOG_FSYNC),
+}
+_WAITS: Final = {
+    "wait/synch/cond/semisync/COND_binlog_send_": Source.ACK,
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_log": Source.FLUSH_LOCK,
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_sync": Source.SYNC_LOCK,
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_commit": Source.COMMIT_LOCK,
+    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_after_commit": Source.AFTER_COMMIT_LOCK,
+    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done": Source.FOLLOWING,
+    "idle": Source.IDLE,
+    _REDO: Source.OWN_REDO,
+}
+_ACK_STAGES: Final = ("Waiting for semi-sync ACK from replica", "Waiting for semi-sync ACK from slave")
+_HANDLER_COMMIT: Final = "waiting for handler commit"
+_STAGES: Final = {
+    f"stage/sql/{_HANDLER_COMMIT}": Source.COMMIT_STAGE,
+    **{f"stage/semisync/{stage}": Source.ACK_STAGE for stage in _ACK_STAGES},
+}
+_STATEMENTS: Final = tuple(
+    f"statement/{name}"
+    for name in (
+        "com/Execute",
+        "sql/begin",
+        "sql/commit",
+        "sql/rollback",
+        "sql/select",
+        "sql/insert",
+        "sql/update",
+        "sql/delete",
+        "sql/replace",
+        "sql/call_procedure",
+        "sql/set_option",
+    )
+)
+"""Prepared statements are all `Execute`; the rest is what a user's file sends as text."""
+
+INSTRUMENTS: Final = tuple(name for name in (*_WAITS, *_STAGES) if name not in ("idle", _REDO))
+"""Those that a server has off unless its start says otherwise; the rest is on by default."""
+
+_PS_PER_MS: Final = 1e9
+
+_AGE: Final = "TIMESTAMPDIFF(MICROSECOND, {}_transaction_original_commit_timestamp, NOW(6))"
+_WORKERS: Final = "performance_schema.replication_applier_status_by_worker"
+_COORDINATOR: Final = "performance_schema.replication_applier_status_by_coordinator"
+_RECEIVER: Final = "performance_schema.replication_connection_status"
+_LACKING: Final = (
+    "SELECT GTID_SUBTRACT(c.received_transaction_set, @@GLOBAL.gtid_executed) AS queued,"
+    " GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS missing"
+)
+_BEHIND: Final = (
+    f"{_LACKING},"
+    f" (SELECT MAX({_AGE.format('applying')}) FROM {_WORKERS} WHERE applying_transaction <> '')"
+    " AS applying_us,"
+    f" (SELECT MAX({_AGE.format('processing')}) FROM {_COORDINATOR} WHERE processing_transaction <> '')"
+    " AS waiting_us,"
+    f" (SELECT MIN({_AGE.format('last_applied')}) FROM {_WORKERS} WHERE last_applied_transaction <> '')"
+    " AS applied_us"
+    f" FROM {_RECEIVER} c WHERE c.channel_name = ''"
+)
+"""Ages are by the time that the source wrote into the transactions."""
+_BEHIND_BY_HEARTBEAT: Final = (
+    f"{_LACKING}, NULL AS applying_us, NULL AS waiting_us,"
+    " (SELECT TIMESTAMPDIFF(MICROSECOND, MAX(beaten_at), NOW(6)) FROM replexplorer.heartbeat) AS applied_us"
+    f" FROM {_RECEIVER} c WHERE c.channel_name = ''"
+)
+"""The same where transactions carry no time: the age of the newest heartbeat that was applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class MySql:
+    """One server's dialect; see `dialect.Dialect` for what each question is."""
+
+    capabilities: Capabilities
+    semi_sync: _Generation | None = None
+    """None when the server has no semi-sync source side."""
+    registers: str | None = None
+    """The replica side's semi-sync switch; None when the server has none."""
+    word: str = "REPLICA"
+    """REPLICA, or SLAVE where the server knows only that."""
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> MySql:
+        """From a server's variables by lower-case name, and its answer to `ranges`."""
+        capabilities = Capabilities.of(variables, ranges)
+        return cls(
+            capabilities=capabilities,
+            semi_sync=_GENERATIONS.get(capabilities.variables.get("semi_sync", "")),
+            registers=next((name for name in _REGISTERS if name in variables), None),
+            word="REPLICA" if _NEW_WORDS in variables else "SLAVE",
+        )
+
+    @staticmethod
+    def ranges() -> Question[Mapping[str, Range]]:
+        """What a server says of the knobs' variables, by name; servers before 9.0 refuse it."""
+        return Question(
+            "SELECT variable_name AS name, min_value AS low, max_value AS high"
+            f" FROM performance_schema.variables_metadata WHERE variable_name IN ({listed(KNOB_VARIABLES)})",
+            lambda rows: {
+                str(row["name"]).lower(): Range(whole(row["low"]), whole(row["high"])) for row in rows
+            },
+        )
+
+    # -- settings
+
+    def settings(self) -> Question[Settings]:
+        """Knobs and the replica's switch in one answer."""
+        names = [*self.capabilities.variables.values(), *([self.registers] if self.registers else [])]
+        return Question(
+            f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed(names)})", self._read_settings
+        )
+
+    def _read_settings(self, rows: Sequence[Row]) -> Settings:
+        found = read_pairs(rows)
+        values = {
+            key: from_server(BY_KEY[key], found[name])
+            for key, name in self.capabilities.variables.items()
+            if name in found
+        }
+        switch = found.get(self.registers) if self.registers else None
+        return Settings(values, None if switch is None else is_on(switch))
+
+    def setting(self, key: str) -> Question[Value]:
+        """Of the global variable: sessions may still have another value."""
+        knob = self.capabilities.knob(key)
+        return Question(
+            f"SELECT @@GLOBAL.{self.capabilities.variables[key]} AS value",
+            lambda rows: from_server(knob, str(rows[0]["value"])),
+        )
+
+    def set(self, key: str, value: Value) -> str:
+        """It does not survive a restart of the server."""
+        knob = self.capabilities.knob(key)
+        return f"SET GLOBAL {self.capabilities.variables[key]} = {literal(knob, value)}"
+
+    # -- semi-sync and commits
+
+    def status(self) -> Question[ServerStatus]:
+        """Only the names that are read: each semi-sync counter costs the server a lock that commits
+        take as well (docs/facts.md, "Commit anatomy")."""
+        names = list(_PLAIN_COUNTERS)
+        if self.semi_sync is not None:
+            names += [f"{self.semi_sync.status_prefix}{suffix}" for suffix in _SEMI_SYNC_COUNTERS]
+            names.append(self.semi_sync.replica_status)
+        return Question(
+            "SELECT variable_name AS Variable_name, variable_value AS Value"
+            f" FROM performance_schema.global_status WHERE variable_name IN ({listed(names)})",
+            self._read_status,
+        )
+
+    def _read_status(self, rows: Sequence[Row]) -> ServerStatus:
+        values = read_pairs(rows)
+        prefix = self.semi_sync.status_prefix.lower() if self.semi_sync else None
+        counts = {
+            suffix: whole(values.get(f"{prefix}{suffix}")) if prefix else None
+            for suffix in _SEMI_SYNC_COUNTERS
+        }
+        registered = values.get(self.semi_sync.replica_status.lower()) if self.semi_sync else None
+        operational = values.get(f"{prefix}status") if prefix else None
+        return ServerStatus(
+            uptime_s=whole(values.get("uptime")),
+            since_flush_s=whole(values.get("uptime_since_flush_status")),
+            binlog_cache_use=whole(values.get("binlog_cache_use")),
+            operational=None if operational is None else is_on(operational),
+            clients=counts["clients"],
+            yes_tx=counts["yes_tx"],
+            no_tx=counts["no_tx"],
+            no_times=counts["no_times"],
+            wait_sessions=counts["wait_sessions"],
+            tx_waits=counts["tx_waits"],
+            tx_wait_time_us=counts["tx_wait_time"],
+            replica_registered=None if not registered else is_on(registered),
+        )
+
+    def waits(self) -> Question[Waits]:
+        """Under after_sync the leader of one queue alone waits for the acknowledgement, and all others
+        stand behind it in their handler's commit. The name of the thread leaves the idle
+        acknowledgement receiver out, which shows the same state."""
+        stages = listed(_ACK_STAGES)
+        return Question(
+            f"SELECT MAX(CASE WHEN t.processlist_state IN ({stages}) THEN s.timer_wait END) / 1e12"
+            " AS oldest_wait_s, COUNT(*) AS waiting FROM performance_schema.threads t"
+            " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
+            " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
+            f" AND t.processlist_state IN ({stages}, '{_HANDLER_COMMIT}')",
+            _read_waits,
+        )
+
+    def timeouts(self) -> Question[int]:
+        """From the table of the error log (8.0.22 and later), which also holds what was logged before
+        the server's start."""
+        return Question(
+            "SELECT COUNT(*) AS timeouts FROM performance_schema.error_log"
+            " WHERE error_code = 'MY-011153' AND logged >= NOW(6) - INTERVAL"
+            " (SELECT variable_value + 0 FROM performance_schema.global_status"
+            " WHERE variable_name = 'Uptime') SECOND",
+            lambda rows: int(rows[0]["timeouts"]),
+        )
+
+    def commits(self, account: str) -> Question[Totals]:
+        """A few names by index, no table of events. Files have no account; all else is asked for the
+        account alone, so that the poller, the acknowledgement receiver and dump threads are not in it."""
+        columns = "'account', event_name, count_star, sum_timer_wait, 0, 0"
+        parts = (("waits", _WAITS), ("stages", _STAGES), ("statements", _STATEMENTS))
+        return Question(
+            "SELECT 'file' AS kind, event_name AS event, count_write AS times, sum_timer_write AS ps,"
+            " count_misc AS fsyncs, sum_timer_misc AS fsync_ps"
+            " FROM performance_schema.file_summary_by_event_name"
+            f" WHERE event_name IN ({listed(_FILES)})"
+            + "".join(
+                f" UNION ALL SELECT {columns}"
+                f" FROM performance_schema.events_{kind}_summary_by_user_by_event_name"
+                f" WHERE user = '{account}' AND event_name IN ({listed(names)})"
+                for kind, names in parts
+            ),
+            _read_commits,
+        )
+
+    def register(self) -> tuple[str, ...]:
+        """The dump that runs is not changed by it: the IO thread has to connect once more."""
+        return (f"SET GLOBAL {self.registers} = ON",) if self.registers else ()
+
+    # -- positions
+
+    def executed(self) -> Question[str]:
+        """In one line."""
+        return Question(
+            "SELECT @@GLOBAL.gtid_executed AS executed", lambda rows: _in_line(rows[0]["executed"])
+        )
+
+    def position(self) -> Question[Position]:
+        """In this order: what is committed in between is in the second."""
+        return Question(
+            "SELECT @@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS executed",
+            lambda rows: Position(_in_line(rows[0]["owned"]), _in_line(rows[0]["executed"])),
+        )
+
+    def sent(self, replica_host: str) -> Question[Sent]:
+        """Of two dump threads the newer: the older one has not noticed yet that it is alone."""
+        return Question(
+            "SELECT @@GLOBAL.gtid_executed AS executed, t.thread_id AS dump_thread, s.variable_value AS sent"
+            " FROM (SELECT 1) AS always"
+            " LEFT JOIN performance_schema.threads t"
+            " ON t.processlist_command LIKE 'Binlog Dump%%' AND t.processlist_host = %s"
+            " LEFT JOIN performance_schema.status_by_thread s"
+            " ON s.thread_id = t.thread_id AND s.variable_name = 'Bytes_sent'"
+            " ORDER BY t.thread_id DESC LIMIT 1",
+            _read_sent,
+            (replica_host,),
+        )
+
+    def behind(self, executed: str) -> Question[Behind | None]:
+        """By the times of commit that transactions carry (8.0.1 and later), else by the heartbeat."""
+        by_heartbeat = Question(_BEHIND_BY_HEARTBEAT, _read_behind, (executed,))
+        return Question(_BEHIND, _read_behind, (executed,), instead=by_heartbeat)
+
+    def received(self) -> Question[tuple[object, ...]]:
+        """Heartbeats come once a second while there are no events."""
+        return Question(
+            "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
+            f" FROM {_RECEIVER}",
+            lambda rows: tuple((row["heartbeats"], row["received"]) for row in rows),
+        )
+
+    def reached(self, executed: str, within_s: float) -> Question[bool]:
+        """The server answers 0 when it has, 1 past the time."""
+        return Question(
+            f"SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, {within_s:g}) AS late",
+            lambda rows: int(rows[0]["late"]) == 0,
+            (executed,),
+        )
+
+    # -- replication threads
+
+    def threads(self) -> Question[Threads | None]:
+        """Columns of both generations are read by their new names."""
+        return Question(f"SHOW {self.word} STATUS", _read_threads)
+
+    def start_threads(self) -> str:
+        """Answers before the IO thread is connected."""
+        return f"START {self.word}"
+
+    def stop_threads(self) -> str:
+        """Waits until the applier has ended its transactions."""
+        return f"STOP {self.word}"
+
+    def start_io(self) -> str:
+        """Answers before it is connected; a replica registers for semi-sync as it connects."""
+        return f"START {self.word} IO_THREAD"
+
+    def stop_io(self) -> str:
+        """The source notices it late: it counts the replica for a second more."""
+        return f"STOP {self.word} IO_THREAD"
+
+    def start_applier(self) -> str:
+        """The statement after a variable that the applier reads when it starts."""
+        return f"START {self.word} SQL_THREAD"
+
+    def stop_applier(self) -> str:
+        """The statement before it."""
+        return f"STOP {self.word} SQL_THREAD"
+
+    # -- roles
+
+    def follow(self, source: SourceAddress) -> Question[None]:
+        """With the options that a new stack's replica has: it tries again every second, for ever."""
+        old = self.word == "SLAVE"
+        statement = "CHANGE MASTER TO" if old else "CHANGE REPLICATION SOURCE TO"
+        name = "MASTER" if old else "SOURCE"
+        return Question(
+            f"{statement} {name}_HOST='{source.host}', {name}_PORT={source.port},"
+            f" {name}_USER='{source.user}', {name}_PASSWORD=%s, {name}_AUTO_POSITION=1,"
+            f" GET_{name}_PUBLIC_KEY=1, {name}_SSL=0, {name}_CONNECT_RETRY=1, {name}_RETRY_COUNT=1000000,"
+            f" {name}_HEARTBEAT_PERIOD=1",
+            lambda _: None,
+            (source.password,),
+        )
+
+    def follow_nobody(self) -> tuple[str, ...]:
+        """What was received and not applied is gone with the relay log."""
+        return (f"RESET {self.word} ALL",)
+
+    def skip(self, gtid: str) -> tuple[str, ...]:
+        """An empty transaction of that name."""
+        return (f"SET GTID_NEXT = '{gtid}'", "BEGIN", "COMMIT", "SET GTID_NEXT = 'AUTOMATIC'")
+
+    def open_for_writes(self) -> tuple[str, ...]:
+        """read_only stays on when super_read_only goes off."""
+        return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")
+
+    def refuse_writes(self) -> tuple[str, ...]:
+        """It sets read_only as well, and waits for commits that are under way."""
+        return ("SET GLOBAL super_read_only = ON",)
+
+    # -- binlogs
+
+    def binlogs(self) -> Question[tuple[tuple[str, int], ...]]:
+        """As the server lists them: in the order of their making."""
+        return Question(
+            "SHOW BINARY LOGS",
+            lambda rows: tuple((str(row["Log_name"]), int(row["File_size"])) for row in rows),
+        )
+
+    def purge_binlogs(self, first_kept: str) -> str:
+        """Not written to the binlog."""
+        return f"PURGE BINARY LOGS TO '{first_kept}'"
+
+    # -- small commits of the program's own
+
+    def kick(self) -> str:
+        """Into a table that the server's first start makes."""
+        return (
+            "INSERT INTO replexplorer.kick (id, kicked_at) VALUES (1, NOW(6))"
+            " ON DUPLICATE KEY UPDATE kicked_at = NOW(6)"
+        )
+
+    def beat(self) -> str:
+        """The time is the source's."""
+        return (
+            "INSERT INTO replexplorer.heartbeat (id, beaten_at) VALUES (1, NOW(6))"
+            " ON DUPLICATE KEY UPDATE beaten_at = NOW(6)"
+        )
+
+    def heartbeat_table(self) -> str:
+        """For a stack that was made before the table was: its replicas need it too."""
+        return (
+            "CREATE TABLE IF NOT EXISTS replexplorer.heartbeat"
+            " (id TINYINT PRIMARY KEY, beaten_at DATETIME(6) NOT NULL) ENGINE=InnoDB"
+        )
+
+    # -- tables
+
+    def table_bytes(self, database: str, table: str) -> Question[int]:
+        """Of a table with a file of its own."""
+        return Question(
+            "SELECT file_size AS bytes FROM information_schema.innodb_tablespaces"
+            f" WHERE name = '{database}/{table}'",
+            lambda rows: int(rows[0]["bytes"]) if rows else 0,
+        )
+
+
+def _read_waits(rows: Sequence[Row]) -> Waits:
+    (row,) = rows
+    oldest = row["oldest_wait_s"]
+    return Waits(None if oldest is None else float(str(oldest)), whole(row["waiting"]))
+
+
+def _read_commits(rows: Sequence[Row]) -> Totals:
+    totals: dict[Source, Total] = {}
+
+    def count(source: Source, times: object, ps: object) -> None:
+        total = Total(int(str(times)), int(str(ps)) / _PS_PER_MS)
+        totals[source] = totals.get(source, Total()) + total
+
+    for row in rows:
+        event = str(row["event"])
+        if row["kind"] == "file":
+            write, fsync = _FILES[event]
+            count(write, row["times"], row["ps"])
+            count(fsync, row["fsyncs"], row["fsync_ps"])
+            continue
+        source = _WAITS.get(event) or _STAGES.get(event) or Source.STATEMENT
+        count(source, row["times"], row["ps"])
+    return totals
+
+
+def _read_sent(rows: Sequence[Row]) -> Sent:
+    (row,) = rows
+    return Sent(_in_line(row["executed"]), whole(row["dump_thread"]), whole(row["sent"]))
+
+
+def _read_behind(rows: Sequence[Row]) -> Behind | None:
+    if not rows:
+        return None
+    row = rows[0]
+    ages_us = [age for name in ("applying_us", "waiting_us") if (age := whole(row[name])) is not None]
+    return Behind(
+        queued=_text(row["queued"]),
+        missing=_text(row["missing"]),
+        applying_us=max(ages_us, default=None),
+        applied_us=whole(row["applied_us"]),
+    )
+
+
+def _read_threads(rows: Sequence[Row]) -> Threads | None:
+    if not rows:
+        return None
+    row = {
+        name.lower().replace("slave", "replica").replace("master", "source"): v for name, v in rows[0].items()
+    }
+    lag = row.get("seconds_behind_source")
+    fault = row.get("last_sql_error") or row.get("last_io_error") or ""
+    return Threads(
+        io=_thread_state(str(row["replica_io_running"]), whole(row["last_io_errno"])),
+        sql=_thread_state(str(row["replica_sql_running"]), whole(row["last_sql_errno"])),
+        lag_s=None if lag is None else float(lag),
+        fault=" ".join(str(fault).split()) or None,
+        reads=_text(row.get("source_log_file")) or None,
+    )
+
+
+def _thread_state(running: str, error_number: int | None) -> str:
+    match running.lower():
+        case "yes":
+            return "on"
+        case "connecting" | "preparing":
+            return "connecting"
+        case _:
+            return "error" if error_number else "off"
+
+
+def _in_line(gtids: object) -> str:
+    """A GTID set, which the server breaks into lines."""
+    return str(gtids).replace("\n", "")
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

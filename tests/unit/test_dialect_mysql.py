@@ -1,0 +1,373 @@
+"""MySQL's dialect: each question's statement, and what is read out of rows as servers were seen to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.core.dialect.dialect import Behind, Position, Sent, Settings, SourceAddress, Threads, Waits
+from replexplorer.core.dialect.mysql import INSTRUMENTS, MySql
+from replexplorer.core.dialect.question import Question
+from replexplorer.core.errors import UsageError
+from replexplorer.core.server.commit_counters import Source, Total
+from replexplorer.core.server.counters import ServerStatus
+from tests.fakes.servers import MYSQL_9, MYSQL_57, mysql_9, rows
+
+NEW = mysql_9()
+OLD = MySql.of(MYSQL_57, {})
+BARE = MySql.of({name: text for name, text in MYSQL_9.items() if not name.startswith("rpl_semi_sync")}, {})
+"""Without the semi-sync plugins."""
+SOURCE_ADDRESS = SourceAddress("10.9.0.2", "replication", "it's")
+
+RUNNING = {
+    "Source_Log_File": "binlog.000007",
+    "Replica_IO_Running": "Yes",
+    "Replica_SQL_Running": "Yes",
+    "Last_IO_Errno": 0,
+    "Last_SQL_Errno": 0,
+    "Last_IO_Error": "",
+    "Last_SQL_Error": "",
+    "Seconds_Behind_Source": 3,
+}
+BEHIND = {"queued": "u:4-5", "missing": "u:4-9", "applying_us": None, "waiting_us": None, "applied_us": None}
+
+
+# -- a statement and what is read out of its rows
+
+
+@pytest.mark.parametrize(
+    ("question", "statement", "answer", "value"),
+    [
+        (NEW.threads(), "SHOW REPLICA STATUS", [], None),
+        (NEW.threads(), "SHOW REPLICA STATUS", [RUNNING], Threads("on", "on", 3.0, None, "binlog.000007")),
+        (
+            OLD.threads(),
+            "SHOW SLAVE STATUS",
+            [
+                {
+                    "Master_Log_File": "binlog.000001",
+                    "Slave_IO_Running": "Connecting",
+                    "Slave_SQL_Running": "Yes",
+                    "Last_IO_Errno": 2003,
+                    "Last_SQL_Errno": 0,
+                    "Last_IO_Error": "error connecting to master\n 'x'",
+                    "Last_SQL_Error": "",
+                    "Seconds_Behind_Master": None,
+                }
+            ],
+            Threads("connecting", "on", None, "error connecting to master 'x'", "binlog.000001"),
+        ),
+        (
+            NEW.threads(),
+            "SHOW REPLICA STATUS",
+            [
+                {
+                    **RUNNING,
+                    "Source_Log_File": "",
+                    "Replica_IO_Running": "No",
+                    "Replica_SQL_Running": "No",
+                    "Last_SQL_Errno": 1062,
+                    "Last_IO_Error": "the IO thread's",
+                    "Last_SQL_Error": "Duplicate entry",
+                }
+            ],
+            Threads("off", "error", 3.0, "Duplicate entry"),
+        ),
+        (
+            NEW.executed(),
+            "SELECT @@GLOBAL.gtid_executed AS executed",
+            [{"executed": "u:1-3,\nv:1"}],
+            "u:1-3,v:1",
+        ),
+        (
+            NEW.position(),
+            "SELECT @@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS executed",
+            [{"owned": "u:5#12", "executed": "u:1-4,\nv:1"}],
+            Position("u:5#12", "u:1-4,v:1"),
+        ),
+        (
+            NEW.setting("wait_point"),
+            "SELECT @@GLOBAL.rpl_semi_sync_source_wait_point AS value",
+            [{"value": "AFTER_SYNC"}],
+            "after_sync",
+        ),
+        (
+            OLD.setting("semi_sync"),
+            "SELECT @@GLOBAL.rpl_semi_sync_master_enabled AS value",
+            [{"value": 1}],
+            "on",
+        ),
+        (
+            NEW.received(),
+            "SELECT COUNT_RECEIVED_HEARTBEATS AS heartbeats, RECEIVED_TRANSACTION_SET AS received"
+            " FROM performance_schema.replication_connection_status",
+            [{"heartbeats": 7, "received": "u:1-3"}],
+            ((7, "u:1-3"),),
+        ),
+        (
+            NEW.reached("u:1-3", 2.5),
+            "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 2.5) AS late",
+            [{"late": 0}],
+            True,
+        ),
+        (
+            NEW.reached("u:1-3", 30),
+            "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 30) AS late",
+            [{"late": 1}],
+            False,
+        ),
+        (
+            NEW.binlogs(),
+            "SHOW BINARY LOGS",
+            [{"Log_name": "b.1", "File_size": "1000", "Encrypted": "No"}],
+            (("b.1", 1000),),
+        ),
+    ],
+)
+def test_a_statement_and_what_its_rows_say(
+    question: Question[Any], statement: str, answer: Sequence[Mapping[str, Any]], value: object
+) -> None:
+    assert question.statement == statement
+    assert question.read(answer) == value
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "value"),
+    [
+        (NEW.waits(), {"oldest_wait_s": Decimal("1.25"), "waiting": 3}, Waits(1.25, 3)),
+        (NEW.waits(), {"oldest_wait_s": None, "waiting": 0}, Waits(None, 0)),
+        (NEW.timeouts(), {"timeouts": 2}, 2),
+        (NEW.sent("10.9.0.3"), {"executed": "u:1", "dump_thread": 41, "sent": "99"}, Sent("u:1", 41, 99)),
+        (
+            NEW.sent("10.9.0.3"),
+            {"executed": "u:1", "dump_thread": None, "sent": None},
+            Sent("u:1", None, None),
+        ),
+        (NEW.behind("u:1-9"), BEHIND, Behind("u:4-5", "u:4-9")),
+        (
+            NEW.behind("u:1-9"),
+            {**BEHIND, "applying_us": 3, "waiting_us": 8, "applied_us": 20},
+            Behind("u:4-5", "u:4-9", applying_us=8, applied_us=20),
+        ),
+        (NEW.table_bytes("sandbox", "title"), {"bytes": 4096}, 4096),
+    ],
+)
+def test_a_row_and_what_it_says(question: Question[Any], answer: Mapping[str, Any], value: object) -> None:
+    assert question.read([answer]) == value
+
+
+def test_no_row_is_nothing_known() -> None:
+    assert NEW.behind("").read([]) is None
+    assert NEW.table_bytes("sandbox", "title").read([]) == 0
+
+
+def test_what_a_server_before_8_0_1_does_not_write_into_transactions_is_asked_of_the_heartbeat() -> None:
+    question = NEW.behind("u:1-9")
+    assert question.instead is not None
+    assert "original_commit_timestamp" in question.statement
+    assert "original_commit_timestamp" not in question.instead.statement
+    assert "replexplorer.heartbeat" in question.instead.statement
+    assert question.instead.arguments == question.arguments == ("u:1-9",)
+    assert question.instead.read([BEHIND]) == question.read([BEHIND])
+
+
+# -- settings and counters
+
+
+def test_settings_are_read_by_knob() -> None:
+    question = OLD.settings()
+    assert question.statement.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN (")
+    assert "'rpl_semi_sync_master_enabled'" in question.statement
+    assert "'rpl_semi_sync_slave_enabled'" in question.statement
+    found = question.read(rows(MYSQL_57))
+    assert found.values["semi_sync"] == "off"
+    assert found.values["wait_point"] == "after_sync"
+    assert "binlog_transaction_compression" not in found.values
+    assert found.registers is True
+    assert NEW.settings().read(rows({**MYSQL_9, "rpl_semi_sync_replica_enabled": "OFF"})).registers is False
+    assert NEW.settings().read([]) == Settings({})
+
+
+COUNTERS = {
+    "Uptime": "123",
+    "Binlog_cache_use": "77",
+    "Rpl_semi_sync_source_status": "ON",
+    "Rpl_semi_sync_source_clients": "2",
+    "Rpl_semi_sync_source_yes_tx": "10",
+    "Rpl_semi_sync_source_no_tx": "3",
+    "Rpl_semi_sync_source_no_times": "1",
+    "Rpl_semi_sync_source_wait_sessions": "0",
+    "Rpl_semi_sync_source_tx_waits": "9",
+    "Rpl_semi_sync_source_tx_wait_time": "1000",
+    "Rpl_semi_sync_replica_status": "OFF",
+}
+
+
+@pytest.mark.parametrize(
+    ("server", "source", "replica"), [(NEW, "source", "replica"), (OLD, "master", "slave")]
+)
+def test_counters_are_read_under_either_generations_names(server: MySql, source: str, replica: str) -> None:
+    answer = {
+        name.replace("_source_", f"_{source}_").replace("_replica_", f"_{replica}_"): value
+        for name, value in COUNTERS.items()
+    }
+    question = server.status()
+    assert "performance_schema.global_status" in question.statement
+    assert all(f"'{name}'" in question.statement for name in answer)
+    assert question.read(rows(answer)) == ServerStatus(
+        uptime_s=123,
+        binlog_cache_use=77,
+        operational=True,
+        clients=2,
+        yes_tx=10,
+        no_tx=3,
+        no_times=1,
+        wait_sessions=0,
+        tx_waits=9,
+        tx_wait_time_us=1000,
+        replica_registered=False,
+    )
+
+
+def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:
+    assert not BARE.capabilities.has("semi_sync")
+    assert "semi_sync" not in BARE.status().statement.lower()
+    assert BARE.status().read(rows({"Uptime": "7"})) == ServerStatus(uptime_s=7)
+    assert BARE.register() == ()
+    assert BARE.settings().read([]).registers is None
+
+
+# -- commits
+
+_MS = 10**9
+"""In picoseconds."""
+
+
+def counted(
+    event: str, times: int, ms: float, fsyncs: int = 0, fsync_ms: float = 0, kind: str = "account"
+) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "event": event,
+        "times": times,
+        "ps": Decimal(round(ms * _MS)),
+        "fsyncs": fsyncs,
+        "fsync_ps": Decimal(round(fsync_ms * _MS)),
+    }
+
+
+REDO = "wait/io/file/innodb/innodb_log_file"
+
+
+@pytest.mark.parametrize(
+    ("answer", "totals"),
+    [
+        ([], {}),
+        (
+            [counted("wait/io/file/sql/binlog", 10, 1.5, 4, 8, "file")],
+            {Source.BINLOG_WRITE: Total(10, 1.5), Source.BINLOG_FSYNC: Total(4, 8)},
+        ),
+        (  # the redo log is also what the account's own sessions did to it
+            [counted(REDO, 20, 2, 12, 30, "file"), counted(REDO, 28, 25)],
+            {
+                Source.REDO_WRITE: Total(20, 2),
+                Source.REDO_FSYNC: Total(12, 30),
+                Source.OWN_REDO: Total(28, 25),
+            },
+        ),
+        (  # statements of all kinds are one sum, and so are both names of the stage
+            [
+                counted("statement/com/Execute", 5, 10),
+                counted("statement/sql/begin", 1, 2),
+                counted("stage/semisync/Waiting for semi-sync ACK from replica", 3, 6),
+                counted("stage/semisync/Waiting for semi-sync ACK from slave", 0, 0),
+            ],
+            {Source.STATEMENT: Total(6, 12), Source.ACK_STAGE: Total(3, 6)},
+        ),
+    ],
+)
+def test_what_is_counted_of_commits(answer: list[dict[str, Any]], totals: dict[Source, Total]) -> None:
+    assert NEW.commits("sandbox").read(answer) == totals
+
+
+def test_commits_are_those_of_one_account_by_every_instrument() -> None:
+    statement = NEW.commits("sandbox").statement
+    assert statement.count("user = 'sandbox'") == 3
+    assert all(f"'{name}'" in statement for name in INSTRUMENTS)
+    assert "idle" not in INSTRUMENTS
+    assert not any("/io/" in name for name in INSTRUMENTS)
+
+
+# -- statements
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "new", "old"),
+    [
+        ("semi_sync", "on", "rpl_semi_sync_source_enabled = ON", "rpl_semi_sync_master_enabled = ON"),
+        (
+            "wait_point",
+            "after_commit",
+            "rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
+            "rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'",
+        ),
+        (
+            "semi_sync_replicas",
+            2,
+            "rpl_semi_sync_source_wait_for_replica_count = 2",
+            "rpl_semi_sync_master_wait_for_slave_count = 2",
+        ),
+        ("replica_parallel_workers", 8, "replica_parallel_workers = 8", "slave_parallel_workers = 8"),
+    ],
+)
+def test_a_knob_is_set_by_this_servers_name(key: str, value: str | int, new: str, old: str) -> None:
+    assert NEW.set(key, value) == f"SET GLOBAL {new}"
+    assert OLD.set(key, value) == f"SET GLOBAL {old}"
+
+
+def test_a_knob_that_a_server_lacks_is_neither_set_nor_asked_for() -> None:
+    for question in (
+        lambda: OLD.set("binlog_transaction_compression", "on"),
+        lambda: BARE.setting("semi_sync"),
+    ):
+        with pytest.raises(UsageError, match="does not have it"):
+            question()
+
+
+def test_threads_are_started_and_stopped_in_a_servers_own_word() -> None:
+    for server, word in ((NEW, "REPLICA"), (OLD, "SLAVE")):
+        assert (server.start_threads(), server.stop_threads()) == (f"START {word}", f"STOP {word}")
+        assert (server.start_io(), server.stop_io()) == (f"START {word} IO_THREAD", f"STOP {word} IO_THREAD")
+        assert server.start_applier() == f"START {word} SQL_THREAD"
+        assert server.stop_applier() == f"STOP {word} SQL_THREAD"
+        assert server.follow_nobody() == (f"RESET {word} ALL",)
+
+
+def test_a_replica_registers_by_its_own_switch() -> None:
+    assert NEW.register() == ("SET GLOBAL rpl_semi_sync_replica_enabled = ON",)
+    assert OLD.register() == ("SET GLOBAL rpl_semi_sync_slave_enabled = ON",)
+
+
+def test_roles_and_binlogs() -> None:
+    assert NEW.open_for_writes() == ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")
+    assert NEW.refuse_writes() == ("SET GLOBAL super_read_only = ON",)
+    assert NEW.skip("u:7") == ("SET GTID_NEXT = 'u:7'", "BEGIN", "COMMIT", "SET GTID_NEXT = 'AUTOMATIC'")
+    assert NEW.purge_binlogs("binlog.000003") == "PURGE BINARY LOGS TO 'binlog.000003'"
+
+
+@pytest.mark.parametrize(("server", "word"), [(NEW, "SOURCE"), (OLD, "MASTER")])
+def test_who_follows_a_source_does_it_as_a_new_stacks_replica(server: MySql, word: str) -> None:
+    """The start script configures a replica before the app can ask it anything."""
+    question = server.follow(SOURCE_ADDRESS)
+    script = (Path(__file__).parents[2] / "compose/mysql/start-mysqld").read_text()
+    (line,) = (line for line in script.splitlines() if f"{word}_AUTO_POSITION=1" in line)
+    scripted = line.split('"')[1].rstrip(";")
+    expected = scripted.replace("$source_host", "10.9.0.2").replace("'$replication'", "%s")
+    assert question.statement == expected
+    assert question.arguments == ("it's",)
+    assert "it's" not in repr(question) + repr(SOURCE_ADDRESS)
+    assert question.read([]) is None
