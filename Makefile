@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LABEL := dev.replexplorer.stack
+# Programs that the tests start by the dozen are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Runs as root on a system with apt: only there may make install a host package by itself.
 define APT
@@ -42,7 +44,7 @@ test: $(STAMP) prerequisites test-tools ## all tests, with real MySQL in Docker
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## the tests that need no Docker
-	@exec $(BIN)/pytest -m "not docker"
+	@exec $(BIN)/pytest -m "not docker" -n auto --dist worksteal
 
 .PHONY: check
 check: $(STAMP) ## format, lint, types, import contracts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -11,6 +13,12 @@ from tests.untested import untested
 # New examples are looked for with `pytest --hypothesis-profile default`.
 settings.register_profile("any machine", deadline=None, derandomize=True)
 settings.load_profile("any machine")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now stays: the collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

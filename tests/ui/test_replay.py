@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
+from textual.message import Message
+from textual.notifications import Notify
 from textual.pilot import Pilot
 
 from replexplorer.adapters.recording import SessionReader
@@ -69,6 +71,7 @@ class Player:
     app: ExplorerApp
     pilot: Pilot[str]
     replay: Replay
+    messages: list[Message] = field(default_factory=list)
 
     @property
     def screen(self) -> ReplayScreen:
@@ -96,8 +99,9 @@ async def playing(size: tuple[int, int] = (120, 36)) -> AsyncIterator[Player]:
     replay = Replay(FakeTape(), StillClock())
     replay.toggle()
     app = ExplorerApp(replay, Settings())
-    async with app.run_test(size=size) as pilot:
-        player = Player(app, pilot, replay)
+    messages: list[Message] = []
+    async with app.run_test(size=size, message_hook=messages.append) as pilot:
+        player = Player(app, pilot, replay, messages)
         await player.until(lambda: isinstance(app.screen, ReplayScreen))
         await player.at(1.0)
         yield player
@@ -179,7 +183,7 @@ async def test_a_key_that_turns_something_live_says_why_it_does_not(key: str) ->
 async def test_the_mouse_turns_nothing_in_a_recording_either() -> None:
     async with playing() as player:
         player.screen.query_one("#knobs", KnobPanel).post_message(KnobPanel.Stepped(1))
-        await player.until(lambda: bool(player.app._notifications))
+        await player.until(lambda: any(isinstance(message, Notify) for message in player.messages))
         assert player.screen.board.staged == {}
 
 

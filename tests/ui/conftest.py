@@ -1,0 +1,40 @@
+"""The screens' tests wait until the app has nothing to do, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from textual import app, pilot
+
+SOON_S = 1 / 50
+"""A timer due within that is work: a screen paints what has changed at most sixty times a second."""
+
+
+async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
+    """Return as soon as nothing is ready to run on the event loop and no timer is due soon.
+
+    Textual's own waits until the process uses little of the processor for 20 ms, and for a second where
+    it never does: that is longer on an idle machine, and on a busy one says nothing of the app.
+    """
+    loop: Any = asyncio.get_running_loop()
+    began_s = time.monotonic()
+    while (now_s := time.monotonic()) < began_s + max_sleep:
+        await asyncio.sleep(0)
+        if loop._ready:
+            continue
+        await asyncio.sleep(0)  # what other threads and sockets have brought meanwhile
+        if loop._ready:
+            continue
+        due = [timer.when() for timer in loop._scheduled if not timer.cancelled()]
+        if now_s >= began_s + max(min_sleep, SOON_S) or min(due, default=now_s + 1) > loop.time() + SOON_S:
+            return
+        await asyncio.sleep(max(0.0, min(due) - loop.time()))
+
+
+@pytest.fixture(autouse=True)
+def _waits_for_the_app_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "wait_for_idle", idle)
+    monkeypatch.setattr(pilot, "wait_for_idle", idle)
