@@ -19,7 +19,7 @@ from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
 from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
 from replexplorer.engine.experiment.labs.lab import Lab
-from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.formats.employees_dump import checked, rows_of
 from replexplorer.formats.json.lab import LabEntry
@@ -133,7 +133,7 @@ async def _run(call: Call, lab: Lab) -> int:
             turned = (session.parse(text).value for phase in lab.phases for text in phase.settings)
             conditions = conditions_of(session, turned)
             async with session.observed(console.hear):
-                result = await run_lab(session, lab, quick=call.args.quick, watch=Narration(console))
+                result = await LabRun(lab, call.args.quick, Narration(console)).run(session.rig)
         finally:
             console.narrate(await asyncio.shield(session.close()))
     document = lab_document(result)

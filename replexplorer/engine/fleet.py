@@ -122,13 +122,12 @@ class Fleet:
                 f"there is no {name} in stack '{self.outside.stack.name}'", "replexplorer up"
             ) from None
 
-    def on_the_primary(self) -> Sql:
-        """A new connection to the primary beside its member's own, for whoever closes it; raises
-        StackUnavailable when no stack is attached."""
-        address = self.primary.address
+    def connection(self, node: str) -> Sql:
+        """A new connection to a node beside its member's own, for whoever closes it; raises
+        StackUnavailable when no stack is attached, or there is no such node."""
         if self.credentials is None:
             raise StackUnavailable("no stack is attached", "replexplorer up")
-        return self.outside.sql(address, self.credentials)
+        return self.outside.sql(self.member(node).address, self.credentials)
 
     @property
     def replicas(self) -> tuple[Member, ...]:

@@ -13,7 +13,6 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -31,15 +30,15 @@ from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.tick import Tick
 from replexplorer.engine.change.accounts import Accounts
-from replexplorer.engine.change.bringup import bring_up, connect
+from replexplorer.engine.change.bringup import connect
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.change.turns import Actor, ExperimentUnderWay, Turns
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
-from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
-from replexplorer.engine.experiment.sweep import Sweeping, Unkept
+from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import Picture
@@ -47,6 +46,7 @@ from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.incidents.repair import Consent, Repair
 from replexplorer.engine.incidents.responder import Responder
 from replexplorer.engine.incidents.watcher import Watcher
+from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driver, Driving
 from replexplorer.engine.observe.outlook import Outlook
@@ -114,13 +114,22 @@ class Session:
         self._picture = Picture(
             self.sight, self.driving, self.load, self.chronicle, self.watcher, self.outlook
         )
+        self.rig = LiveRig(
+            self.sight,
+            self.turns,
+            self.controls,
+            self.load,
+            self.driving,
+            self.chronicle,
+            self.outlook,
+            reapplies=options.reapply == "auto",
+        )
+        """What experiments work with."""
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self.narrate: Callable[[str], None] = lambda _: None
         """Called with what a change does or waits for while it is under way."""
         self._undo: list[Desired] = []
         self._closed = asyncio.Event()
-        self._experimenting: asyncio.Task[Any] | None = None
-        """Who runs a sweep or a lab."""
 
     # -- beginning and ending
 
@@ -143,17 +152,6 @@ class Session:
         Answers whether this call created it.
         """
         return (await self._repair.bring_up(progress, consent)).created
-
-    async def scale(self, replicas: int, progress: ProgressCallback) -> None:
-        """Bring up replicas, or remove the last ones with their data, until there are so many."""
-        if replicas < len(self.fleet.replicas):
-            await self.outside.stack.shrink(replicas)
-            await self.fleet.discover()
-        elif replicas > len(self.fleet.replicas):
-            await bring_up(
-                self.fleet, UpOptions(replicas=replicas), lambda text, done: progress(Progress(text, done))
-            )
-        await self.sight.refresh()
 
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
@@ -270,9 +268,7 @@ class Session:
 
     async def _let_go(self) -> None:
         """End the tasks, the load and the connections, each whatever became of those before."""
-        if self._experimenting is not None:
-            self._experimenting.cancel()
-            await asyncio.wait({self._experimenting})
+        await self.rig.abandon()
         try:
             await self.watcher.stop()
             await asyncio.gather(self.turns.abandon(), self.driving.stop())
@@ -354,55 +350,13 @@ class Session:
         self.chronicle.change_effective(number, text, text)
 
     async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
-        """Measure every combination; on the charts a mark where it begins and one where it ends.
-
-        Raises UsageError, StackUnavailable.
-        """
-        make = self.outside.sweeps
-        journal = Unkept() if make is None else make(wanted.identity)
-        async with (
-            self._experiment("sweep", wanted.grid.text) as begun,
-            self.turns.measuring("sweep", wanted.grid.text),
-        ):
-            return await Sweeping(self, wanted, journal, report, fresh, begun).run()
+        """Measure every combination. Raises UsageError, StackUnavailable."""
+        return await SweepRun(wanted, report, fresh).run(self.rig)
 
     async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
         """Run a lab; everything it turned is given back whatever happens. Raises UsageError while another
         experiment runs, StackUnavailable when another app drives the load."""
-        async with self._experiment("lab", lab.name) as begun:
-            result = await run_lab(self, lab, quick=quick, watch=watch, conductor=conductor, begun=begun)
-        if result.aborted is not None:
-            self.chronicle.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
-        return result
-
-    @asynccontextmanager
-    async def _experiment(self, kind: str, what: str) -> AsyncIterator[Callable[[], None]]:
-        """One at a time; between two marks once it has begun, which it tells by calling what this gives."""
-        if self._experimenting is not None:
-            raise UsageError("a sweep or a lab runs already", "stop it first")
-        began = False
-
-        def begun() -> None:
-            nonlocal began
-            began = True
-            number = self.chronicle.begin_change(f"{kind} {what}")
-            self.chronicle.tell(Severity.MARK, f"a {kind} begins: {what}", mark=number)
-
-        told = f"the {kind} was stopped"
-        self._experimenting = asyncio.current_task()
-        try:
-            yield begun
-            told = f"the {kind} is done"
-        except ReplexplorerError as error:
-            told = f"the {kind} ended: {error}"
-            raise
-        finally:
-            self._experimenting = None
-            if began:
-                number = self.chronicle.begin_change(f"after the {kind}")
-                self.chronicle.change_effective(
-                    number, f"after the {kind}", f"{told}; the knobs are restored"
-                )
+        return await LabRun(lab, quick, watch, conductor).run(self.rig)
 
     async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
         """Bring dead nodes back, start stopped replication threads, re-apply what was requested, as `up`

@@ -12,7 +12,7 @@ from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
-from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
@@ -145,7 +145,7 @@ LAB = Lab(
 async def during(number: int, session: Session, disturb: Callable[[], Awaitable[object]]) -> LabResult:
     """The lab, disturbed once in the measurement of this phase."""
     steps: list[LabStep] = []
-    task = asyncio.create_task(run_lab(session, LAB, quick=True, watch=steps.append))
+    task = asyncio.create_task(LabRun(LAB, True, steps.append).run(session.rig))
     await until(lambda: any((step.number, step.doing) == (number, "measuring") for step in steps))
     await asyncio.sleep(5)
     await disturb()
@@ -216,7 +216,7 @@ def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(by: str) 
             if by == "an experiment":
                 await other.fleet.primary.agent.begin_experiment("sweep", "rtt=0,10", "sweep")
             with pytest.raises(StackUnavailable, match=r"drives the load|turns the knobs"):
-                await run_lab(session, LAB, quick=True, watch=steps.append)
+                await LabRun(LAB, True, steps.append).run(session.rig)
             assert [step.doing for step in steps] == []
             told = await session.close()
             assert "(2 servers, its load driven by load (pid " in told

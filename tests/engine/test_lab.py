@@ -17,7 +17,7 @@ from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.evidence import busy
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
-from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
@@ -57,7 +57,7 @@ LAB = Lab(
 
 
 async def run(session: Session, steps: list[LabStep] | None = None) -> LabResult:
-    return await run_lab(session, LAB, quick=True, watch=([] if steps is None else steps).append)
+    return await LabRun(LAB, True, ([] if steps is None else steps).append).run(session.rig)
 
 
 @virtual
@@ -117,7 +117,7 @@ def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
 async def test_the_tour_holds_on_the_model() -> None:
     world = World()
     async with world.attached("lab tour") as session:
-        result = await run_lab(session, find_lab("tour"), quick=True)
+        result = await LabRun(find_lab("tour"), quick=True).run(session.rig)
     assert [relation.name for relation in result.relations if not relation.holds] == []
     assert [phase.protection.state for phase in result.phases] == [
         "off",
@@ -233,7 +233,7 @@ def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
         async with world.attached(f"lab {name}") as session:
             await turn(session, *BEFORE)
             steps: list[LabStep] = []
-            result = await run_lab(session, find_lab(name), quick=True, watch=steps.append)
+            result = await LabRun(find_lab(name), True, steps.append).run(session.rig)
         assert result.aborted is None
         assert result.unrestored == ()
         assert [each.phase for each in result.phases] == list(find_lab(name).phases)
@@ -254,7 +254,7 @@ async def test_a_presenter_holds_each_phase_until_next_with_its_load_running() -
     world, conductor = World(), Conductor(by_hand=True)
     steps: list[LabStep] = []
     async with world.attached("lab two") as session:
-        lab = asyncio.create_task(run_lab(session, LAB, quick=True, watch=steps.append, conductor=conductor))
+        lab = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
         await until(lambda: steps and steps[-1].doing == "waiting for the next phase")
         await asyncio.sleep(20)
         assert (steps[-1].number, len(steps[-1].results), world.running_loads()) == (1, 1, 1)
@@ -268,7 +268,7 @@ async def test_a_pause_holds_before_the_next_phase_and_goes_on_when_it_is_over()
     world, conductor = World(), Conductor()
     steps: list[LabStep] = []
     async with world.attached("lab two") as session:
-        lab = asyncio.create_task(run_lab(session, LAB, quick=True, watch=steps.append, conductor=conductor))
+        lab = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(session.rig))
         assert conductor.toggle()
         await asyncio.sleep(30)
         assert (lab.done(), steps[-1].number) == (False, 1)
@@ -317,7 +317,7 @@ async def test_a_presenters_abort_answers_with_what_was_measured(number: int, me
     async with world.attached("lab two") as session:
         await turn(session, *BEFORE)
         watch: list[LabStep] = []
-        task = asyncio.create_task(run_lab(session, LAB, quick=True, watch=watch.append, conductor=conductor))
+        task = asyncio.create_task(LabRun(LAB, True, watch.append, conductor).run(session.rig))
         await until(lambda: bool(watch) and (watch[-1].number, watch[-1].doing) == (number, "measuring"))
         conductor.abort("ended by hand")
         task.cancel()
@@ -384,5 +384,5 @@ async def test_a_deviation_is_a_verdict_and_no_failure() -> None:
     async with world.attached("lab two") as session:
         world.primary.acknowledges = False
         lab = Lab("never", "Never", "", LAB.phases[:1], lambda _: (Relation("no", False, "1 > 2"),))
-        result = await run_lab(session, lab, quick=True)
+        result = await LabRun(lab, quick=True).run(session.rig)
     assert result.verdict == "deviates"

@@ -17,7 +17,7 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs import find_lab
 from replexplorer.engine.experiment.labs.lab import LabResult
-from replexplorer.engine.experiment.labs.stage import run_lab
+from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
@@ -45,7 +45,7 @@ async def rerun(live_stack: LiveStack, name: str) -> LabResult:
     async with attached(live_stack, f"lab {name}") as session:
         await turn(session, *BEFORE)
         before = as_asked(session)
-        result = await run_lab(session, find_lab(name), quick=True)
+        result = await LabRun(find_lab(name), quick=True).run(session.rig)
         assert as_asked(session) == before
         await session.sight.refresh()
         assert session.sight.protection().state is ProtectionState.OFF
@@ -114,7 +114,7 @@ async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_i
                     killed.set()
                     client.kill(mysqld_of(client, own_stack.name, "replica"))
 
-            result = await run_lab(session, find_lab("wan-insert"), quick=True, watch=watch)
+            result = await LabRun(find_lab("wan-insert"), True, watch).run(session.rig)
             assert killed.is_set()
             assert result.verdict == "aborted"
             assert result.aborted is not None

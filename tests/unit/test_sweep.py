@@ -28,7 +28,7 @@ from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.experiment.sweep import _read_head, _read_kept
+from replexplorer.engine.experiment.sweep_notes import kept_of, seed_of
 from replexplorer.formats.json.schema import document_schema
 from replexplorer.formats.json.sweep import SweepResult
 from replexplorer.reports.heat_svg import heat_svg
@@ -512,15 +512,15 @@ def test_a_broken_journal_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entry", [{"kept": 5}, {"kept": {"nope": 1}}, {"kept": {"rtt": 1}}])
 def test_a_journal_of_another_version_is_told(entry: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        _read_kept([entry])
-    assert _read_kept([entry, {"restored": True}]) == {}
+        kept_of([entry])
+    assert kept_of([entry, {"restored": True}]) == {}
 
 
 def test_what_a_journal_keeps_are_values() -> None:
     kept = {"rtt@replica": 5, "semi_sync": "on", "clients": None, "sync_binlog": float("inf")}
-    assert {str(name): value for name, value in _read_kept([{"kept": kept}]).items()} == {
+    assert {str(name): value for name, value in kept_of([{"kept": kept}]).items()} == {
         "rtt@replica": 5, "semi_sync": "on",
     }  # fmt: skip
-    assert _read_head({"seed": 7}) == 7
+    assert seed_of({"seed": 7}) == 7
     with pytest.raises(UsageError, match="of another version"):
-        _read_head({"seed": "x"})
+        seed_of({"seed": "x"})

@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -139,7 +139,8 @@ class Turns:
             yield
         finally:
             self._own = None
-            await to_the_end(agent.end_experiment())
+            with suppress(ReplexplorerError):  # an agent that is gone holds no experiment
+                await to_the_end(agent.end_experiment())
 
     def refuse_meanwhile(self) -> None:
         """Raise ExperimentUnderWay while this app's own lab or sweep runs; of others' the agent knows."""

@@ -24,7 +24,7 @@ from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.server.protection import Protection
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.lookback import Lookback
@@ -43,7 +43,6 @@ from replexplorer.ports import Lease
 NO_LOAD = "no load runs"
 """The note of a load knob that is stored and has no effect yet."""
 _SECOND_LOOK_S = 0.3
-_STATE_LOOK_S = 0.1
 
 
 class RunningLoad(Protocol):
@@ -238,18 +237,6 @@ class Sight:
             return None
         clock = self.fleet.outside.clock
         return clock.wall() - enabled_s - (clock.monotonic() - sample.at_s)
-
-    async def until_state(self, wanted: ProtectionState | None, *, within_s: float) -> None:
-        """Look until a protection state has come, or the time is over; None: any will do."""
-        clock = self.fleet.outside.clock
-        ends_s = clock.monotonic() + within_s
-        while wanted not in (None, self.protection().state) and clock.monotonic() < ends_s:
-            await clock.sleep(_STATE_LOOK_S)
-            await self.refresh()
-
-    def nodes_down(self) -> list[str]:
-        """Names of the nodes that did not answer when they were last looked at."""
-        return [node.name for node in self.node_views() if not node.reachable]
 
     def node_views(self) -> tuple[NodeView, ...]:
         """The nodes that were looked at, primary first."""

@@ -11,6 +11,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.experiment.labs.evidence import printed, protected, within
 from replexplorer.engine.experiment.labs.lab import (
+    Act,
     Lab,
     Length,
     Phase,
@@ -21,7 +22,6 @@ from replexplorer.engine.experiment.labs.lab import (
     Published,
     Relation,
 )
-from replexplorer.engine.experiment.labs.stage import Stage
 
 _ROWS = 300_024
 _REGULAR_S, _SEMI_SYNC_S = 27.997, 84.277
@@ -135,11 +135,11 @@ def bulk_load_of(rows: Callable[[], Iterator[str]]) -> Lab:
     return replace(BULK_LOAD, phases=tuple(replace(phase, play=play) for phase in BULK_LOAD.phases))
 
 
-async def _insert(stage: Stage, phase: Phase, rows: Callable[[], Iterator[str]]) -> Played:
+async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> Played:
     """Single-row INSERTs, one commit each, through one session."""
-    commits = phase.length(quick=stage.quick).commits or _QUICK
-    clock, service = stage.session.outside.clock, Histogram()
-    sql = stage.session.fleet.on_the_primary()
+    commits = act.phase.length(quick=act.quick).commits or _QUICK
+    clock, service = act.rig.clock, Histogram()
+    sql = act.rig.sql(act.rig.seen.source)
     try:
         await sql.query(f"DROP TABLE IF EXISTS {_TABLE}", deadline_s=_DEADLINE_S)
         await sql.query(f"CREATE TABLE {_TABLE} ({_COLUMNS}) ENGINE=InnoDB", deadline_s=_DEADLINE_S)
@@ -150,7 +150,7 @@ async def _insert(stage: Stage, phase: Phase, rows: Callable[[], Iterator[str]])
             service.record(round((now_s - before_s) * 1e6))
             before_s = now_s
             if number % _TELL_EVERY == 0:
-                stage.tell(
+                act.tell(
                     f"{number:,} rows, {number / max(now_s - began_s, 1e-3):,.0f} a second", number / commits
                 )
     finally:

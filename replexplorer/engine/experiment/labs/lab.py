@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-
-if TYPE_CHECKING:
-    from replexplorer.engine.experiment.labs.stage import Stage
+from replexplorer.engine.experiment.rig import Rig
+from replexplorer.ports import Report
 
 _TURNING_S: Final = 4.0
 _ROWS_PER_S: Final = 20_000
@@ -79,10 +78,6 @@ class Played:
         return self.service.count / self.duration_s if self.duration_s > 0 else 0.0
 
 
-Play = Callable[["Stage", "Phase"], Awaitable[Played]]
-"""A phase that does more than let the load run."""
-
-
 @dataclass(frozen=True, slots=True)
 class Phase:
     """One stretch of a lab."""
@@ -103,6 +98,7 @@ class Phase:
     table_size: int | None = None
     """Rows of the load's table; None: the session's."""
     play: Play | None = None
+    """What it does instead of letting the load run."""
 
     def length(self, *, quick: bool) -> Length:
         """How long this run of it measures."""
@@ -111,6 +107,21 @@ class Phase:
     def takes_s(self, *, quick: bool) -> float:
         """About how long it takes, with turning its knobs and measuring the link."""
         return self.length(quick=quick).seconds + _TURNING_S
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A phase's script at work."""
+
+    rig: Rig
+    phase: Phase
+    quick: bool
+    tell: Report
+    """What is done now, with how much of the phase that is."""
+
+
+Play = Callable[[Act], Awaitable[Played]]
+"""The script of a phase that does more than let the load run."""
 
 
 @dataclass(frozen=True, slots=True)

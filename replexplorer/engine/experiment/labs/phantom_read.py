@@ -8,9 +8,17 @@ from statistics import median
 
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import protected
-from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Played, Publication, Relation
-from replexplorer.engine.experiment.labs.stage import Stage
-from replexplorer.ports import Sql
+from replexplorer.engine.experiment.labs.lab import (
+    Act,
+    Lab,
+    Length,
+    Phase,
+    Phases,
+    Played,
+    Publication,
+    Relation,
+)
+from replexplorer.ports import Clock, Sql
 
 _TRIES = 10
 _TABLE = "replexplorer.phantom"
@@ -22,16 +30,17 @@ _EARLY_SHARE = 0.25
 """Of the round trip: the reply to the writer and the reader's next look are never so far apart."""
 
 
-async def _play(stage: Stage, phase: Phase) -> Played:
+async def _play(act: Act) -> Played:
     """A writer inserts a row and waits, a reader polls for it; once a try."""
-    writer, reader = (stage.session.fleet.on_the_primary() for _ in range(2))
+    rig = act.rig
+    writer, reader = (rig.sql(rig.seen.source) for _ in range(2))
     seen_ms, returned_ms = [], []
     try:
         await writer.query(_DDL, deadline_s=_DEADLINE_S)
         for number in range(1, _TRIES + 1):
-            stage.tell(f"try {number} of {_TRIES}", (number - 1) / _TRIES)
+            act.tell(f"try {number} of {_TRIES}", (number - 1) / _TRIES)
             await writer.query(f"DELETE FROM {_TABLE} WHERE id = {number}", deadline_s=_DEADLINE_S)
-            seen, returned = await _try(stage, writer, reader, number)
+            seen, returned = await _try(rig.clock, writer, reader, number)
             seen_ms.append(seen)
             returned_ms.append(returned)
     finally:
@@ -49,9 +58,8 @@ async def _play(stage: Stage, phase: Phase) -> Played:
     )
 
 
-async def _try(stage: Stage, writer: Sql, reader: Sql, number: int) -> tuple[float, float]:
+async def _try(clock: Clock, writer: Sql, reader: Sql, number: int) -> tuple[float, float]:
     """When the row was first seen, and when the writer's statement returned; ms since it was sent."""
-    clock = stage.session.outside.clock
     began_s = clock.monotonic()
 
     async def write() -> float:

@@ -1,0 +1,83 @@
+"""What an experiment sees of a stack at one look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replexplorer.core.knobs.knob_view import KnobView
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.model.ceiling import acknowledging_rtt_ms
+from replexplorer.core.server.counters import Sample
+from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Servers, links, disks and requests of a stack, as they were last looked at."""
+
+    source: str
+    """The name of the node that the load writes to."""
+    server: str
+    """What runs there: `mysql 9.7.4-2`; `unknown` before it has answered."""
+    nodes: Sequence[NodeView]
+    """Those that were looked at, the source first."""
+    replicas: Sequence[str]
+    """Names of all replicas, in order."""
+    knobs: Mapping[KnobName, KnobView]
+    """All that these servers have, in the catalogue's order."""
+    version: int
+    """Of the requested values; another one when anybody wrote them."""
+    writer: str
+    """Who wrote them last: `set (pid 12)`."""
+    is_ours: bool
+    """That was this app."""
+    protection: Protection
+    links: Mapping[str, LinkView] = field(default_factory=dict)
+    """By replica."""
+    disks: Mapping[str, DiskView] = field(default_factory=dict)
+    """By node."""
+    counters: Mapping[str, Sample] = field(default_factory=dict)
+    """By node, for those that were looked at."""
+
+    def requested(self, name: KnobName) -> Value:
+        """What is asked of a knob, its default where nobody asked."""
+        view = self.knobs.get(name)
+        return name.knob.default if view is None else view.requested
+
+    def effective(self, name: KnobName) -> Value | None:
+        """What a knob really is; None when that is unknown, or no load runs."""
+        view = self.knobs.get(name)
+        return None if view is None else view.effective
+
+    @property
+    def source_uuid(self) -> str | None:
+        """The source's server_uuid; None while it was not seen."""
+        return next((node.server_uuid for node in self.nodes if node.name == self.source), None)
+
+    @property
+    def nodes_down(self) -> tuple[str, ...]:
+        """Names of the nodes that did not answer."""
+        return tuple(node.name for node in self.nodes if not node.reachable)
+
+    @property
+    def rtt_ms(self) -> float | None:
+        """The measured round trip of the replica whose acknowledgement a commit waits for; None when none
+        is measured."""
+        rtts = [link.rtt_measured_ms for link in self.links.values()]
+        return acknowledging_rtt_ms(rtts, self.protection.replicas_required or 1)
+
+    @property
+    def fsync_ms(self) -> float | None:
+        """What the source pays for an fsync of redo or binlog; None when there was none to measure."""
+        disk = self.disks.get(self.source)
+        return None if disk is None else disk.measured_ms
+
+    @property
+    def disk_probe_ms(self) -> float | None:
+        """The median synchronous write on the source's bare disk; None before it was probed."""
+        disk = self.disks.get(self.source)
+        return None if disk is None else disk.probe_p50_ms

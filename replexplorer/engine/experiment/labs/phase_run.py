@@ -1,0 +1,165 @@
+"""One phase of a lab: its knobs set, the link measured at rest, the load measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final
+
+from replexplorer.core.knobs.names import KnobName, Value, desired_of
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.machine import short_of_cpu
+from replexplorer.core.model.ceiling import bound
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.stats.student import t_quantile_975
+from replexplorer.engine.experiment.labs.lab import Act, Phase, PhaseResult, Played, Rtt
+from replexplorer.engine.experiment.loan import CLIENTS, Loan
+from replexplorer.engine.experiment.rig import Rig
+from replexplorer.ports import Report
+
+_STATE_WITHIN_S: Final = 5.0
+_WARMUP_S: Final = 1.5
+_WARMUP_LATENCIES: Final = 4
+_RTT_LOOKS: Final = 8
+_RTT_LOOK_S: Final = 0.25
+_WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
+
+
+@dataclass(slots=True)
+class PhaseRun:
+    """A phase under way; what it turns is the lab's loan."""
+
+    loan: Loan
+    phase: Phase
+    quick: bool
+    tell: Report
+    before: Sequence[PhaseResult]
+    """The results of the phases before it."""
+
+    async def result(self) -> PhaseResult:
+        """Set the phase's knobs, measure the link, wait for the protection state, measure the load.
+
+        Raises what turning its knobs raises, and StackUnavailable when a node went down.
+        """
+        self.tell("setting", None)
+        loan, phase, rig = self.loan, self.phase, self.loan.rig
+        mark = rig.log.begin_change(phase.name)  # the epoch before ends with its measurement
+        if rig.seen.protection.state is not ProtectionState.BLOCKED:
+            await rig.load.follow(clients=0)  # the link and the disk are measured at rest
+        await loan.attach(phase.replicas)
+        clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
+        await self._turn(text for text in phase.settings if text not in clients)
+        self.tell("measuring the link", None)
+        rtt = await measured_rtt(rig)
+        await self._turn(clients)
+        await loan.look()
+        if phase.play is not None:
+            self.tell("running", None)
+            rig.log.change_effective(mark, phase.name, phase.name)
+            played = await phase.play(Act(rig, phase, self.quick, self.tell))
+            rig.log.end_epoch()
+        else:
+            played = await self._measured(rtt, mark)
+        seen = await loan.look_alive()
+        return replace(self._result(rtt, played), invalid="; ".join(loan.disturbances(seen)) or None)
+
+    async def _turn(self, settings: Iterable[str]) -> None:
+        """Set knobs as they are typed."""
+        await self.loan.turn(desired_of([self.loan.rig.parse(text) for text in settings]))
+
+    async def _measured(self, rtt: Rtt | None, mark: int) -> Played:
+        """Let the load run; the phase's mark stands where its settings are in force, and its epoch is what
+        is measured."""
+        rig, phase, length = self.loan.rig, self.phase, self.phase.length(quick=self.quick)
+        await rig.load.follow(table_size=phase.table_size)
+        await self.loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
+        began_s = rig.clock.monotonic()
+        from_s = began_s + _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
+        rig.log.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
+        commits = 0
+
+        def show(interval: Interval) -> None:
+            nonlocal commits
+            commits += interval.commits
+            passed_s = rig.clock.monotonic() - began_s
+            share = commits / length.commits if length.commits else passed_s / length.seconds
+            self.tell("measuring", min(1.0, share))
+
+        found = await rig.load.measure(
+            duration_s=0.0 if length.commits else length.seconds,
+            commits=length.commits or 0,
+            from_s=from_s,
+            on_interval=show,
+        )
+        measured = found.load
+        rig.log.end_epoch(measured.intervals[-1].end_s)
+        limits = (measured.total.limited if measured.total else None, short_of_cpu(found.machine_percent))
+        return Played(
+            service=measured.service,
+            duration_s=measured.duration_s,
+            errors=measured.errors + measured.unknown,
+            busy_percent=measured.cpu_percent,
+            machine_percent=found.machine_percent,
+            limited="; ".join(limit for limit in limits if limit) or None,
+        )
+
+    def _result(self, rtt: Rtt | None, played: Played) -> PhaseResult:
+        rig, seen = self.loan.rig, self.loan.rig.seen
+        protection = seen.protection
+        rtt_ms = rtt.ms if rtt else seen.rtt_ms
+        clients = rig.load.settings.clients if rig.load.settings else 0
+        local_ms = next(
+            (each.mean_ms for each in self.before if each.protection.state is ProtectionState.OFF), None
+        )
+        waits = protection.state in _WAITING
+        ceiling = bound(clients, rtt_ms, local_ms, played.service.min_ms) if waits else None
+        return PhaseResult(
+            phase=self.phase,
+            settings=self._settings(),
+            rtt_measured_ms=rtt_ms,
+            service=played.service,
+            tps=played.tps,
+            ceiling_tps=ceiling.tps if ceiling else None,
+            protection=protection,
+            clients=clients,
+            errors=played.errors,
+            fsync_measured_ms=seen.fsync_ms,
+            disk_probe_ms=seen.disk_probe_ms,
+            predicted_tps=rig.forecast.expected_tps(protection, rtt_ms),
+            rtt=rtt,
+            duration_s=played.duration_s,
+            busy_percent=played.busy_percent,
+            machine_percent=played.machine_percent,
+            limited=played.limited,
+            figures=played.figures,
+        )
+
+    def _settings(self) -> dict[KnobName, Value]:
+        """The phase's knobs as they are in effect."""
+        rig, found = self.loan.rig, dict[KnobName, Value]()
+        for text in self.phase.settings:
+            assignment = rig.parse(text)
+            for name in assignment.names:
+                effective = rig.seen.effective(name)
+                found[name] = assignment.value if effective is None else effective
+        return found
+
+
+async def measured_rtt(rig: Rig) -> Rtt | None:
+    """The acknowledging replica's round trip, measured by several looks at the probe; a Student interval of
+    their mean. None where no probe was answered."""
+    seen: list[float] = []
+    for _ in range(_RTT_LOOKS):
+        rtt_ms = await rig.rtt_ms()
+        if rtt_ms is not None:
+            seen.append(rtt_ms)
+        await rig.clock.sleep(_RTT_LOOK_S)
+    if not seen:
+        return None
+    mean = sum(seen) / len(seen)
+    half = 0.0
+    if len(seen) > 1:
+        variance = sum((each - mean) ** 2 for each in seen) / (len(seen) - 1)
+        half = t_quantile_975(len(seen) - 1) * (variance / len(seen)) ** 0.5
+    return Rtt(median(seen), mean - half, mean + half, len(seen))

@@ -1,0 +1,239 @@
+"""What an experiment takes: knobs, replicas, the load, the stack itself; given back whatever happens.
+
+Law: whatever ends an experiment - its last step, a failure, a cancel, a dead server - each thing is given
+back, whatever became of the others. What cannot be given back now is requested, so that whoever finds its
+server again does. Only a kill leaves the knobs as they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.event import Severity
+from replexplorer.core.experiment.baseline import Baseline
+from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.knobs.names import Desired, KnobName, Value
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.engine.experiment.rig import Rig
+from replexplorer.engine.finish import to_the_end
+from replexplorer.ports import LoadSettings, Report
+
+CLIENTS: Final = KnobName("clients", "load")
+_LOOK_EVERY_S: Final = 0.1
+
+
+async def _nothing(unrestored: Sequence[str]) -> None:
+    """Nobody has to know."""
+
+
+@dataclass(slots=True)
+class Loan:
+    """What an experiment under way has taken."""
+
+    rig: Rig
+    kind: str
+    """`lab`, `sweep`."""
+    load: LoadSettings | None
+    """What our load did before; None: none ran."""
+    replicas: int
+    """So many there were before."""
+    report: Report
+    """Hears what is done to the stack."""
+    baseline: Baseline = field(default_factory=Baseline)
+    unrestored: tuple[str, ...] = ()
+    """What could not be given back yet, each in a line; known once the loan is over."""
+    outcome: str = "is done"
+    """How the experiment ended, as the log says it."""
+    on_given_back: Callable[[Sequence[str]], Awaitable[None]] = _nothing
+    """Awaited at the end of giving back, with what is `unrestored`."""
+    _kept: dict[KnobName, Value] = field(default_factory=dict)
+    """What was requested before."""
+    _owed: Desired = field(default_factory=dict)
+    """What a restart took, to be set with the next turn."""
+    _attached: bool = False
+
+    @property
+    def has_turned(self) -> bool:
+        """Whether there are knobs to be given back."""
+        return bool(self._kept)
+
+    # -- taking
+
+    def keep(self, names: Iterable[KnobName]) -> Desired:
+        """Note what is requested of these and of the clients, before they are turned; answers all that was
+        noted so far."""
+        seen = self.rig.seen
+        for name in (*names, CLIENTS):
+            self._kept.setdefault(name, seen.requested(name))
+        return self._kept
+
+    def owe(self, lost: Desired) -> None:
+        """What a restart took is set again with the next turn."""
+        self._owed = lost
+
+    async def turn(self, desired: Desired) -> None:
+        """Turn knobs; raises what `Rig.turn` does."""
+        self.keep(desired)
+        desired = {**self._owed, **desired}
+        await self.rig.turn(desired)
+        self._owed = {}
+        self.baseline.turned(desired, self.rig.seen)
+
+    async def attach(self, replicas: int | None) -> None:
+        """Let so many replicas receive events, all for None."""
+        self._attached = self._attached or replicas is not None
+        await self.rig.attach(replicas)
+
+    async def enough_replicas(self, number: int) -> None:
+        """Bring up what is missing of so many replicas; they are removed again."""
+        if len(self.rig.seen.replicas) < number:
+            await self.rig.scale(number, self.report)
+
+    # -- looking
+
+    async def look(self, *, probe: bool = False) -> Sighting:
+        """Look at everything, and expect it so from here on."""
+        seen = await self.rig.look(probe=probe)
+        self.baseline.begin(seen)
+        return seen
+
+    async def look_alive(self, hint: str = "`replexplorer up` brings it back") -> Sighting:
+        """Look at everything; raise StackUnavailable when a node is down."""
+        seen = await self.rig.look()
+        if seen.nodes_down:
+            raise StackUnavailable(f"{' and '.join(seen.nodes_down)} went down in the {self.kind}", hint)
+        return seen
+
+    async def until_state(self, wanted: ProtectionState | None, *, within_s: float) -> None:
+        """Look until a protection state has come, or the time is over; None: any will do."""
+        clock, seen = self.rig.clock, self.rig.seen
+        ends_s = clock.monotonic() + within_s
+        while wanted not in (None, seen.protection.state) and clock.monotonic() < ends_s:
+            await clock.sleep(_LOOK_EVERY_S)
+            seen = await self.rig.look()
+
+    def disturbances(self, seen: Sighting) -> tuple[str, ...]:
+        """What somebody else did to the stack since the last `look`, in words."""
+        return (
+            *self.baseline.changed(seen),
+            *(f"{name} restarted" for name in self.baseline.restarted(seen)),
+        )
+
+    # -- giving back
+
+    async def give_back(self) -> None:
+        """Give back all that was taken, each whatever becomes of the others."""
+        self.report("restoring", None)
+        unrestored: list[str] = []
+        for work in (self._end_load, self._turn_back, self._attach_all, self._remove_surplus, self._follow):
+            try:
+                unrestored += await work() or ()
+            except ReplexplorerError as error:
+                unrestored.append(str(error))
+        self.unrestored = tuple(unrestored)
+        await self.on_given_back(self.unrestored)
+
+    async def _end_load(self) -> None:
+        if self.load is None:
+            await self.rig.load.stop()
+
+    async def _turn_back(self) -> list[str]:
+        if not self._kept:
+            return []
+        return await turn_back(self.rig, self._kept, beside=self._owed)
+
+    async def _attach_all(self) -> None:
+        if self._attached:
+            await self.rig.attach(None)
+
+    async def _remove_surplus(self) -> None:
+        if len(self.rig.seen.replicas) > self.replicas:
+            await self.rig.scale(self.replicas, self.report)
+
+    async def _follow(self) -> None:
+        """A load that ran before does again what it did."""
+        if self.load is not None:
+            await self.rig.load.follow(table_size=self.load.table_size)
+
+
+async def turn_back(
+    rig: Rig, values: Mapping[KnobName, Value], *, beside: Mapping[KnobName, Value] | None = None
+) -> list[str]:
+    """Turn these back, with what goes `beside` them, all at once or as many as can be. The rest is only
+    requested; answers that, each in a line."""
+    try:
+        await rig.turn({**(beside or {}), **values})
+        return []
+    except ReplexplorerError:
+        left = []
+    for name, value in values.items():
+        try:
+            await rig.turn({name: value})
+        except ReplexplorerError as error:
+            left.append(await _request(rig, name, value, error))
+    return left
+
+
+async def _request(rig: Rig, name: KnobName, value: Value, why: ReplexplorerError) -> str:
+    """Write down what cannot be turned now; answers what becomes of it."""
+    try:
+        await rig.request({name: value})
+    except ReplexplorerError as error:
+        return f"{name} = {value} could not be restored: {error}"
+    return f"{name} = {value} is requested and comes with its server: {why}"
+
+
+@asynccontextmanager
+async def on_loan(
+    rig: Rig,
+    kind: str,
+    name: str,
+    *,
+    check: Callable[[Sighting], None],
+    report: Report = lambda text, done: None,
+) -> AsyncIterator[Loan]:
+    """The stack, for an experiment alone: between two marks, with a load of ours that has no clients yet.
+
+    Raises UsageError and StackUnavailable while nothing is changed: what `check` says of the settings, that
+    another experiment runs, or that somebody else drives the load.
+    """
+    async with rig.reserved(kind, name):
+        seen = await rig.look()
+        check(seen)
+        loan = Loan(rig, kind, rig.load.settings, len(seen.replicas), report)
+        try:
+            await rig.load.drive(clients=0)  # without clients it waits for nothing, whatever the state
+        except BaseException:
+            if loan.load is not None:
+                with suppress(ReplexplorerError):
+                    await to_the_end(rig.load.follow())
+            raise
+        number = rig.log.begin_change(f"{kind} {name}")
+        rig.log.tell(Severity.MARK, f"a {kind} begins: {name}", mark=number)
+        try:
+            yield loan
+        except asyncio.CancelledError:
+            loan.outcome = "was stopped"
+            raise
+        except BaseException as error:
+            loan.outcome = f"ended: {error}"
+            raise
+        finally:
+            await to_the_end(_give_back(loan))
+
+
+async def _give_back(loan: Loan) -> None:
+    """Give everything back, between the experiment's last figure and the mark that ends it."""
+    log, title = loan.rig.log, f"after the {loan.kind}"
+    log.begin_restoring()
+    try:
+        await loan.give_back()
+    finally:
+        log.restored()
+        rest = f"not restored: {'; '.join(loan.unrestored)}" if loan.unrestored else "the knobs are restored"
+        log.change_effective(log.begin_change(title), title, f"the {loan.kind} {loan.outcome}; {rest}")

@@ -1,0 +1,217 @@
+"""The rig: all that an experiment may do with a stack.
+
+Labs, sweeps and drills work through it and through nothing else: they turn, look, measure, run SQL on a
+node and write into the log. What they take is given back by `loan`, whatever happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from replexplorer.core.event import Severity
+from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.knobs.names import Assignment, Desired
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.model.fitted import Setting
+from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.protection import Protection
+from replexplorer.ports import Clock, LoadSettings, Report, Sql, SweepJournal
+
+_Found = TypeVar("_Found", covariant=True)
+
+
+class Log(Protocol):
+    """Where an experiment says what it does: the log of events, the marks on the charts, the ledger."""
+
+    def tell(self, severity: Severity, text: str, *, mark: int | None = None) -> None:
+        """Put a fact into the log, at the mark of this number where one is given."""
+        ...
+
+    def begin_change(self, title: str) -> int:
+        """The epoch before ends here; answers the number of the mark that begins the next."""
+        ...
+
+    def change_effective(
+        self, number: int, title: str, text: str, *, measured_from_s: float | None = None
+    ) -> None:
+        """What began is in force: its mark is drawn, and its epoch measured from this moment on, or from a
+        later one of the monotonic clock."""
+        ...
+
+    def end_epoch(self, at_s: float | None = None) -> None:
+        """The newest epoch ends, now or at this moment of the monotonic clock."""
+        ...
+
+    def begin_restoring(self) -> None:
+        """What was turned is given back from here on: no epoch, and no outage on the way."""
+        ...
+
+    def restored(self) -> None:
+        """All is given back."""
+        ...
+
+
+class Forecast(Protocol):
+    """What the fitted model knows of the settings in force."""
+
+    def setting(self) -> Setting:
+        """These settings as the model sees them."""
+        ...
+
+    def expected_tps(self, protection: Protection, rtt_ms: float | None) -> float | None:
+        """Transactions a second over a link of this round trip; None where the model cannot tell."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a load did while it was measured."""
+
+    load: Measurement
+    """Its own figures."""
+    anatomy: Anatomy | None = None
+    """The mean commit taken apart; None without a commit, and where the source does not count."""
+    machine_percent: float | None = None
+    """CPU of the source's machine, of all its cores, whoever used it, from the call on; None where no agent
+    says."""
+
+
+class Load(Protocol):
+    """The load that an experiment measures."""
+
+    @property
+    def settings(self) -> LoadSettings | None:
+        """What our load was last told; None while none of ours runs."""
+        ...
+
+    async def drive(self, *, clients: int) -> None:
+        """Run the load as requested, with so many clients; one that runs already follows. Raises
+        StackUnavailable naming the driver when somebody else drives."""
+        ...
+
+    async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
+        """Let the load go on with so many clients, or with all as requested, and on a table of so many rows;
+        nothing when none runs."""
+        ...
+
+    async def stop(self) -> None:
+        """End our load; nothing when none runs."""
+        ...
+
+    async def measure(
+        self,
+        *,
+        duration_s: float = 0.0,
+        commits: int = 0,
+        from_s: float | None = None,
+        on_interval: Callable[[Interval], None] = lambda _: None,
+        into: Measurement | None = None,
+    ) -> Findings:
+        """The load's figures over so many seconds and commits, from a moment of the monotonic clock on
+        (None: with the next interval that begins), `into` what the caller keeps when it is cancelled. An
+        open loop is drained at the end, and goes on with the next `follow`. Raises StackUnavailable when
+        the load ends."""
+        ...
+
+
+class Rig(Protocol):
+    """One stack, as experiments work on it."""
+
+    @property
+    def load(self) -> Load:
+        """The load that is measured."""
+        ...
+
+    @property
+    def log(self) -> Log:
+        """Where the experiment says what it does."""
+        ...
+
+    @property
+    def forecast(self) -> Forecast:
+        """What the fitted model expects here."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time that everything here goes by."""
+        ...
+
+    # -- looking
+
+    @property
+    def seen(self) -> Sighting:
+        """What was last seen, with what was turned since."""
+        ...
+
+    async def look(self, *, probe: bool = False) -> Sighting:
+        """Look at everything now; what does not answer is unknown. With `probe` disks that were never
+        probed are."""
+        ...
+
+    async def rtt_ms(self) -> float | None:
+        """The round trip that a commit waits for, as the agents measure it now; None where no probe is
+        answered."""
+        ...
+
+    # -- turning
+
+    def parse(self, text: str) -> Assignment:
+        """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
+        ...
+
+    def check(self, desired: Desired) -> None:
+        """Raise what `turn` would refuse by what was last seen."""
+        ...
+
+    async def turn(self, desired: Desired) -> None:
+        """Turn knobs and wait until they are effective; raises UsageError, StackUnavailable, RolledBack."""
+        ...
+
+    async def request(self, desired: Desired) -> None:
+        """Only write the request down: whoever finds its server again applies it."""
+        ...
+
+    def lost(self, nodes: Iterable[str]) -> Desired:
+        """What was requested of these nodes and went with their restart; empty where the user wants that
+        left alone."""
+        ...
+
+    # -- nodes
+
+    def sql(self, node: str) -> Sql:
+        """A new connection to a node's server, for whoever closes it; raises StackUnavailable when there is
+        no such node."""
+        ...
+
+    async def scale(self, replicas: int, report: Report) -> None:
+        """Bring replicas up, or remove the last ones with their data, until there are so many."""
+        ...
+
+    async def attach(self, replicas: int | None) -> None:
+        """Let the first so many replicas receive events, all for None, and stop the others' IO threads;
+        waits until the source has noticed."""
+        ...
+
+    # -- the experiment
+
+    def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
+        """Nobody else turns a knob meanwhile, in any process. Raises UsageError while another experiment of
+        this session runs, StackUnavailable naming that of another."""
+        ...
+
+    def journal(self, identity: str) -> SweepJournal:
+        """The file that keeps what an experiment of this identity has measured so far."""
+        ...
+
+
+class Procedure(Protocol[_Found]):
+    """An experiment that can be run on a rig: a lab, a sweep."""
+
+    async def run(self, rig: Rig) -> _Found:
+        """Run it to its end and give everything back."""
+        ...

@@ -1,0 +1,259 @@
+"""The rig over a live session's parts: what `experiment.rig` promises, on real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from replexplorer.core.change.planner import make_plan
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.knobs.names import SOURCE, Assignment, Desired
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.machine import Machine, busy_percent
+from replexplorer.engine.asking import execute
+from replexplorer.engine.change.bringup import bring_up
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.turns import Turns
+from replexplorer.engine.experiment.rig import Findings
+from replexplorer.engine.experiment.sweep_notes import Unkept
+from replexplorer.engine.load.driver import LoadDriver
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.load.measure import measure
+from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.stretch import Stretch
+from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.ports import Clock, LoadSettings, Report, Sql, SweepJournal, UpOptions
+
+_LOOK_EVERY_S: Final = 0.1
+_ATTACHED_WITHIN_S: Final = 30.0
+
+
+class LiveLoad:
+    """Our load as an experiment drives it (`experiment.rig.Load`)."""
+
+    def __init__(self, sight: Sight, load: LoadDriver, driving: Driving) -> None:
+        self._sight = sight
+        self._load = load
+        self._driving = driving
+
+    @property
+    def settings(self) -> LoadSettings | None:
+        """See `experiment.rig.Load`."""
+        return self._load.settings if self._load.is_running else None
+
+    async def drive(self, *, clients: int) -> None:
+        """See `experiment.rig.Load`."""
+        await self._driving.drive(replace(self._driving.settings(), clients=clients))
+
+    async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
+        """See `experiment.rig.Load`."""
+        if self.settings is None:
+            return
+        if table_size is not None:
+            await self._load.resize(table_size)
+        await self._load.change(self._sight.wanted_load() if clients is None else {"clients": clients})
+
+    async def stop(self) -> None:
+        """See `experiment.rig.Load`."""
+        await self._driving.stop()
+
+    async def measure(
+        self,
+        *,
+        duration_s: float = 0.0,
+        commits: int = 0,
+        from_s: float | None = None,
+        on_interval: Callable[[Interval], None] = lambda _: None,
+        into: Measurement | None = None,
+    ) -> Findings:
+        """See `experiment.rig.Load`."""
+        clock, intervals = self._sight.fleet.outside.clock, list[Interval]()
+
+        def take(interval: Interval) -> None:
+            intervals.append(interval)
+            on_interval(interval)
+
+        machine, first = await self._machine(), await self._sight.look_closely(SOURCE)
+        measured = await measure(
+            self._load,
+            clock,
+            duration_s=duration_s,
+            commits=commits,
+            from_s=clock.monotonic() if from_s is None else from_s,
+            on_interval=take,
+            into=into,
+        )
+        last = await self._sight.look_closely(SOURCE)
+        return Findings(
+            measured,
+            Stretch.of(first, last, intervals).anatomy(),
+            busy_percent(machine, await self._machine()),
+        )
+
+    async def _machine(self) -> Machine | None:
+        """The source's machine now, as the agent beside it counts; None where it does not."""
+        try:
+            health = await self._sight.fleet.primary.agent.health()
+        except ReplexplorerError:
+            return None
+        cores, busy_s = health.get("machine_cores"), health.get("machine_busy_s")
+        if not cores or busy_s is None:
+            return None
+        return Machine(self._sight.fleet.outside.clock.monotonic(), int(cores), float(busy_s))
+
+
+class LiveRig:
+    """One attached stack (`experiment.rig.Rig`), for one experiment at a time."""
+
+    def __init__(
+        self,
+        sight: Sight,
+        turns: Turns,
+        controls: Controls,
+        load: LoadDriver,
+        driving: Driving,
+        chronicle: Chronicle,
+        outlook: Outlook,
+        *,
+        reapplies: bool,
+    ) -> None:
+        self._fleet = sight.fleet
+        self._sight = sight
+        self._turns = turns
+        self._controls = controls
+        self._reapplies = reapplies
+        self.load = LiveLoad(sight, load, driving)
+        self.log = chronicle
+        self.forecast = outlook
+        self._task: asyncio.Task[Any] | None = None
+        """Who runs the experiment that is under way."""
+
+    @property
+    def clock(self) -> Clock:
+        """See `experiment.rig.Rig`."""
+        return self._fleet.outside.clock
+
+    # -- looking
+
+    @property
+    def seen(self) -> Sighting:
+        """See `experiment.rig.Rig`."""
+        sight = self._sight
+        capabilities = self._fleet.primary.capabilities
+        return Sighting(
+            source=SOURCE,
+            server=capabilities.title if capabilities else "unknown",
+            nodes=sight.node_views(),
+            replicas=self._fleet.replica_names,
+            knobs=sight.views(),
+            version=sight.requested.version,
+            writer=sight.requested.writer,
+            is_ours=sight.requested.writer == self._turns.actor.writer,
+            protection=sight.protection(),
+            links=dict(sight.links),
+            disks=dict(sight.disks),
+            counters={name: sample.counters for name, sample in sight.samples.items()},
+        )
+
+    async def look(self, *, probe: bool = False) -> Sighting:
+        """See `experiment.rig.Rig`."""
+        await self._sight.refresh(probe=probe)
+        return self.seen
+
+    async def rtt_ms(self) -> float | None:
+        """See `experiment.rig.Rig`."""
+        await self._sight.look_at_links()
+        return self.seen.rtt_ms
+
+    # -- turning
+
+    def parse(self, text: str) -> Assignment:
+        """See `experiment.rig.Rig`."""
+        return self._controls.parse(text)
+
+    def check(self, desired: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+        make_plan(self._sight.observed(), desired)
+
+    async def turn(self, desired: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+        await self._controls.set(desired)
+
+    async def request(self, desired: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+        await self._controls.request(desired)
+
+    def lost(self, nodes: Iterable[str]) -> Desired:
+        """See `experiment.rig.Rig`."""
+        return self._sight.lost_values(nodes) if self._reapplies else {}
+
+    # -- nodes
+
+    def sql(self, node: str) -> Sql:
+        """See `experiment.rig.Rig`."""
+        return self._fleet.connection(node)
+
+    async def scale(self, replicas: int, report: Report) -> None:
+        """See `experiment.rig.Rig`."""
+        if replicas < len(self._fleet.replicas):
+            await self._fleet.outside.stack.shrink(replicas)
+            await self._fleet.discover()
+        elif replicas > len(self._fleet.replicas):
+            await bring_up(self._fleet, UpOptions(replicas=replicas), report)
+        await self._sight.refresh()
+
+    async def attach(self, replicas: int | None) -> None:
+        """See `experiment.rig.Rig`."""
+        members = self._fleet.replicas
+        for at, replica in enumerate(members):
+            sample = self._sight.samples.get(replica.name)
+            runs = replicas is None or at < replicas
+            if replica.probed is None or (sample and (sample.view.io_thread == "off") is not runs):
+                continue
+            dialect = replica.dialect
+            await execute(replica.control, (dialect.start_io() if runs else dialect.stop_io(),))
+        await self._until_registered(len(members) if replicas is None else min(replicas, len(members)))
+        await self._sight.refresh()
+
+    async def _until_registered(self, wanted: int) -> None:
+        """Wait until the source counts so many semi-sync replicas (it notices a stopped one late)."""
+        ends_s = self.clock.monotonic() + _ATTACHED_WITHIN_S
+        while self.clock.monotonic() < ends_s:
+            sample = await self._sight.look(SOURCE)
+            if sample.status.clients in (None, wanted):
+                return
+            await self.clock.sleep(_LOOK_EVERY_S)
+
+    # -- the experiment
+
+    def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
+        """See `experiment.rig.Rig`."""
+        return self._reserved(kind, name)
+
+    @asynccontextmanager
+    async def _reserved(self, kind: str, name: str) -> AsyncIterator[None]:
+        if self._task is not None:
+            raise UsageError("a sweep or a lab runs already", "stop it first")
+        self._task = asyncio.current_task()
+        try:
+            async with self._turns.measuring(kind, name):
+                yield
+        finally:
+            self._task = None
+
+    async def abandon(self) -> None:
+        """Cancel the experiment that runs, and wait until everything is given back."""
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def journal(self, identity: str) -> SweepJournal:
+        """See `experiment.rig.Rig`."""
+        make = self._fleet.outside.sweeps
+        return Unkept() if make is None else make(identity)
