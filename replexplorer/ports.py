@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from replexplorer.core.dialect.question import Row
-from replexplorer.core.link import Shape
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.tick import Tick
+from replexplorer.core.wire import DiskState, Health, LinkState, Shape
 
 
 class Clock(Protocol):
@@ -156,65 +156,6 @@ class Bridge(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkState:
-    """What one agent knows of its side of the link to one peer, and of its probe of that peer."""
-
-    peer: str
-    """The peer's node name."""
-    backend: str | None
-    backend_reason: str
-    """Why this backend: `kernel netem answers`, `kernel has no netem: ...`."""
-    holds: str | None
-    """`sent` or `received`: which packets of the peer's this side shapes; netem holds what is sent,
-    NFQUEUE what is received, so a direction is a side only together with this."""
-    shape: Shape
-    """What this side does to them, in force."""
-    base_ms: float | None
-    """Round trip of the bare path, measured before any delay; None until measured."""
-    overhead_ms: float
-    """What this agent's own queue adds to a delayed packet, one way; already taken off the delay."""
-    measured_ms: float | None
-    """Median of the last 5 answered probes sent after the last change; None when none answered."""
-    probes: int
-    """Answered probes sent since the last change."""
-    lost: int
-    """Unanswered probes since the last change."""
-    dropped: int
-    """Packets that the queue or the qdisc dropped though no loss was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class DiskProbe:
-    """Synchronous writes of 512 bytes to the datadir's volume, the server not involved."""
-
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class DiskState:
-    """What one agent knows of its server's fsyncs and of the disk below."""
-
-    attached: bool
-    """The server runs with the shim in front of its fsyncs."""
-    reason: str | None
-    """Why it does not; None when it does."""
-    delay_ms: float | None
-    """Added to each fsync, in force; None when unknown."""
-    fsyncs: Mapping[str, int]
-    """Calls since the volume was made, by class of file: redo, binlog, relay, data, other."""
-    measured_ms: float | None
-    """Mean time that the server pays for an fsync of redo or binlog, the delay included, over the last
-    seconds with any since the delay changed; None when there was none."""
-    measured_n: int
-    """Calls behind that mean."""
-    probe: DiskProbe | None
-    """The last probe; None when none was run."""
-
-
-@dataclass(frozen=True, slots=True)
 class Lease:
     """Who drives the stack's load."""
 
@@ -325,7 +266,7 @@ class Agent(Protocol):
         """Our experiment is over; nothing when there is none."""
         ...
 
-    async def health(self) -> Mapping[str, Any]:
+    async def health(self) -> Health:
         """Backend, CPU seconds, packets, packets of clients under the rule, disk facts."""
         ...
 

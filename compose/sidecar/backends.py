@@ -8,12 +8,12 @@ packets are touched. Which backend it is, is found by trying it on the real inte
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kernel import Netem
 from queueing import Nfqueue
-from shape import Shape
 from tool import Refused
+from wire import Shape
 
 
 class Backend(Protocol):
@@ -21,8 +21,8 @@ class Backend(Protocol):
 
     name: str
     reason: str
-    delays: str
-    """`sent` or `received`: which packets of the peer's are held."""
+    holds: Literal["sent", "received"]
+    """Which packets of the peer's are held."""
 
     async def shape(self, address: str, shape: Shape | None) -> None:
         """Shape the packets to or from the address; None takes the rule away. Raise Refused."""

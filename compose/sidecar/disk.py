@@ -14,11 +14,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import fsyncpage
 from fsyncpage import Figures
 from tool import Refused
+from wire import DiskProbe, DiskState
 
 DATA_PATH, TCP_TABLE = Path("/var/lib/replexplorer/data"), Path("/proc/net/tcp")
 PAGE_NAME, PROBE_NAME = "disk.page", "disk.probe"
@@ -121,7 +121,7 @@ class Disk:
         self._sampler: asyncio.Task[None] | None = None
         self._prober: asyncio.Task[list[float]] | None = None
         self._stop = threading.Event()
-        self._probed: tuple[float, list[float]] | None = None
+        self._probed: DiskProbe | None = None
 
     def start(self) -> None:
         """Take samples from now on, server or not; what a killed agent's probe left goes."""
@@ -138,27 +138,21 @@ class Disk:
         if self._prober is not None:
             await asyncio.wait([self._prober])
 
-    def state(self) -> dict[str, Any]:
-        """What is in force, counted and measured.
-
-        `attached`, or the `reason` why no delay can be set; `delay_ms` in force, None where there is no
-        page; `fsyncs` by kind of file since it was made; `measured_ms`, what mysqld pays for an fsync of
-        redo or binlog on the mean, shim included, over its last seconds with fsyncs since the delay last
-        changed, of `measured_n`; `probe` as `probe()` last answered, None before.
-        """
+    def state(self) -> DiskState:
+        """What is in force, counted and measured."""
         figures, reason = self._look()
         measured_n, measured_ms = (0, None) if figures is None else self._window.measured(figures)
-        return {
-            "attached": reason is None,
-            "reason": reason,
-            "delay_ms": None if figures is None else figures.delay_us / 1000,
-            "fsyncs": _shown({} if figures is None else figures.fsyncs),
-            "measured_ms": measured_ms,
-            "measured_n": measured_n,
-            "probe": self._probe_figures(),
-        }
+        return DiskState(
+            attached=reason is None,
+            reason=reason,
+            delay_ms=None if figures is None else figures.delay_us / 1000,
+            fsyncs=_shown({} if figures is None else figures.fsyncs),
+            measured_ms=measured_ms,
+            measured_n=measured_n,
+            probe=self._probed,
+        )
 
-    async def set_delay(self, delay_ms: float) -> dict[str, Any]:
+    async def set_delay(self, delay_ms: float) -> DiskState:
         """Make every fsync of the server take so much longer, from the next on; the state then.
 
         Those that wait are let go where the delay falls. Raises Refused with the reason.
@@ -178,8 +172,8 @@ class Disk:
         self._window.restart(self._look()[0])
         return self.state()
 
-    async def probe(self) -> dict[str, Any]:
-        """Write 1,000 times 512 bytes synchronously, as `dd oflag=dsync`: p50_ms, p95_ms, p99_ms, n, age_s.
+    async def probe(self) -> DiskProbe:
+        """Write 1,000 times 512 bytes synchronously, as `dd oflag=dsync`.
 
         Callers at the same time share one run. Raises Refused with the reason: no server is attached, or
         the volume does not take the file.
@@ -196,22 +190,16 @@ class Disk:
             await asyncio.shield(self._prober)
         except OSError as error:
             raise Refused(f"the disk cannot be probed: {error.strerror}") from None
-        figures = self._probe_figures()
-        if figures is None:
+        if self._probed is None:
             raise Refused("the agent ends")
-        return figures
+        return self._probed
 
     def _probe_ended(self, prober: asyncio.Task[list[float]]) -> None:
         self._prober = None
         if not prober.cancelled() and prober.exception() is None and prober.result():
-            self._probed = time.monotonic(), sorted(prober.result())
-
-    def _probe_figures(self) -> dict[str, Any] | None:
-        if self._probed is None:
-            return None
-        at_s, ordered = self._probed
-        percentiles = {f"p{percent}_ms": _percentile(ordered, percent) for percent in (50, 95, 99)}
-        return {**percentiles, "n": len(ordered), "age_s": time.monotonic() - at_s}
+            ordered = sorted(prober.result())
+            p50_ms, p95_ms, p99_ms = (_percentile(ordered, percent) for percent in (50, 95, 99))
+            self._probed = DiskProbe(p50_ms, p95_ms, p99_ms, len(ordered))
 
     def _look(self) -> tuple[Figures | None, str | None]:
         """The page's figures where there are any, and why no delay can be set, if so."""

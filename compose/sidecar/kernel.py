@@ -12,11 +12,11 @@ import contextlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import netem
-from shape import Shape
 from tool import Refused, run
+from wire import Shape
 
 DRAIN_POLLS, SHORTEST_POLL_S = 10, 0.002
 """A release is waited for with about so many looks at the counters."""
@@ -71,7 +71,7 @@ class Netem:
     """The kernel holds the packets."""
 
     name = "netem"
-    delays = "sent"
+    holds: Literal["sent", "received"] = "sent"
     reason = "kernel netem answers"
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class Netem:
                 return
         if new.cut:
             return
-        fall_s = (old.hold_us + MOST_DEVIATIONS * old.jitter_us - new.hold_us) / 1e6
+        fall_s = (old.delay_us + MOST_DEVIATIONS * old.jitter_us - new.delay_us) / 1e6
         empty = fall_s <= 0 or await self._released(band, fall_s + (DRAIN_SLACK_S if shape is None else 0))
         if shape is None and not (empty and await self._remove(address, band, new)):
             # What waits for bandwidth may take long.
@@ -197,7 +197,7 @@ class Netem:
     async def _change(self, band: Band, shape: Shape) -> None:
         await _must(netem.shape_argv(band.device, band.slot, shape))
         drops = (await self._counts(band)).get("dropped", 0)
-        if band.shape.cut or band.shape.loss_percent:
+        if band.shape.loses:
             band.lost += drops - band.seen_drops
         band.seen_drops = drops
         band.shape = shape
@@ -234,8 +234,7 @@ class Netem:
         if (band := self._bands.get(address)) is not None:
             counts = await self._counts(band)
             if "lost" not in counts:
-                asked = band.shape.cut or band.shape.loss_percent > 0
-                lost = band.lost + (counts.get("dropped", 0) - band.seen_drops if asked else 0)
+                lost = band.lost + (counts.get("dropped", 0) - band.seen_drops if band.shape.loses else 0)
                 counts |= {"lost": lost, "dropped": counts.get("dropped", 0) - lost}
             total |= counts
         past = self._past.get(address, {})

@@ -9,18 +9,20 @@ import socket
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import backends
 import probe
 from document import write_durably
-from shape import Shape
 from tool import Refused
+from wire import LinkCost, LinkState, Shape
 
 CALIBRATION_ADDRESS = "127.77.0.1"
 CALIBRATION_DELAY_US = 2000
+SHORTEST_DELAY_MS = 0.001
+"""A delay that the queue's own overhead makes still needs the queue."""
 QUICK = (20, 0.005)
 """Probes and interval in s of the first calibration: an answer is wanted at once."""
 THOROUGH = (20, 0.08)
@@ -33,17 +35,6 @@ CALIBRATE_AGAIN_S = (1.0, 15.0, 60.0)
 BARE_PROBES, BARE_INTERVAL_S, BARE_DEADLINE_S = 8, 0.04, 0.6
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What our side of a link is to do; delays one way, jitter their standard deviation."""
-
-    delay_ms: float = 0.0
-    jitter_ms: float = 0.0
-    loss_percent: float = 0.0
-    bandwidth_bps: int = 0
-    cut: bool = False
-
-
 @dataclass
 class Link:
     """Our side of the link to one peer."""
@@ -53,7 +44,7 @@ class Link:
     """IPv4; empty until somebody told it."""
     delay_ms: float = 0.0
     """In force; the overhead of the backend is within it, not on top."""
-    asked: Asked = field(default_factory=Asked)
+    asked: Shape = field(default_factory=Shape)
     generation: int = field(default_factory=time.time_ns)
     """Grows with each change; told to the peer with each echo."""
     window: probe.Window = field(default_factory=probe.Window)
@@ -121,7 +112,7 @@ class Links:
         backend = self._need_backend()
         bare_us = await _loopback_us(probes // 2, interval_s)
         try:
-            await backend.shape(CALIBRATION_ADDRESS, Shape(hold_us=CALIBRATION_DELAY_US))
+            await backend.shape(CALIBRATION_ADDRESS, Shape(CALIBRATION_DELAY_US / 1000))
             delayed_us = await _loopback_us(probes, interval_s)
         finally:
             await backend.shape(CALIBRATION_ADDRESS, None)
@@ -148,13 +139,13 @@ class Links:
             if left is None or fields["address"] in left:
                 link = self._link(peer, fields["address"])
                 link.window.base_ms = fields["base_ms"]
-                await self._install(link, Asked(**fields["asked"]))
+                await self._install(link, Shape(**fields["asked"]))
 
     def _save(self) -> None:
         state = {
             link.peer: {"address": link.address, "asked": asdict(link.asked), "base_ms": link.window.base_ms}
             for link in self._links.values()
-            if link.asked != Asked()
+            if not link.asked.is_plain
         }
         with contextlib.suppress(OSError):
             write_durably(self._state_path, json.dumps(state).encode())
@@ -165,21 +156,18 @@ class Links:
             link.address = address
         return link
 
-    async def _shape(self, address: str, asked: Asked) -> float:
+    async def _shape(self, address: str, asked: Shape) -> float:
         """Install what is asked, the delay less our own overhead; answers the delay in force."""
         backend = self._need_backend()
-        shape = Shape(
-            # A delay that the queue's own overhead makes still needs the queue.
-            hold_us=max(1, round(asked.delay_ms * 1000 - self._overhead_us)) if asked.delay_ms > 0 else 0,
-            jitter_us=round(asked.jitter_ms * 1000),
-            loss_percent=asked.loss_percent,
-            bandwidth_bps=asked.bandwidth_bps,
-            cut=asked.cut,
-        )
-        await backend.shape(address, None if asked == Asked() else shape)
-        return max(asked.delay_ms, round(self._overhead_us / 1000, 3)) if asked.delay_ms > 0 else 0.0
+        if asked.delay_ms <= 0:
+            await backend.shape(address, None if asked.is_plain else asked)
+            return 0.0
+        overhead_ms = self._overhead_us / 1000
+        held = replace(asked, delay_ms=max(SHORTEST_DELAY_MS, asked.delay_ms - overhead_ms))
+        await backend.shape(address, held)
+        return max(asked.delay_ms, round(overhead_ms, 3))
 
-    async def _install(self, link: Link, asked: Asked) -> None:
+    async def _install(self, link: Link, asked: Shape) -> None:
         link.delay_ms = await self._shape(link.address, asked)
         link.asked = asked
         link.generation = max(link.generation + 1, time.time_ns())
@@ -193,11 +181,11 @@ class Links:
             return
         old, link.address = link.address, address
         link.window = probe.Window()
-        if link.asked != Asked() and self._backend is not None:
+        if not link.asked.is_plain and self._backend is not None:
             await self._backend.shape(old, None)
             await self._install(link, link.asked)
 
-    async def set(self, peer: str, address: str, asked: Asked) -> dict[str, Any]:
+    async def set(self, peer: str, address: str, asked: Shape) -> LinkState:
         """Put in force what is asked of our side and answer the link's state."""
         await self._ready.wait()
         link = self._link(peer)
@@ -206,14 +194,14 @@ class Links:
             await self._install(link, asked)
         return await self.state(peer)
 
-    async def watch(self, peer: str, address: str) -> dict[str, Any]:
+    async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on, the bare path first; answers when that is known or in time."""
         await self._ready.wait()
         link = self._link(peer)
         async with link.turn:
             await self._move(link, address)
             if link.prober is None:
-                if link.asked == Asked():
+                if link.asked.is_plain:
                     await self._probe_bare(link)
                 self._woken[peer] = asyncio.Event()
                 link.prober = asyncio.create_task(self._probe(link))
@@ -272,8 +260,8 @@ class Links:
                     if generation != link.window.peer_generation:
                         self._wake(link.peer)
 
-    async def state(self, peer: str) -> dict[str, Any]:
-        """The link as the protocol tells it."""
+    async def state(self, peer: str) -> LinkState:
+        """What is in force on our side and what the probe of the peer has measured."""
         await self._ready.wait()
         link = self._links.get(peer, Link(peer))
         dropped = 0
@@ -281,27 +269,26 @@ class Links:
             with contextlib.suppress(Refused):
                 dropped = (await self._backend.stats(link.address))["dropped"]
         window = link.window
-        return {
-            "peer": peer,
-            "backend": self.backend_name,
-            "backend_reason": self._reason,
-            "delays": self._backend.delays if self._backend is not None else None,
-            **asdict(link.asked),
-            "delay_ms": link.delay_ms,
-            "base_ms": _rounded(window.base_ms),
-            "overhead_ms": round(self._overhead_us / 1000, 4),
-            "measured_ms": _rounded(window.measured_ms()),
-            "probes": window.answered,
-            "lost": window.lost,
-            "dropped": dropped,
-        }
+        return LinkState(
+            peer=peer,
+            backend=self.backend_name,
+            backend_reason=self._reason,
+            holds=self._backend.holds if self._backend is not None else None,
+            shape=replace(link.asked, delay_ms=link.delay_ms),
+            base_ms=_rounded(window.base_ms),
+            overhead_ms=round(self._overhead_us / 1000, 4),
+            measured_ms=_rounded(window.measured_ms()),
+            probes=window.answered,
+            lost=window.lost,
+            dropped=dropped,
+        )
 
-    async def health(self) -> dict[str, Any]:
+    async def cost(self) -> LinkCost:
         """Backend, cost and counts over all links."""
         await self._ready.wait()
         counts = {"packets": 0, "dropped": 0, "lost": 0, "held": 0}
         strangers: int | None = 0
-        cost: dict[str, Any] = {}
+        process: dict[str, Any] = {}
         if self._backend is not None:
             for link in self._links.values():
                 if link.address:
@@ -312,9 +299,8 @@ class Links:
                         if strangers is not None and "strangers" in stats
                         else None
                     )
-            cost = await self._backend.health()
-        return {"backend": self.backend_name, "backend_reason": self._reason, **counts,
-                "client_packets": strangers, **cost}  # fmt: skip
+            process = await self._backend.health()
+        return LinkCost(self.backend_name, self._reason, **counts, client_packets=strangers, **process)
 
     async def close(self) -> None:
         """Stop probing and take all rules away."""

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from shape import Shape
+from wire import Shape
 
 BANDS = 16
 FIRST_BAND = 4
@@ -85,7 +85,7 @@ def refusal(stderr: str) -> str:
 def packet_limit(shape: Shape) -> int:
     """Packets that the queue must hold: twice what comes within the delay, and what waits for bandwidth."""
     least = LIMIT_OF_A_NARROW_LINK if shape.bandwidth_bps else SMALLEST_LIMIT
-    return max(least, 2 * PACKETS_PER_S * (shape.hold_us + shape.jitter_us) // 1_000_000)
+    return max(least, 2 * PACKETS_PER_S * (shape.delay_us + shape.jitter_us) // 1_000_000)
 
 
 def band(slot: int) -> str:
@@ -112,7 +112,7 @@ def shape_argv(device: str, slot: int, shape: Shape) -> Argv:
     lost_percent = MOST_LOST_PERCENT if shape.cut else shape.loss_percent
     loss = ["loss", f"{lost_percent:g}%"] if lost_percent else []
     return ["tc", "qdisc", "replace", "dev", device, "parent", band(slot), "handle", handle(slot),
-            "netem", "limit", str(packet_limit(shape)), "delay", f"{shape.hold_us}us", *jitter, *loss,
+            "netem", "limit", str(packet_limit(shape)), "delay", f"{shape.delay_us}us", *jitter, *loss,
             "rate", f"{shape.bandwidth_bps or ORDER_KEEPING_BPS}bit"]  # fmt: skip
 
 
@@ -171,8 +171,8 @@ def shapes(text: str) -> dict[int, Shape]:
         loss_percent = 100 * options.get("loss-random", {}).get("loss", 0.0)
         bandwidth_bps = 8 * options.get("rate", {}).get("rate", 0)
         found[slot] = Shape(
-            hold_us=round(1e6 * delay.get("delay", 0.0)),
-            jitter_us=round(1e6 * delay.get("jitter", 0.0)),
+            delay_ms=round(1e3 * delay.get("delay", 0.0), 3),
+            jitter_ms=round(1e3 * delay.get("jitter", 0.0), 3),
             loss_percent=loss_percent,
             bandwidth_bps=bandwidth_bps if bandwidth_bps < ORDER_KEEPING_BPS else 0,
             cut=loss_percent >= MOST_LOST_PERCENT,

@@ -16,10 +16,10 @@ import socket
 import struct
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from shape import Shape
 from tool import Refused, must
+from wire import Shape
 
 TABLES = ("iptables-nft", "iptables-legacy", "iptables")
 """In this order: the legacy binary opens a raw socket, which needs NET_RAW; the nft one does not."""
@@ -78,7 +78,7 @@ def ask_message(
         op,
         queue,
         socket.inet_aton(address),
-        shape.hold_us * 1000,
+        shape.delay_us * 1000,
         shape.jitter_us * 1000,
         shape.loss_percent / 100,
         shape.bandwidth_bps,
@@ -238,7 +238,7 @@ class Nfqueue:
     """Packets go to our own process by an iptables rule and come back when they are due."""
 
     name = "nfqueue"
-    delays = "received"
+    holds: Literal["sent", "received"] = "received"
 
     def __init__(self, table: str, reason: str) -> None:
         self.reason = reason

@@ -18,14 +18,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import wire
 from disk import Disk
 from document import DocumentFile
 from footprint import Footprint
-from links import Asked, Links
+from links import Links
 from tool import Refused
 from turns import Turns
+from wire import PROTOCOL_VERSION, Health, Malformed, Volume
 
-PROTOCOL_VERSION = 3
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
 STATE_PATH = Path("/run/replexplorer/links.json")
 TOOLS_PATH = Path("/var/lib/replexplorer/tools")
@@ -123,6 +124,8 @@ class Server:
             answer = {"id": number, "error": {"code": rejected.code, "message": str(rejected)}}
         except Refused as refused:
             answer = {"id": number, "error": {"code": "refused", "message": str(refused)}}
+        except Malformed as malformed:
+            answer = {"id": number, "error": {"code": "request", "message": str(malformed)}}
         except (ValueError, KeyError, TypeError) as error:
             answer = {"id": number, "error": {"code": "request", "message": f"malformed request: {error!r}"}}
         except OSError as error:
@@ -135,40 +138,35 @@ class Server:
                 bridge.tell(event)
 
     async def _hello(self, bridge: Bridge, request: Fields) -> Fields:
-        if request["version"] != PROTOCOL_VERSION:
+        spoken = wire.read(wire.Hello, request).version
+        if spoken != PROTOCOL_VERSION:
             raise Rejected(
-                "version",
-                f"the agent speaks version {PROTOCOL_VERSION}, the app version {request['version']}",
+                "version", f"the agent speaks version {PROTOCOL_VERSION}, the app version {spoken}"
             )
         bridge.greeted = True
-        return {"version": PROTOCOL_VERSION, "node": self._node}
+        return wire.written(wire.Welcome(PROTOCOL_VERSION, self._node))
 
     async def _link(self, _bridge: Bridge, request: Fields) -> Fields:
-        if request["anew"]:
-            self._links.measure_anew(str(request["peer"]))
-        return await self._links.state(str(request["peer"]))
+        asked = wire.read(wire.AskLink, request)
+        if asked.anew:
+            self._links.measure_anew(asked.peer)
+        return wire.written(await self._links.state(asked.peer))
 
     async def _set_link(self, _bridge: Bridge, request: Fields) -> Fields:
-        asked = Asked(
-            delay_ms=_within(request, "delay_ms", 60_000),
-            jitter_ms=_within(request, "jitter_ms", 60_000),
-            loss_percent=_within(request, "loss_percent", 100),
-            bandwidth_bps=int(_within(request, "bandwidth_bps", 1e12)),
-            cut=bool(request["cut"]),
-        )
-        return await self._links.set(str(request["peer"]), str(request["address"]), asked)
+        asked = wire.read(wire.SetLink, request)
+        return wire.written(await self._links.set(asked.peer, asked.address, asked.shape))
 
     async def _read_disk(self, _bridge: Bridge, request: Fields) -> Fields:
-        if request["probe"]:
+        if wire.read(wire.AskDisk, request).probe:
             await self._disk.probe()
-        return self._disk.state()
+        return wire.written(self._disk.state())
 
     async def _set_disk(self, _bridge: Bridge, request: Fields) -> Fields:
-        await self._disk.set_delay(_within(request, "delay_ms", 60_000))
-        return self._disk.state()
+        return wire.written(await self._disk.set_delay(wire.read(wire.SetDisk, request).delay_ms))
 
     async def _watch(self, _bridge: Bridge, request: Fields) -> Fields:
-        return await self._links.watch(str(request["peer"]), str(request["address"]))
+        asked = wire.read(wire.Watch, request)
+        return wire.written(await self._links.watch(asked.peer, asked.address))
 
     def _keep_document(self) -> DocumentFile:
         if self._node != "primary":
@@ -255,25 +253,27 @@ class Server:
             self._driver = None
             self._push({"event": "lease", "lease": None})
 
-    async def _health(self, _bridge: Bridge, _request: Fields) -> Fields:
+    async def _health(self, _bridge: Bridge, request: Fields) -> Fields:
+        wire.read(wire.AskHealth, request)
         volumes = {}
         for path in VOLUMES:
             with contextlib.suppress(OSError):
                 disk = os.statvfs(path)
                 total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
-                volumes[Path(path).name] = {"total_bytes": total, "free_bytes": free}
-        return {
-            "node": self._node,
-            "boot": self._boot,
-            "uptime_s": time.monotonic() - self._started_s,
-            "cpu_s": time.process_time(),
-            "bridges": len(self._bridges),
-            "machine_cores": os.cpu_count(),
-            "machine_busy_s": _machine_busy_s(),
-            "volumes": volumes,
-            "footprint_bytes": await self._footprint.bytes(),
-            **await self._links.health(),
-        }
+                volumes[Path(path).name] = Volume(total, free)
+        health = Health(
+            node=self._node,
+            boot=self._boot,
+            uptime_s=time.monotonic() - self._started_s,
+            cpu_s=time.process_time(),
+            bridges=len(self._bridges),
+            machine_cores=os.cpu_count(),
+            machine_busy_s=_machine_busy_s(),
+            volumes=volumes,
+            footprint_bytes=await self._footprint.bytes(),
+            links=await self._links.cost(),
+        )
+        return wire.written(health)
 
 
 def _machine_busy_s() -> float | None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.core.link import Shape
+from replexplorer.core.wire import DiskState, Health, LinkState, Shape
 from replexplorer.formats import agent_protocol as protocol
-from replexplorer.ports import Bridge, DiskProbe, DiskState, Document, Experiment, Lease, LinkState
+from replexplorer.ports import Bridge, Document, Experiment, Lease
 
 OPEN_DEADLINE_S = 10.0
 """For the exec and the greeting."""
@@ -34,6 +35,7 @@ OpenBridge = Callable[[str], Awaitable[Bridge]]
 EventCallback = Callable[[str], None]
 """Called with `document` or `lease` when another app changed it."""
 Told = TypeVar("Told", bound=BaseModel)
+Answered = TypeVar("Answered")
 
 
 class _BridgeLost(Exception):
@@ -94,7 +96,7 @@ class _Connection:
             except ReplexplorerError as error:
                 self._lose(error.message)
 
-    async def ask(self, request: BaseModel, deadline_s: float) -> protocol.Answer:
+    async def ask(self, request: BaseModel | wire.Request[Any], deadline_s: float) -> protocol.Answer:
         """One request and its answer; raise _BridgeLost, TimeoutError."""
         if self.lost is not None:
             raise _BridgeLost(self.lost)
@@ -102,8 +104,8 @@ class _Connection:
         number = self._number
         future: asyncio.Future[protocol.Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        line = request.model_dump_json()
-        write = asyncio.create_task(self._write(f'{{"id":{number},{line[1:]}'))
+        asked = request.model_dump() if isinstance(request, BaseModel) else wire.written(request)
+        write = asyncio.create_task(self._write(json.dumps({"id": number, **asked})))
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
         try:
@@ -147,8 +149,8 @@ class BridgedAgent:
                 async with asyncio.timeout(OPEN_DEADLINE_S):
                     connection = _Connection(await self._open_bridge(self.node), self._on_event)
                     try:
-                        answer = await connection.ask(protocol.Hello(), OPEN_DEADLINE_S)
-                        welcome = self._read(answer, protocol.Welcome)
+                        hello = wire.Hello()
+                        welcome = self._answer(hello, await connection.ask(hello, OPEN_DEADLINE_S))
                         if welcome.node != self.node:
                             raise StackUnavailable(
                                 f"the sidecar of {self.node} says it is {welcome.node}'s", REPAIR
@@ -170,10 +172,22 @@ class BridgedAgent:
         try:
             return shape.model_validate(answer.ok)
         except ValidationError:
-            raise StackUnavailable(
-                f"the agent of {self.node} answers in a shape that this version does not know",
-                "`replexplorer down`, then `up`, takes the stack to this version",
-            ) from None
+            raise self._unknown_shape() from None
+
+    def _answer(self, request: wire.Request[Answered], answer: protocol.Answer) -> Answered:
+        """What answers a request; raise ReplexplorerError when it is an error."""
+        if answer.error is not None:
+            raise self._failure(answer.error)
+        try:
+            return wire.answer(request, answer.ok)
+        except wire.Malformed:
+            raise self._unknown_shape() from None
+
+    def _unknown_shape(self) -> ReplexplorerError:
+        return StackUnavailable(
+            f"the agent of {self.node} answers in a shape that this version does not know",
+            "`replexplorer down`, then `up`, takes the stack to this version",
+        )
 
     def _failure(self, failure: protocol.Failure) -> ReplexplorerError:
         if failure.code == "version":
@@ -198,11 +212,21 @@ class BridgedAgent:
         repeatable: bool = True,
         deadline_s: float = CALL_DEADLINE_S,
     ) -> Told:
+        """Ask, and read the answer as a model; raise ReplexplorerError."""
+        return self._read(await self._exchange(request, repeatable, deadline_s), shape)
+
+    async def _ask(self, request: wire.Request[Answered], deadline_s: float = CALL_DEADLINE_S) -> Answered:
+        """Ask what may be asked twice; raise ReplexplorerError."""
+        return self._answer(request, await self._exchange(request, True, deadline_s))
+
+    async def _exchange(
+        self, request: BaseModel | wire.Request[Any], repeatable: bool, deadline_s: float
+    ) -> protocol.Answer:
         """Ask; when the bridge turns out to be lost, ask once more on a new one if that is harmless."""
         for attempt in (1, 2):
             connection = await self._connect()
             try:
-                return self._read(await connection.ask(request, deadline_s), shape)
+                return await connection.ask(request, deadline_s)
             except TimeoutError:
                 connection.lost = "an answer did not come in time"
                 raise StackUnavailable(
@@ -215,29 +239,26 @@ class BridgedAgent:
 
     async def link(self, peer: str, *, anew: bool = False) -> LinkState:
         """The state of the link to a peer; `anew` forgets what was measured until now."""
-        return _link_state(await self._call(protocol.AskLink(peer=peer, anew=anew), protocol.Link))
+        return await self._ask(wire.AskLink(peer, anew))
 
     async def set_link(self, peer: str, address: str, shape: Shape) -> LinkState:
         """Shape this side of the link; returns when it is in force."""
-        request = protocol.SetLink(peer=peer, address=address, **asdict(shape))
         # Netem lets what it holds go before its rule does.
         deadline_s = CALL_DEADLINE_S + LONGEST_DELAY_S
-        return _link_state(await self._call(request, protocol.Link, deadline_s=deadline_s))
+        return await self._ask(wire.SetLink(peer, address, shape), deadline_s)
 
     async def disk(self, *, probe: bool = False) -> DiskState:
         """The node's disk; `probe` writes to it first."""
         deadline_s = CALL_DEADLINE_S + (PROBE_S if probe else 0)
-        return _disk_state(
-            await self._call(protocol.AskDisk(probe=probe), protocol.Disk, deadline_s=deadline_s)
-        )
+        return await self._ask(wire.AskDisk(probe), deadline_s)
 
     async def set_disk(self, delay_ms: float) -> DiskState:
         """Add this to each fsync of the node's server."""
-        return _disk_state(await self._call(protocol.SetDisk(delay_ms=delay_ms), protocol.Disk))
+        return await self._ask(wire.SetDisk(delay_ms))
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on."""
-        return _link_state(await self._call(protocol.Watch(peer=peer, address=address), protocol.Link))
+        return await self._ask(wire.Watch(peer, address))
 
     async def document(self) -> Document:
         """The requested document."""
@@ -308,9 +329,9 @@ class BridgedAgent:
         with contextlib.suppress(_BridgeLost, TimeoutError):
             await connection.ask(request, CALL_DEADLINE_S)
 
-    async def health(self) -> Mapping[str, Any]:
-        """What `agent_protocol.Health` tells."""
-        return (await self._call(protocol.AskHealth(), protocol.Health)).model_dump()
+    async def health(self) -> Health:
+        """What the agent costs and counts."""
+        return await self._ask(wire.AskHealth())
 
     async def _drop(self) -> None:
         if self._connection is not None:
@@ -329,16 +350,3 @@ def _lease(told: protocol.LeaseState) -> Lease | None:
 
 def _experiment(told: protocol.ExperimentHolder) -> Experiment:
     return Experiment(told.kind, told.name, told.holder, told.pid, told.host)
-
-
-_SHAPE_FIELDS = {field.name for field in fields(Shape)}
-
-
-def _link_state(told: protocol.Link) -> LinkState:
-    told_fields = told.model_dump(exclude={"delays"} | _SHAPE_FIELDS)
-    return LinkState(**told_fields, holds=told.delays, shape=Shape(**told.model_dump(include=_SHAPE_FIELDS)))
-
-
-def _disk_state(told: protocol.Disk) -> DiskState:
-    probe = None if told.probe is None else DiskProbe(**told.probe.model_dump())
-    return DiskState(**told.model_dump(exclude={"probe"}), probe=probe)

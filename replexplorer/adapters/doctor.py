@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
 from replexplorer.core.errors import MissingPiece
+from replexplorer.core.wire import DiskState, Health, LinkState
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.json.doctor import Check, Doctor
 from replexplorer.formats.paths import shipped
-from replexplorer.ports import DiskState, LinkState
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -50,7 +50,7 @@ class SidecarFacts:
 
     link: LinkState
     """The primary's side of its first link."""
-    health: Mapping[str, Any]
+    health: Health
     """Of the primary's agent."""
     disks: Mapping[str, DiskState]
     """By node."""
@@ -191,14 +191,14 @@ def _link(sidecar: SidecarFacts | None, info: Mapping[str, Any]) -> Check:
     """What shapes packets, and what a packet costs; only a sidecar can tell, because it tries."""
     if sidecar is None:
         return _check("link", "unknown", "kernel netem or NFQUEUE: unknown until a stack runs and tries them")
-    link, health = sidecar.link, sidecar.health
+    link, cost = sidecar.link, sidecar.health.links
     detail = f"{link.backend}: {link.backend_reason}" if link.backend else link.backend_reason
     remedy = netem_remedy(info) if NO_NETEM in link.backend_reason else None
     if link.backend is None:
         return _check("link", "warning", f"packets cannot be shaped here: {detail}", remedy)
-    packets = health.get("queue_packets")
-    if packets and health.get("queue_cpu_s") is not None:
-        detail += f"; {health['queue_cpu_s'] * 1e6 / packets:.1f} us of CPU a packet ({packets:,} packets)"
+    packets = cost.queue_packets
+    if packets and cost.queue_cpu_s is not None:
+        detail += f"; {cost.queue_cpu_s * 1e6 / packets:.1f} us of CPU a packet ({packets:,} packets)"
     return _check("link", "ok", detail, remedy)
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Protocol, cast
+from dataclasses import Field, dataclass, fields, replace
+from typing import Any, Final, Protocol, cast
 
 from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.wire import PLAIN_KNOBS, EachWay, Shape, hardness
 
 TOLERATED_MS = 1.0
 TOLERATED_SHARE = 0.05
@@ -22,6 +23,8 @@ TOLERATED_JITTERS = 2.0
 """The median of five round trips strays by about half their standard deviation; this is far out."""
 SNAP_MS = 0.002
 """Agents keep microseconds: figures that differ by less are the same."""
+SNAP = 1e-6
+"""As for all that is no time."""
 
 AUTO: Final = "auto"
 """The word of a one-way delay that is not set by itself: half the rtt."""
@@ -39,31 +42,8 @@ _CUTS: Final = {
 """Partition to the directions that are cut: to the replica, to the primary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What one direction of a link does to its packets; delays one way."""
-
-    delay_ms: float = 0.0
-    jitter_ms: float = 0.0
-    """Standard deviation of the delay."""
-    loss_percent: float = 0.0
-    bandwidth_bps: int = 0
-    """Bits a second; 0 is no limit."""
-    cut: bool = False
-    """Every packet is lost."""
-
-    def is_like(self, other: Shape) -> bool:
-        """Whether an agent that keeps microseconds holds both for the same."""
-        return (
-            abs(self.delay_ms - other.delay_ms) < SNAP_MS
-            and abs(self.jitter_ms - other.jitter_ms) < SNAP_MS
-            and abs(self.loss_percent - other.loss_percent) < 1e-6
-            and (self.bandwidth_bps, self.cut) == (other.bandwidth_bps, other.cut)
-        )
-
-
 class Side(Protocol):
-    """One agent's side of a link: `ports.LinkState`, as far as the arithmetic needs it."""
+    """One agent's side of a link: `LinkState`, as far as the arithmetic needs it."""
 
     @property
     def shape(self) -> Shape:
@@ -87,7 +67,7 @@ class Side(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkSettings:
+class LinkSettings(EachWay):
     """What is asked of one link: its knobs' values."""
 
     rtt_ms: float = 0.0
@@ -96,8 +76,6 @@ class LinkSettings:
     delay_to_primary_ms: float | None = None
     jitter_ms: float = 0.0
     """Standard deviation of the round trip."""
-    loss_percent: float = 0.0
-    bandwidth_bps: int = 0
     partition: str = NO_PARTITION
 
     @classmethod
@@ -109,9 +87,8 @@ class LinkSettings:
             delay_to_replica_ms=_override(known.get("delay_to_replica")),
             delay_to_primary_ms=_override(known.get("delay_to_primary")),
             jitter_ms=_number(known.get("jitter")),
-            loss_percent=_number(known.get("loss")),
-            bandwidth_bps=int(_number(known.get("bandwidth"))),
             partition=str(known.get("partition", NO_PARTITION)),
+            **{each.name: _carried(each, known.get(key)) for key, each in PLAIN_KNOBS.items()},
         )
 
     @property
@@ -148,10 +125,10 @@ class LinkSettings:
             )
         if other.jitter_ms <= self.jitter_ms:
             result = replace(result, jitter_ms=other.jitter_ms)
-        if other.loss_percent <= self.loss_percent:
-            result = replace(result, loss_percent=other.loss_percent)
-        if not other.bandwidth_bps or 0 < self.bandwidth_bps <= other.bandwidth_bps:
-            result = replace(result, bandwidth_bps=other.bandwidth_bps)
+        for each in PLAIN_KNOBS.values():
+            now, then = getattr(self, each.name), getattr(other, each.name)
+            if hardness(each, then) <= hardness(each, now):
+                result = replace(result, **{each.name: then})
         if all(
             was or not is_ for was, is_ in zip(_CUTS[self.partition], _CUTS[other.partition], strict=True)
         ):
@@ -169,8 +146,7 @@ class LinkSettings:
             "delay_to_replica": AUTO if self.delay_to_replica_ms is None else self.delay_to_replica_ms,
             "delay_to_primary": AUTO if self.delay_to_primary_ms is None else self.delay_to_primary_ms,
             "jitter": self.jitter_ms,
-            "loss": self.loss_percent,
-            "bandwidth": self.bandwidth_bps,
+            **{key: getattr(self, each.name) for key, each in PLAIN_KNOBS.items()},
             "partition": self.partition,
         }
 
@@ -219,13 +195,7 @@ def wanted(settings: LinkSettings, towards: Side, back: Side) -> Wanted:
     jitter_ms = min(settings.jitter_ms, _jitter_limit_ms(*delays_ms))
     share_ms = jitter_ms / math.sqrt(sum(delay_ms > 0 for delay_ms in delays_ms) or 1)
     shapes = [
-        Shape(
-            delay_ms,
-            share_ms if delay_ms > 0 else 0.0,
-            settings.loss_percent,
-            settings.bandwidth_bps,
-            cut,
-        )
+        Shape(delay_ms, share_ms if delay_ms > 0 else 0.0, cut, **settings.each_way())
         for delay_ms, cut in zip(delays_ms, _CUTS[settings.partition], strict=True)
     ]
     return Wanted(shapes[0], shapes[1], floor_ms)
@@ -259,7 +229,7 @@ def installed(requested: LinkSettings, towards: Side, back: Side) -> Installed:
     """What the two sides have in force, as the knobs say it."""
     to_replica, to_primary = (side.shape for side in directions(towards, back))
     want = wanted(requested, towards, back)
-    as_asked = to_replica.is_like(want.to_replica) and to_primary.is_like(want.to_primary)
+    as_asked = _alike(to_replica, want.to_replica) and _alike(to_primary, want.to_primary)
     base_ms = base_rtt_ms(towards, back)
     delays_ms = to_replica.delay_ms + to_primary.delay_ms
     delays_as_asked = want.floor_ms is None and (
@@ -284,14 +254,28 @@ def installed(requested: LinkSettings, towards: Side, back: Side) -> Installed:
             "delay_to_replica": override(requested.delay_to_replica_ms, to_replica),
             "delay_to_primary": override(requested.delay_to_primary_ms, to_primary),
             "jitter": requested.jitter_ms if jitter_as_asked else round(jitter_ms, 3),
-            "loss": max(to_replica.loss_percent, to_primary.loss_percent),
-            "bandwidth": min(filter(None, (to_replica.bandwidth_bps, to_primary.bandwidth_bps)), default=0),
+            **{key: _harder(each, to_replica, to_primary) for key, each in PLAIN_KNOBS.items()},
             "partition": next(
                 word for word, cuts in _CUTS.items() if cuts == (to_replica.cut, to_primary.cut)
             ),
         },
         as_asked,
     )
+
+
+def _alike(one: Shape, other: Shape) -> bool:
+    """Whether an agent that keeps microseconds holds both for the same."""
+    return all(
+        abs(getattr(one, each.name) - getattr(other, each.name))
+        < (SNAP_MS if each.name.endswith("_ms") else SNAP)
+        for each in fields(Shape)
+    )
+
+
+def _harder(knob: Field[Any], one: Shape, other: Shape) -> Value:
+    """What the side that asks more of its packets has in force."""
+    values: list[Value] = [getattr(shape, knob.name) for shape in (one, other)]
+    return max(values, key=lambda value: hardness(knob, cast(float, value)))
 
 
 def contradiction(
@@ -328,6 +312,11 @@ def _jitter_limit_ms(to_replica_ms: float, to_primary_ms: float) -> float:
     if least_ms > 0:
         return math.sqrt(2) * least_ms / 2
     return max(to_replica_ms, to_primary_ms) / 2
+
+
+def _carried(knob: Field[Any], value: Value | None) -> Any:
+    """A plain knob's value, whole where its field is."""
+    return int(_number(value)) if isinstance(knob.default, int) else _number(value)
 
 
 def _number(value: Value | None) -> float:

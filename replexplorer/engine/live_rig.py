@@ -102,10 +102,10 @@ class LiveLoad:
             health = await self._sight.fleet.primary.agent.health()
         except ReplexplorerError:
             return None
-        cores, busy_s = health.get("machine_cores"), health.get("machine_busy_s")
+        cores, busy_s = health.machine_cores, health.machine_busy_s
         if not cores or busy_s is None:
             return None
-        return Machine(self._sight.fleet.outside.clock.monotonic(), int(cores), float(busy_s))
+        return Machine(self._sight.fleet.outside.clock.monotonic(), cores, busy_s)
 
 
 class LiveRig:

@@ -20,7 +20,7 @@ from replexplorer.adapters import images
 
 COMPOSE = Path(__file__).parent.parent.parent / "compose"
 PORT = 5600
-HOLD_US = 85_000
+HOLD_MS = 85.0
 PACES_PER_S, MIDDLE_PER_S = (50, 5_000), (20_000,)
 TARGET_PER_S = 50_000
 FLOODS_PER_S = (TARGET_PER_S, 70_000, 90_000)
@@ -57,7 +57,7 @@ RECEIVER = """
 import asyncio, json, socket, statistics, struct, sys, time
 sys.path.insert(0, "/opt/replexplorer")
 import queueing
-from shape import Shape
+from wire import Shape
 
 HEAD = struct.Struct("=Qq")
 
@@ -109,7 +109,7 @@ async def main(peer, runs):
         before, counts = await backend.health(), await backend.stats(peer)
         wish = {name: run[name] for name in ("per_s", "packets", "bytes", "quiet_s", "patience_s")}
         changing = asyncio.create_task(change(backend, peer, run["changes"]))
-        seen = await asyncio.to_thread(receive, peer, wish, shape.hold_us * 1000)
+        seen = await asyncio.to_thread(receive, peer, wish, shape.delay_us * 1000)
         await changing
         after, now = await backend.health(), await backend.stats(peer)
         packets = after["queue_packets"] - before["queue_packets"]
@@ -194,8 +194,8 @@ def pace(
     `changes` are pairs of seconds to wait and the fields of the next shape. The sender says that it is at
     its end when the hold is over; the receiver waits for that a second longer than it should take.
     """
-    wish = {"hold_us": HOLD_US, **shape}
-    quiet_s = 0.3 + wish["hold_us"] / 1e6
+    wish = {"delay_ms": HOLD_MS, **shape}
+    quiet_s = 0.3 + wish["delay_ms"] / 1e3
     return {
         "per_s": per_s,
         "packets": max(1, round(per_s * seconds)),
@@ -232,7 +232,7 @@ def figures(seconds: float = SECONDS, rounds: int = ROUNDS) -> dict[str, Any]:
 
     cpu_us = medians(lambda run: run["cpu_us_per_packet"])
     return {
-        "hold_ms": HOLD_US / 1000,
+        "hold_ms": HOLD_MS,
         "cpu_us_per_packet": cpu_us[str(TARGET_PER_S)],
         "cpu_us_by_rate": cpu_us,
         "packets_per_s_without_drops": round(max(clean_per_s, default=0)),

@@ -11,17 +11,13 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters.agent import BridgedAgent
+from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, StackUnavailable
-from replexplorer.core.link import Shape
-from replexplorer.formats import agent_protocol as protocol
-from replexplorer.ports import Bridge, DiskProbe, DiskState, Lease
+from replexplorer.core.wire import DiskProbe, DiskState, LinkState, Shape
+from replexplorer.ports import Bridge, Lease
 
-LINK = {
-    "peer": "replica", "backend": "nfqueue", "backend_reason": "kernel has no netem", "delays": "received",
-    "delay_ms": 42.4, "jitter_ms": 3.0, "loss_percent": 1.5, "bandwidth_bps": 1000000, "cut": False,
-    "base_ms": 0.2, "overhead_ms": 0.03, "measured_ms": 85.0, "probes": 5, "lost": 0,
-    "dropped": 0, "mood": "good",
-}  # fmt: skip
+SHAPE = Shape(42.4, 3.0, loss_percent=1.5, bandwidth_bps=1_000_000)
+LINK = LinkState("replica", "nfqueue", "kernel has no netem", "received", SHAPE, 0.2, 0.03, 85.0, 5, 0, 0)
 
 DISK = DiskState(
     True, None, 2.0, {"redo": 7, "binlog": 8}, 2.4, 15, DiskProbe(0.1, 0.2, 0.4, 1000)
@@ -33,7 +29,7 @@ class FakeSidecar:
 
     def __init__(self, node: str = "primary") -> None:
         self.node = node
-        self.version = protocol.PROTOCOL_VERSION
+        self.version = wire.PROTOCOL_VERSION
         self.bridges: list[FakeBridge] = []
         self.refuse_bridges: StackUnavailable | None = None
         self.mute: set[str] = set()
@@ -59,7 +55,7 @@ class FakeSidecar:
         if op == "set_link" and request["peer"] == "moon":
             return {"error": {"code": "refused", "message": "iptables-nft: no"}}
         if op in ("link", "set_link", "watch"):
-            return {"ok": LINK | {"peer": request["peer"]}}
+            return {"ok": asdict(LINK) | {"peer": request["peer"], "mood": "good"}}
         if op in ("disk", "set_disk"):
             return {"ok": asdict(DISK)}
         if op == "document":
@@ -138,9 +134,7 @@ async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidec
     assert states[0].measured_ms == 85.0
     assert len(sidecar.bridges) == 1
     assert (await agent.watch("replica", "10.0.0.2")).base_ms == 0.2
-    asked = Shape(42.4, 3.0, 1.5, 1_000_000)
-    state = await agent.set_link("replica", "10.0.0.2", asked)
-    assert (state.shape, state.holds) == (asked, "received")
+    assert await agent.set_link("replica", "10.0.0.2", SHAPE) == LINK
     assert await agent.disk(probe=True) == DISK
     assert await agent.set_disk(2.0) == DISK
     await agent.close()
@@ -231,7 +225,7 @@ async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> Non
     sidecar.version = 9
     with pytest.raises(StackUnavailable, match="another version"):
         await agent.link("replica")
-    sidecar.version, sidecar.node = protocol.PROTOCOL_VERSION, "replica"
+    sidecar.version, sidecar.node = wire.PROTOCOL_VERSION, "replica"
     with pytest.raises(StackUnavailable, match="says it is replica's"):
         await agent.link("replica")
     sidecar.refuse_bridges = StackUnavailable("the sidecar of primary is down", "replexplorer up")
@@ -246,7 +240,7 @@ async def test_a_mute_agent_is_given_up_and_its_bridge_too(sidecar: FakeSidecar)
     agent = BridgedAgent("primary", sidecar.open_bridge)
     sidecar.mute.add("health")
     with pytest.raises(StackUnavailable, match="did not answer within"):
-        await agent._call(protocol.AskHealth(), protocol.Health, deadline_s=0.01)
+        await agent._ask(wire.AskHealth(), deadline_s=0.01)
     await agent.link("replica")
     assert len(sidecar.bridges) == 2
     await agent.close()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 
 import pytest
 
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import KnobName, Value
-from replexplorer.core.link import Shape
+from replexplorer.core.wire import Shape
 from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
@@ -29,8 +30,9 @@ async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
     world = World()
     async with world.attached() as session:
         await turn(session, "delay_to_replica=30", "delay_to_primary=10", "loss=1%", "bandwidth=20mbit")
-        assert world.sidecars["replica"].shapes["primary"] == Shape(29.95, 0.0, 1.0, 20_000_000)
-        assert world.sidecars["primary"].shapes["replica"] == Shape(9.95, 0.0, 1.0, 20_000_000)
+        both = Shape(loss_percent=1.0, bandwidth_bps=20_000_000)
+        assert world.sidecars["replica"].shapes["primary"] == replace(both, delay_ms=29.95)
+        assert world.sidecars["primary"].shapes["replica"] == replace(both, delay_ms=9.95)
         assert world.rtt_ms() == pytest.approx(40)
         assert session.sight.links["replica"].rtt_asked_ms == 40
         assert effective(session, "delay_to_replica") == 30

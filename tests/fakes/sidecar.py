@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
-from replexplorer.core.link import Shape
-from replexplorer.ports import DiskProbe, DiskState, Document, Experiment, Lease, LinkState
+from replexplorer.core.wire import PLAIN_KNOBS, DiskProbe, DiskState, Health, LinkState, Shape, Volume
+from replexplorer.ports import Document, Experiment, Lease
 from tests.sidecar import load
 
 Turns = load("turns").Turns
@@ -373,19 +373,20 @@ class FakeAgent:
         if self in self.sidecar.bridges:
             await self._call("end_experiment", lambda: self.sidecar.end_experiment(self))
 
-    async def health(self) -> Mapping[str, Any]:
+    async def health(self) -> Health:
         """See `ports.Agent`."""
         now_s = asyncio.get_running_loop().time
-        told: Mapping[str, Any] = await self._call(
+        told = await self._call(
             "health",
-            lambda: {
-                "boot": self.sidecar.boot_id,
-                "uptime_s": now_s() - self.sidecar.booted_s,
-                "volumes": {"data": {"total_bytes": 100 << 30, "free_bytes": self.sidecar.free_bytes}},
-                "footprint_bytes": self.sidecar.footprint_bytes,
-                "machine_cores": 4,
-                "machine_busy_s": _share_of(4 * now_s(), self.sidecar.machine_share),
-            },
+            lambda: Health(
+                node=self.node,
+                boot=self.sidecar.boot_id,
+                uptime_s=now_s() - self.sidecar.booted_s,
+                volumes={"data": Volume(100 << 30, self.sidecar.free_bytes)},
+                footprint_bytes=self.sidecar.footprint_bytes,
+                machine_cores=4,
+                machine_busy_s=_share_of(4 * now_s(), self.sidecar.machine_share),
+            ),
         )
         await asyncio.sleep(self.sidecar.answers_late_s)
         return told
@@ -402,15 +403,9 @@ def _share_of(whole: float, share: float | None) -> float | None:
 
 def _told(shape: Shape) -> str:
     """A shape as tests read it: the delay, and what else is asked."""
-    more = [
-        f"{name} {value:g}"
-        for name, value in (
-            ("jitter", shape.jitter_ms),
-            ("loss", shape.loss_percent),
-            ("bandwidth", shape.bandwidth_bps),
-        )
-        if value
-    ]
+    asked = {"jitter": shape.jitter_ms}
+    asked |= {key: getattr(shape, each.name) for key, each in PLAIN_KNOBS.items()}
+    more = [f"{name} {value:g}" for name, value in asked.items() if value]
     return " ".join([f"{shape.delay_ms:.3f}", *more, *(["cut"] if shape.cut else [])])
 
 

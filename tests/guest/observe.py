@@ -32,9 +32,6 @@ NODES = Path("/nodes")
 """Directories that stand for each sidecar's /run/replexplorer."""
 AGENT = "/opt/replexplorer"
 """Where the image has the agent."""
-PLAIN: dict[str, Any] = {
-    "delay_ms": 0.0, "jitter_ms": 0.0, "loss_percent": 0.0, "bandwidth_bps": 0, "cut": False
-}  # fmt: skip
 HEADERS_BYTES = 14 + 20 + 8
 """In front of a datagram's payload, as a queueing discipline counts a packet."""
 _CLONE_NEWNET = 0x40000000
@@ -46,7 +43,7 @@ Fields = dict[str, Any]
 def protocol_version() -> int:
     """What the image's own agent speaks: links are looked at here, not versions."""
     sys.path.append(AGENT)
-    version: int = importlib.import_module("server").PROTOCOL_VERSION
+    version: int = importlib.import_module("wire").PROTOCOL_VERSION
     return version
 
 
@@ -188,11 +185,16 @@ class Agent:
 
     async def try_set(self, peer: str, **fields: Any) -> Fields:
         """Shape our side of a link; what is not named is plain. Answers the whole line."""
-        return await self.ask("set_link", peer=peer, address=ADDRESSES[peer], **{**PLAIN, **fields})
+        return await self.ask("set_link", peer=peer, address=ADDRESSES[peer], shape=fields)
 
     async def set(self, peer: str, **fields: Any) -> Fields:
         """The same, and it has to succeed."""
-        return await self.must("set_link", peer=peer, address=ADDRESSES[peer], **{**PLAIN, **fields})
+        return await self.must("set_link", peer=peer, address=ADDRESSES[peer], shape=fields)
+
+    async def cost(self) -> Fields:
+        """What all links carried since the agent started."""
+        cost: Fields = (await self.must("health"))["links"]
+        return cost
 
     async def watch(self, peer: str) -> Fields:
         """Let it probe."""

@@ -199,9 +199,9 @@ class Scenario:
         with Observer("primary", "replica") as observer:
             for percent, count in ((5, 4000), (100, 200)):
                 await self.rtt(10, loss_percent=percent)
-                before = await self.primary.must("health")
+                before = await self.primary.cost()
                 there = await observer.stream(count, burst=10)
-                after = await self.primary.must("health")
+                after = await self.primary.cost()
                 back = await observer.stream(count, burst=10, backwards=True)
                 await asyncio.sleep(2)
                 state = await self.primary.link("replica")
@@ -223,7 +223,7 @@ class Scenario:
                "udp_bps": (count - 1) * (size + HEADERS_BYTES) * 8 / udp_s, "in_order": in_order(came),
                "tcp_bps": stream_bytes * 8 / tcp_s, "tcp_whole": whole, "idle_ms": idle_ms,
                "retransmitted": retransmitted("primary") - before,
-               "dropped": (await self.primary.must("health"))["dropped"]}  # fmt: skip
+               "dropped": (await self.primary.cost())["dropped"]}  # fmt: skip
 
     async def partitions(self) -> Findings:
         """Each direction cut, then healed."""
@@ -244,7 +244,7 @@ class Scenario:
                 yield {"finding": f"partition: {name}", "sent": 50, "came": [len(there), len(back)],
                        "measured_ms": [state["measured_ms"] for state in states],
                        "probes_lost": [state["lost"] for state in states],
-                       "cut": [state["cut"] for state in states],
+                       "cut": [state["shape"]["cut"] for state in states],
                        "healed_ms": healed["measured_ms"]}  # fmt: skip
 
     async def falls(self) -> Findings:
@@ -261,7 +261,7 @@ class Scenario:
                     times_ms.append(time.time_ns() / 1e6)
 
                 start_ms = time.time_ns() / 1e6
-                before = (await self.primary.must("health"))["dropped"]
+                before = (await self.primary.cost())["dropped"]
                 came = await observer.stream(800, meanwhile=fall)
                 asked_ms, answered_ms = (at_ms - start_ms for at_ms in times_ms)
                 held = [a for a in came if a.sent_ms < asked_ms < a.came_ms]
@@ -272,7 +272,7 @@ class Scenario:
                        "answered_ms": answered_ms - asked_ms, "sent_after": len(after),
                        "largest_after_ms": max(a.came_ms - a.sent_ms for a in after),
                        "kinds": kinds("primary"),
-                       "dropped": (await self.primary.must("health"))["dropped"] - before}  # fmt: skip
+                       "dropped": (await self.primary.cost())["dropped"] - before}  # fmt: skip
         await self.rtt(2000)
         await self.primary.measured("replica")
         await self.rtt(10)
@@ -292,9 +292,9 @@ class Scenario:
         turning = asyncio.create_task(turn())
         _, whole = await tcp(251 * 1000, chunk_bytes=251, gap_ms=2)
         await turning
-        health = await self.primary.must("health")
+        cost = await self.primary.cost()
         yield {"finding": "tcp", "whole": whole, "retransmitted": retransmitted("primary") - before,
-               "dropped": health["dropped"]}  # fmt: skip
+               "dropped": cost["dropped"]}  # fmt: skip
 
     async def takeover(self) -> Findings:
         """The serving process is killed under a stream; PID 1 starts the next one."""
@@ -346,7 +346,8 @@ class Scenario:
             trips_ms = await observer.round_trips_ms(50)
         yield {"finding": "removal", "before": before, "kinds": [kinds("primary"), kinds("replica")],
                "filters": filters("primary") + filters("replica"), "measured_ms": state["measured_ms"],
-               "delay_ms": state["delay_ms"], "observed_ms": statistics.median(trips_ms)}  # fmt: skip
+               "delay_ms": state["shape"]["delay_ms"],
+               "observed_ms": statistics.median(trips_ms)}  # fmt: skip
 
 
 async def main() -> None:

@@ -21,8 +21,8 @@ from replexplorer.adapters import images
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.link import Shape
-from replexplorer.ports import Bridge, Experiment, LinkState
+from replexplorer.core.wire import LinkState, Shape
+from replexplorer.ports import Bridge, Experiment
 from tests.sidecar import DIRECTORY, load
 
 pytestmark = pytest.mark.docker
@@ -253,9 +253,9 @@ async def test_others_than_the_peer_are_not_delayed(pair: Pair) -> None:
                 times_ms.append((time.monotonic() - started_s) * 1000)
         assert statistics.median(times_ms) < 50
         health = await primary.health()
-        assert health["client_packets"] in (0, None)
-        assert health["packets"] > 0
-        assert health["volumes"]["tools"]["free_bytes"] > 0
+        assert health.links.client_packets in (0, None)
+        assert health.links.packets > 0
+        assert health.volumes["tools"].free_bytes > 0
 
 
 async def test_a_command_costs_little_and_a_delay_is_in_force_at_once(pair: Pair) -> None:
@@ -276,7 +276,7 @@ async def test_a_command_costs_little_and_a_delay_is_in_force_at_once(pair: Pair
 
 async def test_a_stream_keeps_order_and_content_while_the_delay_falls(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
-        before = (await primary.health())["dropped"] + (await replica.health())["dropped"]
+        before = (await primary.health()).links.dropped + (await replica.health()).links.dropped
         receiving = asyncio.create_task(asyncio.to_thread(pair.run, "replica", "python3", "-c", RECEIVE))
         sending = asyncio.create_task(
             asyncio.to_thread(pair.run, "primary", "python3", "-c", SEND, pair.address("replica"), "3")
@@ -290,7 +290,7 @@ async def test_a_stream_keeps_order_and_content_while_the_delay_falls(pair: Pair
             await asyncio.wait({sending}, timeout=0.15)
         assert number > len(delays_ms)
         assert await sending == await receiving
-        assert (await primary.health())["dropped"] + (await replica.health())["dropped"] == before
+        assert (await primary.health()).links.dropped + (await replica.health()).links.dropped == before
 
 
 async def test_packets_are_lost_as_asked_and_not_otherwise(pair: Pair) -> None:
@@ -302,8 +302,8 @@ async def test_packets_are_lost_as_asked_and_not_otherwise(pair: Pair) -> None:
         link = await until(lambda: primary.link("replica"), lambda link: link.lost > 0, 60)
         assert link.shape.loss_percent == 10
         health = [await agent.health() for agent in (primary, replica)]
-        assert sum(one["lost"] for one in health) >= 100
-        assert sum(one["dropped"] for one in health) == 0
+        assert sum(one.links.lost for one in health) >= 100
+        assert sum(one.links.dropped for one in health) == 0
         await pair.shape(primary, replica, Shape())
         assert len((await pair.stream(500, 4000))[0]) == 500
 
@@ -357,9 +357,9 @@ async def test_a_killed_packet_loop_fails_open_and_takes_its_queues_back(pair: P
         if (await primary.link("replica")).backend != "nfqueue":
             pytest.skip("the kernel holds the packets here")
         await set_rtt(pair, primary, replica, 60)
-        before = (await primary.health())["queue_restarts"]
+        before = (await primary.health()).links.queue_restarts
         pair.run("primary", "python3", "-c", KILL_LOOP)
-        await until(primary.health, lambda health: health["queue_restarts"] > before)
+        await until(primary.health, lambda health: health.links.queue_restarts > before)
         await pair.shape(primary, replica, (await primary.link("replica")).shape)
         link = await until(lambda: primary.link("replica"), lambda link: link.probes >= 5)
         assert link.measured_ms == pytest.approx(60, abs=2)

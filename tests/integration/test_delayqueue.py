@@ -20,7 +20,7 @@ PRELUDE = """
 import asyncio, json, os, signal, socket, struct, sys, time
 sys.path.insert(0, "/opt/replexplorer")
 import queueing
-from shape import Shape
+from wire import Shape
 peer = sys.argv[1]
 
 def ask(per_s, packets, quiet_s):
@@ -47,7 +47,7 @@ async def open_backend():
 KILL = """
 async def main():
     backend = await open_backend()
-    await backend.shape(peer, Shape(hold_us=40_000))
+    await backend.shape(peer, Shape(delay_ms=40))
     await asyncio.to_thread(receive, ask(1000, 50, 0.2))
     before = await backend.stats(peer)
     backend._process._process.kill()
@@ -65,7 +65,7 @@ asyncio.run(main())
 END = """
 async def main():
     backend = await open_backend()
-    await backend.shape(peer, Shape(hold_us=2_000_000))
+    await backend.shape(peer, Shape(delay_ms=2000))
     sock = ask(20_000, 20_000, 0.5)
     await asyncio.sleep(0.5)
     held = (await backend.stats(peer))["held"]
@@ -85,7 +85,7 @@ async def main():
     receiving = asyncio.create_task(asyncio.to_thread(receive, ask(20_000, 30_000, 0.5)))
     changes = 0
     while not receiving.done():
-        await backend.shape(peer, Shape(hold_us=50_000) if changes % 2 == 0 else None)
+        await backend.shape(peer, Shape(delay_ms=50) if changes % 2 == 0 else None)
         changes += 1
         await asyncio.wait({receiving}, timeout=0.1)
     numbers, _ = await receiving
@@ -117,7 +117,7 @@ def read():
 async def main():
     backend, answers = await open_backend(), {}
     for name, bandwidth_bps in (("held", 0), ("narrow", 20_000_000)):
-        await backend.shape(peer, Shape(hold_us=1000, bandwidth_bps=bandwidth_bps))
+        await backend.shape(peer, Shape(delay_ms=1, bandwidth_bps=bandwidth_bps))
         before = (await backend.stats(peer))["packets"]
         total, took_s = await asyncio.to_thread(read)
         stats = await backend.stats(peer)
@@ -171,26 +171,26 @@ def test_packets_leave_when_they_are_due(both: Pair, per_s: int) -> None:
 
 def test_changes_under_load_keep_the_order_and_lose_nothing(both: Pair) -> None:
     changes = [
-        [0.2, {"hold_us": 5_000}],
-        [0.2, {"hold_us": 60_000, "jitter_us": 20_000}],
-        [0.2, {"hold_us": 1_000}],
-        [0.2, {"hold_us": 1_000, "bandwidth_bps": 2_000_000}],
-        [0.2, {"hold_us": 30_000}],
-        [0.2, {"hold_us": 0, "bandwidth_bps": 1_000_000_000}],
+        [0.2, {"delay_ms": 5}],
+        [0.2, {"delay_ms": 60, "jitter_ms": 20}],
+        [0.2, {"delay_ms": 1}],
+        [0.2, {"delay_ms": 1, "bandwidth_bps": 2_000_000}],
+        [0.2, {"delay_ms": 30}],
+        [0.2, {"delay_ms": 0, "bandwidth_bps": 1_000_000_000}],
     ]
     [seen] = both.run([pace(10_000, 1.5, changes=changes)])
     assert (seen["received"], seen["disorder"], seen["dropped"]) == (15_000, 0, 0)
 
 
 def test_a_queue_is_bounded_and_what_it_drops_is_counted(both: Pair) -> None:
-    [seen] = both.run([pace(60_000, 2.0, hold_us=5_000_000)])
+    [seen] = both.run([pace(60_000, 2.0, delay_ms=5000)])
     assert seen["dropped"] > 10_000
     assert seen["received"] + seen["dropped"] == 120_000
     assert (seen["disorder"], seen["lost"]) == (0, 0)
 
 
 def test_loss_is_of_each_packet_and_counted(both: Pair) -> None:
-    [seen] = both.run([pace(10_000, 1.0, hold_us=5000, loss_percent=10.0)])
+    [seen] = both.run([pace(10_000, 1.0, delay_ms=5, loss_percent=10.0)])
     sigma = math.sqrt(10_000 * 0.1 * 0.9)
     assert abs(seen["received"] - 9000) < 5 * sigma
     assert 10_000 <= seen["received"] + seen["lost"] <= 10_003, "three more packets say that it is the end"
@@ -200,8 +200,8 @@ def test_loss_is_of_each_packet_and_counted(both: Pair) -> None:
 def test_a_cut_loses_everything_until_it_is_healed(both: Pair) -> None:
     [seen, healed] = both.run(
         [
-            pace(2000, 0.5, hold_us=1000, cut=True),
-            pace(1000, 1.0, hold_us=1000, cut=True, changes=[[0.5, {"hold_us": 1000}]]),
+            pace(2000, 0.5, delay_ms=1, cut=True),
+            pace(1000, 1.0, delay_ms=1, cut=True, changes=[[0.5, {"delay_ms": 1}]]),
         ]
     )
     assert (seen["received"], seen["dropped"], seen["sender"]) == (0, 0, None)
@@ -212,13 +212,13 @@ def test_a_cut_loses_everything_until_it_is_healed(both: Pair) -> None:
 
 def test_packets_take_their_size_over_the_bandwidth(both: Pair) -> None:
     payload = 1000 - 14 - 20 - 8
-    [seen] = both.run([pace(10_000, 0.06, size=payload, hold_us=2000, bandwidth_bps=8_000_000)])
+    [seen] = both.run([pace(10_000, 0.06, size=payload, delay_ms=2, bandwidth_bps=8_000_000)])
     assert seen["received"] == 600
     assert 0.55 < seen["took_s"] < 1, "a millisecond each"
 
 
 def test_jitter_is_of_the_size_asked(both: Pair) -> None:
-    seen = best(both, pace(50, 2.0, hold_us=15_000, jitter_us=3000), "arrival_sd_us", 4500)
+    seen = best(both, pace(50, 2.0, delay_ms=15, jitter_ms=3), "arrival_sd_us", 4500)
     assert 2000 < seen["arrival_sd_us"] < 4500
     assert abs(seen["arrival_us"]["p50"]) < 2000
 

@@ -56,14 +56,15 @@ def refused(finding: Fields, *words: str) -> bool:
         error.get("code") == "refused"
         and "\n" not in message
         and all(word in message for word in words)
-        and (state["backend"], state["delay_ms"]) == (None, 0)
+        and (state["backend"], state["shape"]["delay_ms"]) == (None, 0)
     )
 
 
 def fell_back(finding: Fields, words: str) -> bool:
     """The other backend does it, and says why."""
     state = finding["state"]
-    return (state["backend"], state["backend_reason"], state["delay_ms"]) == ("nfqueue", words, 5)
+    delay_ms = state["shape"]["delay_ms"]
+    return (state["backend"], state["backend_reason"], delay_ms) == ("nfqueue", words, 5)
 
 
 CLAIMS: list[tuple[str, str, Claim]] = [
@@ -154,7 +155,7 @@ CLAIMS: list[tuple[str, str, Claim]] = [
      lambda f: f["whole"] and f["retransmitted"] == 0 and f["dropped"] == 0),
     # An agent's death.
     ("a killed agent is started again and knows its link", "takeover",
-     lambda f: f["started_again"] and near(2 * f["state"]["delay_ms"], 85)),
+     lambda f: f["started_again"] and near(2 * f["state"]["shape"]["delay_ms"], 85)),
     ("no packet is lost or hurried meanwhile", "takeover",
      lambda f: f["came"] == f["sent"] and f["in_order"] and near(f["shortest_way_ms"], 42.5)),
     ("and the round trip is the same", "takeover",

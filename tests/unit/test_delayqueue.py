@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.sidecar import DIRECTORY, load
 
-queueing, shapes = load("queueing"), load("shape")
+queueing, wire = load("queueing"), load("wire")
 
 SOURCE = DIRECTORY / "delayqueue.c"
 COMPILER = shutil.which("gcc") or shutil.which("cc")
@@ -398,7 +398,7 @@ def test_p99_of_the_errors_forgets_what_is_old(library: Any) -> None:
 
 def test_the_messages_are_as_long_as_in_c() -> None:
     text = SOURCE.read_text(encoding="utf-8")
-    asked = queueing.ask_message(7, queueing.OP_SHAPE, 4701, "172.18.0.3", shapes.Shape(hold_us=42, cut=True))
+    asked = queueing.ask_message(7, queueing.OP_SHAPE, 4701, "172.18.0.3", wire.Shape(0.042, cut=True))
     assert f"sizeof(struct ask) == {len(asked)}," in text
     assert f"sizeof(struct answer) == {queueing._ANSWER.size}," in text
     assert len(queueing.Answer._fields) == len(queueing._ANSWER.unpack(bytes(queueing._ANSWER.size)))

@@ -102,11 +102,11 @@ def test_counts_by_kind_index_and_directory_with_the_others(held: Page) -> None:
     for count, kind in enumerate(fsyncpage.KINDS, start=1):
         held.sync(kind, count)
     state = disk_of(held).state()
-    assert state["fsyncs"] == {"redo": 1, "binlog": 2, "relay": 3, "data": 4, "other": 5 + 6 + 7}
-    assert state["attached"]
-    assert state["reason"] is None
-    assert state["delay_ms"] == 0
-    assert state["probe"] is None
+    assert state.fsyncs == {"redo": 1, "binlog": 2, "relay": 3, "data": 4, "other": 5 + 6 + 7}
+    assert state.attached
+    assert state.reason is None
+    assert state.delay_ms == 0
+    assert state.probe is None
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ async def test_without_an_attached_server_there_is_a_reason(
         page.make()
     room = disk_of(page)
     state = room.state()
-    assert (state["attached"], state["reason"]) == (False, reason)
-    assert state["delay_ms"] == (0 if made else None)
-    assert state["fsyncs"] == {"redo": 0, "binlog": 0, "relay": 0, "data": 0, "other": 0}
+    assert (state.attached, state.reason) == (False, reason)
+    assert state.delay_ms == (0 if made else None)
+    assert state.fsyncs == {"redo": 0, "binlog": 0, "relay": 0, "data": 0, "other": 0}
     for attempt in (room.set_delay(5), room.probe()):
         with pytest.raises(tool.Refused, match=f"^{reason}$"):
             await attempt
@@ -151,8 +151,8 @@ async def test_a_page_of_another_layout_is_not_touched(page: Page, head: tuple[i
     page.hold()
     before = page.path.read_bytes()
     room = disk_of(page)
-    assert room.state()["reason"] == "the fsync shim's page has another layout"
-    assert set(room.state()["fsyncs"].values()) == {0}
+    assert room.state().reason == "the fsync shim's page has another layout"
+    assert set(room.state().fsyncs.values()) == {0}
     with pytest.raises(tool.Refused, match="another layout"):
         await room.set_delay(5)
     assert page.path.read_bytes() == before
@@ -160,10 +160,10 @@ async def test_a_page_of_another_layout_is_not_touched(page: Page, head: tuple[i
 
 async def test_a_page_that_is_too_short_or_no_file(page: Page) -> None:
     page.path.write_bytes(b"RXFSYNC\0")
-    assert "another layout" in disk_of(page).state()["reason"]
+    assert "another layout" in disk_of(page).state().reason
     page.path.unlink()
     page.path.symlink_to("/dev/zero")
-    assert "cannot be opened: Too many levels" in disk_of(page).state()["reason"]
+    assert "cannot be opened: Too many levels" in disk_of(page).state().reason
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become a user who may not")
@@ -171,7 +171,7 @@ def test_a_page_that_may_not_be_opened_says_so(held: Page) -> None:
     held.path.chmod(0o600)
     os.seteuid(65534)
     try:
-        reason = disk_of(held).state()["reason"]
+        reason = disk_of(held).state().reason
     finally:
         os.seteuid(0)
     assert "Permission denied" in reason
@@ -181,8 +181,8 @@ def test_a_page_that_may_not_be_opened_says_so(held: Page) -> None:
 async def test_the_delay_is_written_for_every_kind(held: Page, delay_ms: float, delay_us: int) -> None:
     state = await disk_of(held).set_delay(delay_ms)
     assert held.delays_us() == {delay_us}
-    assert state["delay_ms"] == delay_ms
-    assert disk_of(held).state()["delay_ms"] == delay_ms
+    assert state.delay_ms == delay_ms
+    assert disk_of(held).state().delay_ms == delay_ms
 
 
 @pytest.mark.parametrize("delay_ms", [-0.1, 5000.1, float("nan"), float("inf")])
@@ -195,30 +195,30 @@ async def test_a_delay_out_of_range_is_refused(held: Page, delay_ms: float) -> N
 def test_measured_is_the_mean_of_redo_and_binlog_delay_included(held: Page) -> None:
     room = disk_of(held)
     held.sync("redo", 100, took_ms=50)
-    assert room.state()["measured_ms"] is None
+    assert room.state().measured_ms is None
     held.sync("redo", 3, took_ms=1, delayed_ms=10)
     held.sync("binlog", 1, took_ms=5, delayed_ms=10)
     held.sync("data", 50, took_ms=99)
     state = room.state()
-    assert state["measured_ms"] == pytest.approx(12)
-    assert state["measured_n"] == 4
-    assert room.state()["measured_n"] == 4
+    assert state.measured_ms == pytest.approx(12)
+    assert state.measured_n == 4
+    assert room.state().measured_n == 4
 
 
 async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> None:
     room = disk_of(held)
     room.state()
     held.sync("redo", 5, took_ms=1)
-    assert room.state()["measured_n"] == 5
-    assert (await room.set_delay(20))["measured_ms"] is None
+    assert room.state().measured_n == 5
+    assert (await room.set_delay(20)).measured_ms is None
     held.sync("redo", 2, took_ms=1, delayed_ms=20)
-    assert room.state()["measured_ms"] == pytest.approx(21)
+    assert room.state().measured_ms == pytest.approx(21)
     room._window.close_interval(fsyncpage_figures(held))
-    assert room.state()["measured_n"] == 2
+    assert room.state().measured_n == 2
     held.write(held.at("redo", fsyncpage.DELAY_US), 0)
-    assert room.state()["measured_ms"] is None
+    assert room.state().measured_ms is None
     held.make()
-    assert room.state()["measured_n"] == 0
+    assert room.state().measured_n == 0
 
 
 def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
@@ -258,12 +258,11 @@ async def test_samples_are_taken_by_themselves_and_end_with_it(
 async def test_the_probe_writes_and_leaves_nothing(held: Page) -> None:
     room = disk_of(held)
     answer = await room.probe()
-    assert 1 <= answer["n"] <= 1000
-    assert 0 < answer["p50_ms"] <= answer["p95_ms"] <= answer["p99_ms"]
+    assert 1 <= answer.n <= 1000
+    assert 0 < answer.p50_ms <= answer.p95_ms <= answer.p99_ms
     assert [file.name for file in held.path.parent.iterdir()] == [disk.PAGE_NAME]
-    state = room.state()["probe"]
-    assert state["n"] == answer["n"]
-    assert state["age_s"] >= answer["age_s"] >= 0
+    state = room.state().probe
+    assert state.n == answer.n
 
 
 async def test_the_probe_is_synchronous_bounded_and_shared(
@@ -294,8 +293,8 @@ async def test_the_probe_is_synchronous_bounded_and_shared(
     go_on.set()
     answers = [await second, await third]
     assert runs == 1
-    assert [answer["n"] for answer in answers] == [1, 1]
-    assert (await room.probe())["n"] == 1
+    assert [answer.n for answer in answers] == [1, 1]
+    assert (await room.probe()).n == 1
     assert runs == 2
 
 
@@ -311,8 +310,8 @@ async def test_a_probe_that_fails_is_refused_in_words_and_leaves_nothing(
         with pytest.raises(tool.Refused, match="No space left"):
             await room.probe()
     assert not (held.path.parent / disk.PROBE_NAME).exists()
-    assert room.state()["probe"] is None
-    assert (await room.probe())["n"] >= 1
+    assert room.state().probe is None
+    assert (await room.probe()).n >= 1
 
 
 async def test_what_a_killed_agent_left_goes_at_the_start_and_a_probe_under_way_at_the_end(

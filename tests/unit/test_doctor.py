@@ -11,10 +11,9 @@ import pytest
 
 from replexplorer.adapters import doctor
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.link import Shape
+from replexplorer.core.wire import DiskProbe, DiskState, Health, LinkCost, LinkState, Shape
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.json.doctor import Check, Doctor
-from replexplorer.ports import DiskProbe, DiskState, LinkState
 
 
 class Daemon:
@@ -117,7 +116,7 @@ def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def facts(backend: str | None, reason: str, *disks: DiskState) -> doctor.SidecarFacts:
     link = LinkState("replica", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
-    health = {"queue_packets": 2000, "queue_cpu_s": 0.012}
+    health = Health("primary", 1.0, links=LinkCost(queue_packets=2000, queue_cpu_s=0.012))
     return doctor.SidecarFacts(link, health, {f"node{at}": disk for at, disk in enumerate(disks)})
 
 

@@ -15,13 +15,13 @@ from replexplorer.core.link import (
     TOLERATED_MS,
     TOLERATED_SHARE,
     LinkSettings,
-    Shape,
     base_rtt_ms,
     contradiction,
     directions,
     installed,
     wanted,
 )
+from replexplorer.core.wire import Shape
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def test_settings_and_knobs_are_the_same_seven() -> None:
     keys = [knob.key for knob in CATALOGUE if knob.backing is Backing.LINK]
     assert sorted(LinkSettings().values()) == sorted(keys)
     assert LinkSettings().values() == {key: BY_KEY[key].default for key in keys}
-    settings = LinkSettings(85, 40.0, None, 3.0, 1.0, 1_000_000, "ack")
+    settings = LinkSettings(85, 40.0, None, 3.0, "ack", loss_percent=1.0, bandwidth_bps=1_000_000)
     assert LinkSettings.of(settings.values()) == settings
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.sidecar import load
 
 netem = load("netem")
-Shape = load("shape").Shape
+Shape = load("wire").Shape
 
 PRIO = {"kind": "prio", "handle": "1:", "root": True, "packets": 9, "drops": 3, "qlen": 2}
 DELAYED = {
@@ -29,7 +29,7 @@ FOREIGN = {"kind": "netem", "handle": "8001:", "parent": "1:3"}
 def test_shapes_are_read_back_as_they_were_asked() -> None:
     text = json.dumps([PRIO, DELAYED, CUT, FOREIGN])
     assert netem.shapes(text) == {
-        0: Shape(hold_us=42_450, jitter_us=7_071, loss_percent=1.5),
+        0: Shape(delay_ms=42.45, jitter_ms=7.071, loss_percent=1.5),
         1: Shape(loss_percent=100, bandwidth_bps=2_000_000, cut=True),
     }
 

@@ -11,7 +11,7 @@ import pytest
 from tests.sidecar import load
 
 netem, probe, queueing = load("netem"), load("probe"), load("queueing")
-document, Shape = load("document"), load("shape").Shape
+document, Shape = load("document"), load("wire").Shape
 footprint = load("footprint")
 
 
@@ -20,8 +20,8 @@ def test_netem_command_lines() -> None:
         " ".join(argv)
         for argv in (
             netem.root_argv("eth0"),
-            netem.shape_argv("eth0", 0, Shape(42_450)),
-            netem.shape_argv("eth0", 1, Shape(42_450, 5_000, 1.5, 20_000_000)),
+            netem.shape_argv("eth0", 0, Shape(42.45)),
+            netem.shape_argv("eth0", 1, Shape(42.45, 5, loss_percent=1.5, bandwidth_bps=20_000_000)),
             netem.shape_argv("eth0", 1, Shape(cut=True, loss_percent=1.5)),
             netem.filter_argv("eth0", 0, "172.18.0.3"),
             netem.unfilter_argv("eth0", 12),
@@ -46,8 +46,8 @@ def test_netem_command_lines() -> None:
 def test_netem_has_room_for_a_bounded_number_of_peers_and_sizes_its_queue() -> None:
     with pytest.raises(ValueError, match="13 peers"):
         netem.band(13)
-    assert netem.packet_limit(Shape(100)) == 1000
-    assert netem.packet_limit(Shape(5_000_000)) == 200_000
+    assert netem.packet_limit(Shape(0.1)) == 1000
+    assert netem.packet_limit(Shape(5_000)) == 200_000
     assert netem.packet_limit(Shape(bandwidth_bps=1_000_000)) == 10_000
 
 

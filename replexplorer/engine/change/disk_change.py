@@ -7,9 +7,9 @@ from typing import Final
 
 from replexplorer.core.change.planner import DiskStep
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.wire import DiskState
 from replexplorer.engine.asking import execute
 from replexplorer.engine.fleet import Fleet
-from replexplorer.ports import DiskState
 
 _CHECK_EVERY_S: Final = 0.05
 _SHOWS_WITHIN_S: Final = 1.0

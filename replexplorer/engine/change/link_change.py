@@ -10,11 +10,11 @@ from typing import Final
 from replexplorer.core.change.planner import LinkStep
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import Value
-from replexplorer.core.link import LinkSettings, Shape, directions, installed, wanted
+from replexplorer.core.link import LinkSettings, directions, installed, wanted
+from replexplorer.core.wire import LinkState, Shape
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
-from replexplorer.ports import LinkState
 
 _CHECK_EVERY_S: Final = 0.05
 _PROBES_WANTED: Final = 3

@@ -48,6 +48,6 @@ async def restarts_since_the_request(sight: Sight) -> Restarts:
 async def _uptime_s(member: Member) -> float | None:
     """How long the node's agent runs."""
     try:
-        return float((await member.agent.health())["uptime_s"])
+        return (await member.agent.health()).uptime_s
     except ReplexplorerError:
         return None

@@ -297,8 +297,8 @@ class Watcher:
             health = await member.agent.health()
         except ReplexplorerError:
             return False
-        uptime_s = float(health["uptime_s"])
-        run = _Run(health.get("boot"), asked_s - uptime_s, self._clock.monotonic() - uptime_s)
+        now_s = self._clock.monotonic()
+        run = _Run(health.boot, asked_s - health.uptime_s, now_s - health.uptime_s)
         known = self._runs.setdefault(member.name, run)
         self._runs[member.name] = run
         return run.follows(known)

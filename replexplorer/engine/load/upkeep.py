@@ -72,10 +72,10 @@ async def _trim(member: Member, needed: str | None) -> None:
 async def low_disk(fleet: Fleet) -> str | None:
     """In words, when the stack's disk has too little room; None while it has, or is unknown."""
     try:
-        disk = (await fleet.primary.agent.health()).get("volumes", {}).get("data")
+        disk = (await fleet.primary.agent.health()).volumes.get("data")
     except ReplexplorerError:
         return None
-    if disk is None or not is_low(disk["free_bytes"], disk["total_bytes"]):
+    if disk is None or not is_low(disk.free_bytes, disk.total_bytes):
         return None
-    free, total = disk["free_bytes"] / (1 << 30), disk["total_bytes"] / (1 << 30)
+    free, total = disk.free_bytes / (1 << 30), disk.total_bytes / (1 << 30)
     return f"only {free:.1f} GB of {total:.0f} GB are free on the disk of the stack's volumes"

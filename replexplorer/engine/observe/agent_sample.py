@@ -13,8 +13,8 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, contradiction, installed
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.wire import LinkState
 from replexplorer.engine.fleet import Member
-from replexplorer.ports import LinkState
 
 
 async def sample_link(

@@ -141,7 +141,7 @@ class _Glance:
             health = await member.agent.health()
         except ReplexplorerError:
             return False
-        self._footprints[member.name] = health.get("footprint_bytes")
+        self._footprints[member.name] = health.footprint_bytes
         return True
 
     async def _driver(self) -> bool:

@@ -1,0 +1,1 @@
+../../compose/sidecar/wire.py

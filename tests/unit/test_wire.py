@@ -1,0 +1,142 @@
+"""What crosses to the sidecar: one declaration, the same file on both sides."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from replexplorer.core import wire
+from replexplorer.core.knobs.catalogue import BY_KEY, Backing
+from replexplorer.formats import agent_protocol as protocol
+from tests.sidecar import DIRECTORY, load
+
+SET_LINK = {
+    "op": "set_link", "peer": "replica", "address": "172.18.0.3",
+    "shape": {"delay_ms": 42.5, "jitter_ms": 3.0, "loss_percent": 1.0, "bandwidth_bps": 20_000, "cut": True},
+}  # fmt: skip
+
+
+def test_app_and_agent_have_the_same_file() -> None:
+    app, agent = Path(wire.__file__), DIRECTORY / "wire.py"
+    assert app.read_bytes() == agent.read_bytes()
+    assert app.resolve() == agent.resolve()
+
+
+def test_it_needs_the_standard_library_alone() -> None:
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(Path(wire.__file__).read_text())):
+        if isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.Import):
+            imported |= {each.name.partition(".")[0] for each in node.names}
+    assert imported <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"op": "hello", "version": 1},
+        SET_LINK,
+        {"op": "link", "peer": "replica", "anew": True},
+        {"op": "disk", "probe": True},
+        {"op": "set_disk", "delay_ms": 2.5},
+        {"op": "watch", "peer": "replica", "address": "172.18.0.3"},
+        {"op": "health"},
+    ],
+)
+def test_a_request_survives_its_line(line: dict[str, object]) -> None:
+    asked = wire.read(wire.REQUESTS[str(line["op"])], {"id": 7, **line})
+    assert json.loads(json.dumps(wire.written(asked))) == line
+
+
+def test_what_is_not_named_of_a_shape_is_plain() -> None:
+    line = {"peer": "replica", "address": "172.18.0.3", "shape": {"loss_percent": 5}}
+    assert wire.read(wire.SetLink, line).shape == wire.Shape(loss_percent=5.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (SET_LINK | {"shape": {"delay_ms": -1}}, "delay_ms must be within 0..60000"),
+        (SET_LINK | {"shape": {"delay_ms": float("nan")}}, "delay_ms must be within 0..60000"),
+        (SET_LINK | {"shape": {"loss_percent": 101}}, "loss_percent must be within 0..100"),
+        (SET_LINK | {"shape": {"cut": 1}}, "cut is no bool"),
+        (SET_LINK | {"shape": [1]}, "shape is no object"),
+        (SET_LINK | {"colour": "red"}, "set_link has no colour"),
+        ({"op": "set_link", "peer": "replica", "address": "172.18.0.3"}, "set_link lacks shape"),
+        ({"op": "set_disk", "delay_ms": -1}, "delay_ms must be within 0..60000"),
+        ({"op": "set_disk", "delay_ms": True}, "delay_ms is no float"),
+        ({"op": "link", "peer": "replica", "jitter_ms": 3}, "link has no jitter_ms"),
+        ({"op": "link", "peer": None}, "peer is no str"),
+    ],
+)
+def test_what_is_no_request_is_refused(line: dict[str, object], why: str) -> None:
+    with pytest.raises(wire.Malformed) as refused:
+        wire.read(wire.REQUESTS[str(line["op"])], line)
+    assert str(refused.value) == why
+
+
+HEALTH = wire.Health(
+    "primary", 1.5, volumes={"data": wire.Volume(5, 3)}, links=wire.LinkCost("netem", "it answers", packets=7)
+)
+
+
+def test_an_agent_may_tell_more_than_the_app_knows() -> None:
+    told = json.loads(json.dumps(wire.written(HEALTH))) | {"mood": "good"}
+    assert wire.answer(wire.AskHealth(), told) == HEALTH
+
+
+@pytest.mark.parametrize(
+    "change", [{"node": 1}, {"uptime_s": None}, {"volumes": {"data": 5}}, {"volumes": None}, {"links": []}]
+)
+def test_what_is_no_answer_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(wire.Malformed):
+        wire.answer(wire.AskHealth(), wire.written(HEALTH) | change)
+
+
+def test_a_plain_knob_of_a_link_is_one_in_the_catalogue() -> None:
+    for key, each in wire.PLAIN_KNOBS.items():
+        knob = BY_KEY[key]
+        assert knob.backing is Backing.LINK
+        assert knob.default == each.default
+        assert knob.maximum is not None
+        assert knob.maximum <= each.metadata["most"]
+    assert {each.name for each in fields(wire.EachWay)} < {each.name for each in fields(wire.Shape)}
+
+
+@pytest.mark.parametrize(("key", "rising"), [("loss", (0, 1, 100)), ("bandwidth", (0, 10**9, 10**6))])
+def test_hardness_is_what_a_value_asks_of_the_link(key: str, rising: tuple[float, ...]) -> None:
+    asked = [wire.hardness(wire.PLAIN_KNOBS[key], value) for value in rising]
+    assert asked == sorted(asked)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"op": "write_document", "expect_version": 3, "content": {"rtt@replica": 85}},
+        {"op": "take_lease", "holder": "tui", "pid": 7, "host": "box", "load": {"clients": 3, "rate": 9.5}},
+    ],
+)
+def test_a_requests_model_survives_its_line(line: dict[str, object]) -> None:
+    request = protocol.REQUEST.validate_json(json.dumps(line))
+    assert json.loads(protocol.REQUEST.dump_json(request)) == line
+
+
+@pytest.mark.parametrize(
+    "line", [{"op": "reboot"}, {"op": "write_document", "expect_version": -1, "content": {}}]
+)
+def test_what_is_no_requests_model_is_refused(line: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        protocol.REQUEST.validate_python(line)
+
+
+def test_the_agent_knows_every_request() -> None:
+    ops = set(load("server").Server("primary", None, None, None)._ops)
+    schema = protocol.REQUEST.json_schema()
+    assert ops == {*wire.REQUESTS, *schema["discriminator"]["mapping"]}
