@@ -187,15 +187,67 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The requested values, kept by the primary's agent."""
+    """The requested values, kept by the stack for all apps."""
 
     version: int
     """Grows by one at each write; 0 when nothing was ever written."""
     content: Mapping[str, Any]
 
 
-class Agent(Protocol):
-    """The agent in one node's sidecar; it reconnects its bridge when a call finds it gone."""
+class Keeper(Protocol):
+    """What all apps of a stack share: the requested document, and who drives, changes and measures.
+
+    Who died holding something loses it seconds later; until then a taker waits, so that nobody comes in
+    between when an app only lost its way to the stack.
+    """
+
+    async def document(self) -> Document:
+        """The requested document."""
+        ...
+
+    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
+        """Compare and set; None when somebody else wrote meanwhile."""
+        ...
+
+    async def take_lease(
+        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+    ) -> Lease | None:
+        """Take the driver's lease, or say anew which `load` is driven (its knobs by key); None when it is
+        ours now, else the holder that has it."""
+        ...
+
+    async def lease(self) -> Lease | None:
+        """Who drives now."""
+        ...
+
+    async def release_lease(self) -> None:
+        """Give it back; nothing when it is not ours."""
+        ...
+
+    async def take_turn(
+        self, holder: str, *, within_s: float, anyway: bool = False
+    ) -> Lease | Experiment | None:
+        """Wait for our turn to change knobs: None when it is ours, else who has it still, or at once
+        another's experiment that runs, unless `anyway`."""
+        ...
+
+    async def leave_turn(self) -> None:
+        """End our turn, or our waiting for it."""
+        ...
+
+    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
+        """Refuse turns to all others from now on: None when that is so, else whose experiment runs already;
+        harmless twice."""
+        ...
+
+    async def end_experiment(self) -> None:
+        """Our experiment is over; nothing when there is none."""
+        ...
+
+
+class Agent(Keeper, Protocol):
+    """The agent in one node's sidecar; it reconnects its bridge when a call finds it gone. Each is a keeper;
+    what was taken through one may be given back through another."""
 
     node: str
 
@@ -222,48 +274,8 @@ class Agent(Protocol):
         """Probe the peer from now on; measures the base path first when no delay is in force."""
         ...
 
-    async def document(self) -> Document:
-        """The requested document (primary's agent only)."""
-        ...
-
-    async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """Compare and set; None when somebody else wrote meanwhile."""
-        ...
-
-    async def take_lease(
-        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
-    ) -> Lease | None:
-        """Take the driver's lease, or say anew which `load` is driven (its knobs by key); None when it is
-        ours now, else the holder that has it."""
-        ...
-
-    async def lease(self) -> Lease | None:
-        """Who drives now."""
-        ...
-
-    async def release_lease(self) -> None:
-        """Give it back; nothing when it is not ours."""
-        ...
-
-    async def take_turn(
-        self, holder: str, *, within_s: float, anyway: bool = False
-    ) -> Lease | Experiment | None:
-        """Wait for our turn to change knobs (primary's agent only): None when it is ours, else who has
-        it still, or at once another's experiment that runs, unless `anyway`. It ends with `leave_turn` or
-        with the bridge."""
-        ...
-
-    async def leave_turn(self) -> None:
-        """End our turn, or our waiting for it."""
-        ...
-
-    async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
-        """Refuse turns to all others from now on (primary's agent only): None when that is so, else whose
-        experiment runs already. It ends with `end_experiment` or with the bridge; harmless twice."""
-        ...
-
-    async def end_experiment(self) -> None:
-        """Our experiment is over; nothing when there is none."""
+    async def until_lost(self) -> None:
+        """Return when the bridge in use has ended, at once when there is none."""
         ...
 
     async def health(self) -> Health:
@@ -271,7 +283,7 @@ class Agent(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the bridge; the lease goes with it."""
+        """End the bridge; what was taken through it is lost some seconds later."""
         ...
 
 

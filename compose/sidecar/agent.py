@@ -1,4 +1,4 @@
-"""The sidecar's agent: `serve` is PID 1, owns links, document and lease; `bridge` carries an app's lines."""
+"""The sidecar's agent: `serve` is PID 1, owns the links; `bridge` carries an app's lines."""
 
 from __future__ import annotations
 

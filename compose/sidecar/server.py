@@ -1,8 +1,8 @@
-"""The agent's server: JSON lines on a Unix socket, many bridges at once, one driver's lease,
-one experiment.
+"""The agent's server: JSON lines on a Unix socket, many bridges at once.
 
 A request is `{"id": 7, "op": "link", ...}`; its answer `{"id": 7, "ok": {...}}` or
-`{"id": 7, "error": {"code", "message"}}`; an event `{"event": "document", ...}` answers nobody.
+`{"id": 7, "error": {"code", "message"}}`. Document, lease, turn and experiment are the stack's: they lie on
+the volume that all agents share, so each agent takes and answers them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import wire
+from claims import EXPERIMENT, LEASE, LOOK_EVERY_S, TURN, Claim, Claims
 from disk import Disk
 from document import DocumentFile
 from footprint import Footprint
 from links import Links
 from tool import Refused
-from turns import Turns
 from wire import PROTOCOL_VERSION, Health, Malformed, Volume
 
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
@@ -49,7 +49,8 @@ class Bridge:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        self.greeted = False
+        self.token: str | None = None
+        """Of its app; None until it has greeted."""
 
     def tell(self, message: Fields) -> None:
         """Write a line; one that nobody reads any more is lost."""
@@ -64,19 +65,16 @@ class Bridge:
 class Server:
     """What the agent of one node answers."""
 
-    def __init__(self, node: str, links: Links, disk: Disk, document: DocumentFile) -> None:
+    def __init__(self, node: str, links: Links, disk: Disk, document: DocumentFile, claims: Claims) -> None:
         self._node = node
         self._links = links
         self._disk = disk
         self._document = document
+        self._claims = claims
         self._bridges: set[Bridge] = set()
-        self._driver: tuple[Bridge, Fields] | None = None
-        self._experiment: tuple[Bridge, Fields] | None = None
-        self._turns = Turns()
         # The tools volume belongs to all nodes: one of them counts it.
         mine = VOLUMES if node == "primary" else VOLUMES[:1]
         self._footprint = Footprint(map(Path, mine))
-        self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
         self._boot = uuid.uuid4().hex
@@ -90,7 +88,7 @@ class Server:
         }  # fmt: skip
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer a bridge until it ends; what it holds ends with it. Requests overlap, answers carry ids."""
+        """Answer a bridge until it ends. Requests overlap, answers carry ids."""
         bridge = Bridge(writer)
         self._bridges.add(bridge)
         try:
@@ -102,10 +100,8 @@ class Server:
             pass  # the bridge broke, or sent a line beyond all bounds: either way it is done
         finally:
             self._bridges.discard(bridge)
-            self._drop_lease(bridge)
-            self._drop_experiment(bridge)
-            self._turns.leave(bridge)
             bridge.close()
+            await self._claims.run(lambda: self._claims.lose(bridge))
 
     async def _answer(self, bridge: Bridge, line: bytes) -> None:
         number = None
@@ -117,7 +113,7 @@ class Server:
             op = request.get("op")
             if op not in self._ops:
                 raise Rejected("request", f"unknown op {op!r}")
-            if op != "hello" and not bridge.greeted:
+            if op != "hello" and bridge.token is None:
                 raise Rejected("version", "say hello first")
             answer = {"id": number, "ok": await self._ops[op](bridge, request)}
         except Rejected as rejected:
@@ -132,18 +128,13 @@ class Server:
             answer = {"id": number, "error": {"code": "system", "message": error.strerror or str(error)}}
         bridge.tell(answer)
 
-    def _push(self, event: Fields) -> None:
-        for bridge in self._bridges:
-            if bridge.greeted:
-                bridge.tell(event)
-
     async def _hello(self, bridge: Bridge, request: Fields) -> Fields:
-        spoken = wire.read(wire.Hello, request).version
-        if spoken != PROTOCOL_VERSION:
+        spoken = request.get("version")
+        if spoken != PROTOCOL_VERSION:  # another version's greeting may have other fields
             raise Rejected(
                 "version", f"the agent speaks version {PROTOCOL_VERSION}, the app version {spoken}"
             )
-        bridge.greeted = True
+        bridge.token = wire.read(wire.Hello, request).token
         return wire.written(wire.Welcome(PROTOCOL_VERSION, self._node))
 
     async def _link(self, _bridge: Bridge, request: Fields) -> Fields:
@@ -168,90 +159,91 @@ class Server:
         asked = wire.read(wire.Watch, request)
         return wire.written(await self._links.watch(asked.peer, asked.address))
 
-    def _keep_document(self) -> DocumentFile:
-        if self._node != "primary":
-            raise Rejected("node", "the primary's agent keeps the document and the lease")
-        return self._document
-
     async def _read_document(self, _bridge: Bridge, _request: Fields) -> Fields:
-        async with self._writing:
-            version, content = await asyncio.to_thread(self._keep_document().read)
+        version, content = await asyncio.to_thread(self._document.read)
         return {"version": version, "content": content}
 
     async def _write_document(self, _bridge: Bridge, request: Fields) -> Fields:
         expect_version, content = request["expect_version"], request["content"]
         if not isinstance(expect_version, int) or not isinstance(content, dict):
             raise Rejected("request", "expect_version is a number, content an object")
-        async with self._writing:
-            written = await asyncio.to_thread(self._keep_document().write, expect_version, content)
-        if written is None:
-            return {"document": None}
-        self._push({"event": "document", "version": written[0]})
-        return {"document": {"version": written[0], "content": written[1]}}
+        written = await asyncio.to_thread(self._document.write, expect_version, content)
+        return {"document": None if written is None else {"version": written[0], "content": written[1]}}
 
     async def _take_lease(self, bridge: Bridge, request: Fields) -> Fields:
-        self._keep_document()
-        wish = {**_holder(request), "load": request.get("load")}
-        if self._driver is not None and self._driver[0] is not bridge:
-            return {"lease": self._driver[1], "ours": False}
-        changed = self._driver is None or self._driver[1] != wish
-        self._driver = (bridge, wish)
-        if changed:
-            self._push({"event": "lease", "lease": wish})
-        return {"lease": wish, "ours": True}
+        first = await self._hold(bridge, LEASE, {**_holder(request), "load": request.get("load")})
+        return {"lease": first.wish, "ours": first.token == bridge.token}
 
     async def _lease(self, bridge: Bridge, _request: Fields) -> Fields:
-        self._keep_document()
-        if self._driver is None:
-            return {"lease": None, "ours": False}
-        return {"lease": self._driver[1], "ours": self._driver[0] is bridge}
+        first = await self._first(LEASE)
+        return {"lease": first and first.wish, "ours": first is not None and first.token == bridge.token}
 
-    async def _release_lease(self, bridge: Bridge, _request: Fields) -> Fields:
-        self._drop_lease(bridge)
-        return {"lease": None if self._driver is None else self._driver[1], "ours": False}
+    async def _release_lease(self, bridge: Bridge, request: Fields) -> Fields:
+        await self._leave(bridge, LEASE)
+        return await self._lease(bridge, request)
 
     async def _take_turn(self, bridge: Bridge, request: Fields) -> Fields:
-        self._keep_document()
-        wish, anyway = _holder(request), bool(request["anyway"])
-        if refused := self._refused_turn(bridge, anyway):
+        anyway, within_s = bool(request["anyway"]), _within(request, "within_s", 3600)
+        if refused := await self._refused_turn(bridge, anyway):
             return refused
-        turn = self._turns.ask(bridge, wish)
-        holder = await self._turns.wait(turn, _within(request, "within_s", 3600))
-        if holder is None and (refused := self._refused_turn(bridge, anyway)):  # it began meanwhile
-            self._turns.leave(bridge)
+        until_s = time.monotonic() + within_s
+        first: Claim | None = await self._claim(bridge, TURN, _holder(request), wait=True)
+        while first is not None and first.token != bridge.token:
+            if time.monotonic() > until_s:
+                await self._leave(bridge, TURN)
+                return {"lease": first.wish, "ours": False}
+            await asyncio.sleep(LOOK_EVERY_S)
+            queue = await self._claims.run(lambda: self._claims.queue(TURN))
+            waits = bridge in self._bridges and any(claim.token == bridge.token for claim in queue)
+            first = queue[0] if waits else None
+        if first is not None and (refused := await self._refused_turn(bridge, anyway)):  # it began meanwhile
+            await self._leave(bridge, TURN)
             return refused
-        return {"lease": holder or wish, "ours": holder is None}
+        return {"lease": first and first.wish, "ours": first is not None}
 
-    def _refused_turn(self, bridge: Bridge, anyway: bool) -> Fields | None:
-        """The answer to who may turn nothing, because another bridge's experiment runs."""
-        if anyway or self._experiment is None or self._experiment[0] is bridge:
+    async def _refused_turn(self, bridge: Bridge, anyway: bool) -> Fields | None:
+        """The answer to who may turn nothing, because another app's experiment runs."""
+        first = None if anyway else await self._first(EXPERIMENT)
+        if first is None or first.token == bridge.token:
             return None
-        return {"lease": None, "ours": False, "experiment": self._experiment[1]}
+        return {"lease": None, "ours": False, "experiment": first.wish}
 
     async def _leave_turn(self, bridge: Bridge, _request: Fields) -> Fields:
-        self._turns.leave(bridge)
+        await self._leave(bridge, TURN)
         return {"lease": None, "ours": False}
 
     async def _begin_experiment(self, bridge: Bridge, request: Fields) -> Fields:
-        self._keep_document()
-        if self._experiment is None or self._experiment[0] is bridge:
-            wish = {"kind": str(request["kind"]), "name": str(request["name"]), **_holder(request)}
-            self._experiment = (bridge, wish)
-        holder, experiment = self._experiment
-        return {"experiment": experiment, "ours": holder is bridge}
+        wish = {"kind": str(request["kind"]), "name": str(request["name"]), **_holder(request)}
+        first = await self._hold(bridge, EXPERIMENT, wish)
+        return {"experiment": first.wish, "ours": first.token == bridge.token}
 
     async def _end_experiment(self, bridge: Bridge, _request: Fields) -> Fields:
-        self._drop_experiment(bridge)
-        return {"experiment": None if self._experiment is None else self._experiment[1], "ours": False}
+        await self._leave(bridge, EXPERIMENT)
+        first = await self._first(EXPERIMENT)
+        return {"experiment": first and first.wish, "ours": False}
 
-    def _drop_experiment(self, bridge: Bridge) -> None:
-        if self._experiment is not None and self._experiment[0] is bridge:
-            self._experiment = None
+    async def _claim(self, bridge: Bridge, slot: str, wish: Fields, *, wait: bool = False) -> Claim:
+        """Claim for the bridge's app; answers the first in the queue."""
+        if bridge.token is None or bridge not in self._bridges:
+            raise Rejected("absent", "the bridge has ended")
+        token = bridge.token
+        return await self._claims.run(lambda: self._claims.take(slot, bridge, token, wish, wait=wait))
 
-    def _drop_lease(self, bridge: Bridge) -> None:
-        if self._driver is not None and self._driver[0] is bridge:
-            self._driver = None
-            self._push({"event": "lease", "lease": None})
+    async def _hold(self, bridge: Bridge, slot: str, wish: Fields) -> Claim:
+        """Claim what is free, or answer who has it. One that is away may come back: that is waited for."""
+        while True:
+            first = await self._claim(bridge, slot, wish)
+            if first.held:
+                return first
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _first(self, slot: str) -> Claim | None:
+        queue = await self._claims.run(lambda: self._claims.queue(slot))
+        return queue[0] if queue else None
+
+    async def _leave(self, bridge: Bridge, slot: str) -> None:
+        token = str(bridge.token)
+        await self._claims.run(lambda: self._claims.leave(slot, token))
 
     async def _health(self, _bridge: Bridge, request: Fields) -> Fields:
         wire.read(wire.AskHealth, request)
@@ -300,15 +292,17 @@ def _within(request: Fields, name: str, most: float) -> float:
     return value
 
 
-async def _until_told(links: Links, disk: Disk, server: Server) -> None:
+async def _until_told(links: Links, disk: Disk, claims: Claims, server: Server) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     links.start()
     disk.start()
+    staying = asyncio.create_task(claims.stay_alive())
     listener = await asyncio.start_unix_server(server.serve, SOCKET_PATH, limit=LONGEST_LINE_BYTES)
     await stop.wait()
     listener.close()
+    staying.cancel()
     await disk.close()
     await links.close()
 
@@ -322,5 +316,6 @@ def run(node: str) -> None:
 
 
 async def _main(node: str) -> None:
-    links, disk = Links(STATE_PATH), Disk()
-    await _until_told(links, disk, Server(node, links, disk, DocumentFile(TOOLS_PATH / "requested.json")))
+    links, disk, claims = Links(STATE_PATH), Disk(), Claims(TOOLS_PATH / "claims")
+    document = DocumentFile(TOOLS_PATH / "requested.json")
+    await _until_told(links, disk, claims, Server(node, links, disk, document, claims))

@@ -1,7 +1,7 @@
 """What crosses between the app and the agent in a sidecar, declared once for both sides.
 
 JSON lines. A request is `{"id": 7, "op": "set_link", ...}`; its answer is `{"id": 7, "ok": {...}}` or
-`{"id": 7, "error": {"code", "message"}}`. A line without an id is an event, or an error of the bridge itself.
+`{"id": 7, "error": {"code", "message"}}`. A line without an id is an error of the bridge itself.
 
 Law: this is one file, `wire` to the agent and `replexplorer.core.wire` to the app, so it needs the standard
 library alone. A request says what is declared here and no more, in its ranges, or it is Malformed; an
@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-PROTOCOL_VERSION: Final = 4
+PROTOCOL_VERSION: Final = 5
 """Both sides must speak the same; `hello` says which."""
 LONGEST_DELAY_MS: Final = 60_000
 
@@ -254,6 +254,8 @@ REQUESTS: Final[dict[str, type[Request[Any]]]] = {}
 class Hello(Request[Welcome], op="hello"):
     """The first request of every bridge."""
 
+    token: str
+    """Of the app, the same on all its bridges: what it holds is its own at every agent."""
     version: int = PROTOCOL_VERSION
     """The version that the app speaks."""
 

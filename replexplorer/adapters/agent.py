@@ -7,10 +7,10 @@ bridge as good as it was, because its line is written whole and its late answer 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -26,14 +26,14 @@ OPEN_DEADLINE_S = 10.0
 """For the exec and the greeting."""
 CALL_DEADLINE_S = 5.0
 LONGEST_DELAY_S = 5.0
+COMING_BACK_S = 6.0
+"""How long a claim may wait for the return of an app whose bridge ended (the agent's `GRACE_S`), and more."""
 PROBE_S = 6.0
 """How long the agent writes for its probe, at the most."""
 REPAIR = "`replexplorer up` repairs the stack"
 
 OpenBridge = Callable[[str], Awaitable[Bridge]]
 """`Stack.open_bridge`."""
-EventCallback = Callable[[str], None]
-"""Called with `document` or `lease` when another app changed it."""
 Told = TypeVar("Told", bound=BaseModel)
 Answered = TypeVar("Answered")
 
@@ -45,15 +45,16 @@ class _BridgeLost(Exception):
 class _Connection:
     """One bridge and the calls under way on it."""
 
-    def __init__(self, bridge: Bridge, on_event: EventCallback | None) -> None:
+    def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._on_event = on_event
         self._waiting: dict[int, asyncio.Future[protocol.Answer]] = {}
         self._number = 0
         self._writes: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self.lost: str | None = None
         """Why it is of no use any more; None while it is."""
+        self.ended = asyncio.Event()
+        """Set when it is lost."""
         self._ending: asyncio.Task[None] | None = None
         self._reader = asyncio.create_task(self._read())
 
@@ -69,7 +70,7 @@ class _Connection:
         except ReplexplorerError as error:
             reason = error.message
         finally:
-            self._lose(reason)
+            self.lose(reason)
 
     def _take(self, line: str) -> None:
         answer = protocol.Answer.model_validate_json(line)
@@ -79,11 +80,11 @@ class _Connection:
                 future.set_result(answer)
         elif answer.error is not None:
             raise _BridgeLost(answer.error.message)
-        elif answer.event is not None and self._on_event is not None:
-            self._on_event(answer.event)
 
-    def _lose(self, reason: str) -> None:
+    def lose(self, reason: str) -> None:
+        """Use it no more; what waits for an answer fails."""
         self.lost = self.lost or reason
+        self.ended.set()
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(_BridgeLost(self.lost))
@@ -94,7 +95,7 @@ class _Connection:
             try:
                 await self._bridge.send(line)
             except ReplexplorerError as error:
-                self._lose(error.message)
+                self.lose(error.message)
 
     async def ask(self, request: BaseModel | wire.Request[Any], deadline_s: float) -> protocol.Answer:
         """One request and its answer; raise _BridgeLost, TimeoutError."""
@@ -116,7 +117,7 @@ class _Connection:
 
     async def close(self) -> None:
         """End the bridge and all that waits for it; begun, it is carried through though the caller go."""
-        self._lose("the bridge was closed")
+        self.lose("the bridge was closed")
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
         await asyncio.shield(self._ending)
@@ -132,10 +133,11 @@ class _Connection:
 class BridgedAgent:
     """`ports.Agent` over a bridge that is opened when first needed, and again when it was lost."""
 
-    def __init__(self, node: str, open_bridge: OpenBridge, *, on_event: EventCallback | None = None) -> None:
+    def __init__(self, node: str, open_bridge: OpenBridge, *, token: str | None = None) -> None:
+        """`token` is the same on all bridges of an app; None: nobody else is this app."""
         self.node = node
         self._open_bridge = open_bridge
-        self._on_event = on_event
+        self._token = token or uuid.uuid4().hex
         self._connection: _Connection | None = None
         self._opening = asyncio.Lock()
 
@@ -147,9 +149,9 @@ class BridgedAgent:
             await self._drop()
             try:
                 async with asyncio.timeout(OPEN_DEADLINE_S):
-                    connection = _Connection(await self._open_bridge(self.node), self._on_event)
+                    connection = _Connection(await self._open_bridge(self.node))
                     try:
-                        hello = wire.Hello()
+                        hello = wire.Hello(self._token)
                         welcome = self._answer(hello, await connection.ask(hello, OPEN_DEADLINE_S))
                         if welcome.node != self.node:
                             raise StackUnavailable(
@@ -228,7 +230,8 @@ class BridgedAgent:
             try:
                 return await connection.ask(request, deadline_s)
             except TimeoutError:
-                connection.lost = "an answer did not come in time"
+                connection.lose("an answer did not come in time")
+                await connection.close()  # what it gets too late, it must not hold
                 raise StackUnavailable(
                     f"the agent of {self.node} did not answer within {deadline_s:g} s", REPAIR
                 ) from None
@@ -282,7 +285,7 @@ class BridgedAgent:
             host=socket.gethostname(),
             load=None if load is None else dict(load),
         )
-        told = await self._call(request, protocol.LeaseState)
+        told = await self._call(request, protocol.LeaseState, deadline_s=CALL_DEADLINE_S + COMING_BACK_S)
         return None if told.ours or beside else _lease(told)
 
     async def lease(self) -> Lease | None:
@@ -290,8 +293,8 @@ class BridgedAgent:
         return _lease(await self._call(protocol.AskLease(), protocol.LeaseState))
 
     async def release_lease(self) -> None:
-        """Give it back; nothing when it is not ours, or went with a lost bridge."""
-        await self._give_back(protocol.ReleaseLease())
+        """Give it back; nothing when it is not ours."""
+        await self._call(protocol.ReleaseLease(), protocol.LeaseState)
 
     async def take_turn(
         self, holder: str, *, within_s: float, anyway: bool = False
@@ -307,27 +310,26 @@ class BridgedAgent:
         return None if told.ours else _lease(told)
 
     async def leave_turn(self) -> None:
-        """End our turn, or our waiting for it; nothing when it went with a lost bridge."""
-        await self._give_back(protocol.LeaveTurn())
+        """End our turn, or our waiting for it."""
+        await self._call(protocol.LeaveTurn(), protocol.LeaseState)
 
     async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
         """Refuse turns to all others from now on; whose experiment runs when it is not ours."""
         request = protocol.BeginExperiment(
             kind=kind, name=name, holder=holder, pid=os.getpid(), host=socket.gethostname()
         )
-        told = await self._call(request, protocol.ExperimentState)
+        deadline_s = CALL_DEADLINE_S + COMING_BACK_S
+        told = await self._call(request, protocol.ExperimentState, deadline_s=deadline_s)
         return None if told.ours or told.experiment is None else _experiment(told.experiment)
 
     async def end_experiment(self) -> None:
-        """Our experiment is over; nothing when it went with a lost bridge."""
-        await self._give_back(protocol.EndExperiment())
+        """Our experiment is over; nothing when there is none."""
+        await self._call(protocol.EndExperiment(), protocol.ExperimentState)
 
-    async def _give_back(self, request: BaseModel) -> None:
-        connection = self._connection
-        if connection is None or connection.lost is not None:
-            return
-        with contextlib.suppress(_BridgeLost, TimeoutError):
-            await connection.ask(request, CALL_DEADLINE_S)
+    async def until_lost(self) -> None:
+        """Return when the bridge in use has ended, at once when there is none."""
+        if self._connection is not None:
+            await self._connection.ended.wait()
 
     async def health(self) -> Health:
         """What the agent costs and counts."""

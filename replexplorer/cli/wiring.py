@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import DiskState
 from replexplorer.engine.fleet import Outside
+from replexplorer.engine.keeping import Keeping
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import Configuration, LoadedConfiguration, load_configuration
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _DRIVER_WITHIN_S: Final = 5.0
-"""How long `down` asks the primary's agent who drives the load."""
+"""How long `down` asks who drives the load."""
 
 
 class HostClock:
@@ -86,14 +87,15 @@ async def driver_of(values: Configuration, name: str) -> Lease | None:
     from replexplorer.adapters.agent import BridgedAgent
 
     stack = stack_of(values, name)
-    agent = BridgedAgent(SOURCE, stack.open_bridge)
+    agents: list[BridgedAgent] = []
     try:
         async with asyncio.timeout(_DRIVER_WITHIN_S):
-            return await agent.lease()
+            agents += [BridgedAgent(node.name, stack.open_bridge) for node in await stack.nodes()]
+            return await Keeping(lambda: agents, HostClock()).lease()
     except (ReplexplorerError, TimeoutError):
         return None
     finally:
-        await agent.close()
+        await asyncio.gather(*(agent.close() for agent in agents))
         await stack.close()
 
 
@@ -110,10 +112,11 @@ def outside_of(stack: DockerStack, record: Callable[[], Recorder] | None = None)
     from replexplorer.adapters.load_group import LoadGroup
     from replexplorer.adapters.sweep_journal import FileJournal
 
+    app = uuid.uuid4().hex
     return Outside(
         stack=stack,
         sql=_connection,
-        agent=lambda node: BridgedAgent(node, stack.open_bridge),
+        agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app),
         load=LoadGroup,
         clock=HostClock(),
         recorder=record,

@@ -16,6 +16,7 @@ from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import NoSuchStack, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.topology import Roster
+from replexplorer.engine.keeping import Keeping
 from replexplorer.ports import (
     Agent,
     Clock,
@@ -107,6 +108,12 @@ class Fleet:
     outside: Outside
     members: dict[str, Member] = field(default_factory=dict)
     credentials: Credentials | None = None
+    keeper: Keeping = field(init=False)
+    """What the stack keeps for all apps, through whichever member's agent answers."""
+
+    def __post_init__(self) -> None:
+        """Make the keeper."""
+        self.keeper = Keeping(lambda: [member.agent for member in self.members.values()], self.outside.clock)
 
     @property
     def primary(self) -> Member:
@@ -190,7 +197,8 @@ class Fleet:
         return gone
 
     async def close(self) -> None:
-        """Close everything."""
+        """Give back what is held and close everything."""
+        await self.keeper.close()
         members, self.members = self.members, {}
         await asyncio.gather(*(member.close() for member in members.values()))
 

@@ -1,4 +1,4 @@
-"""The requested values: what somebody asked for, kept by the primary's agent for everybody.
+"""The requested values: what somebody asked for, kept by the stack for everybody.
 
 The document is versioned and written compare-and-set, so two apps never lose each other's knobs.
 """
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value, parse_name
-from replexplorer.ports import Agent, Document
+from replexplorer.ports import Document, Keeper
 
 _ATTEMPTS = 5
 
@@ -53,13 +53,13 @@ class Requested:
         )
 
 
-async def read_requested(agent: Agent) -> Requested:
+async def read_requested(keeper: Keeper) -> Requested:
     """The document as it stands."""
-    return Requested.read(await agent.document())
+    return Requested.read(await keeper.document())
 
 
 async def write_requested(
-    agent: Agent,
+    keeper: Keeper,
     values: Mapping[KnobName, Value],
     *,
     writer: str,
@@ -69,13 +69,13 @@ async def write_requested(
     """Merge these values into the document, whoever writes meanwhile.
 
     `written_s` is the clock's time; `yes_tx_at_enabling` replaces the kept counter when given.
-    Raises StackUnavailable when the document changes faster than it can be written, or when the
-    agent is away. A write whose answer was lost may have been done: it is made again, which merges
+    Raises StackUnavailable when the document changes faster than it can be written, or when no
+    agent answers. A write whose answer was lost may have been done: it is made again, which merges
     to the same.
     """
     lost: StackUnavailable | None = None
     for _ in range(_ATTEMPTS):
-        document = await agent.document()
+        document = await keeper.document()
         content: dict[str, Any] = dict(document.content)
         content["knobs"] = {
             **content.get("knobs", {}),
@@ -88,7 +88,7 @@ async def write_requested(
             content["yes_tx_at_enabling"] = yes_tx_at_enabling
             content["enabled_s"] = written_s
         try:
-            written = await agent.write_document(document.version, content)
+            written = await keeper.write_document(document.version, content)
         except StackUnavailable as error:
             if lost is not None:
                 raise

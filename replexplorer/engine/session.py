@@ -251,7 +251,7 @@ class Session:
         if not self.fleet.members or (self.load.is_running and not self.options.beside):
             return None
         try:
-            lease = await self.fleet.primary.agent.lease()
+            lease = await self.fleet.keeper.lease()
         except ReplexplorerError:
             return None
         ours = lease is not None and (lease.pid, lease.host) == (os.getpid(), socket.gethostname())

@@ -1,7 +1,7 @@
 """The protocol between the app and the agent in a sidecar: JSON lines, one model a shape.
 
 A request carries an id and an op; the answer carries the id and either `ok` or `error`. A line without
-an id is an event, or an error of the bridge itself. Requests are strict: the app sends nothing that is
+an id is an error of the bridge itself. Requests are strict: the app sends nothing that is
 not here. Answers ignore fields they do not know, so that an agent may tell more.
 """
 
@@ -33,8 +33,8 @@ class WriteDocument(_Asked):
 
 
 class TakeLease(_Asked):
-    """Become the driver of the load, or say anew what one drives; answered by `LeaseState`. The lease ends
-    with the bridge."""
+    """Become the driver of the load, or say anew what one drives; answered by `LeaseState`. Some seconds
+    after the bridge ended, in which the app can come back through any agent, the lease ends."""
 
     op: Literal["take_lease"] = "take_lease"
     holder: str
@@ -58,8 +58,8 @@ class ReleaseLease(_Asked):
 
 class TakeTurn(_Asked):
     """Wait for our turn to change knobs; answered by `LeaseState`, with the holder when it did not come
-    in time, and with the experiment of another bridge, while which nobody else may turn anything. The turn
-    ends with the bridge."""
+    in time, and with the experiment of another app, while which nobody else may turn anything. The turn
+    ends as the lease does."""
 
     op: Literal["take_turn"] = "take_turn"
     holder: str
@@ -78,7 +78,7 @@ class LeaveTurn(_Asked):
 
 class BeginExperiment(_Asked):
     """Run an experiment from now on: nobody else turns a knob meanwhile; answered by `ExperimentState`. It
-    ends with the bridge."""
+    ends as the lease does."""
 
     op: Literal["begin_experiment"] = "begin_experiment"
     kind: str
@@ -154,7 +154,7 @@ class ExperimentState(_Told):
 
     experiment: ExperimentHolder | None
     ours: bool
-    """It belongs to the bridge that asked."""
+    """It belongs to the app that asked."""
 
 
 class LeaseState(_Told):
@@ -162,7 +162,7 @@ class LeaseState(_Told):
 
     lease: LeaseHolder | None
     ours: bool
-    """It belongs to the bridge that asked."""
+    """It belongs to the app that asked."""
     experiment: ExperimentHolder | None = None
     """Because of which a turn was refused."""
 
@@ -171,19 +171,13 @@ class Failure(_Told):
     """Why a request was not done."""
 
     code: str
-    """`version`, `request`, `refused` (kernel or tool), `node`, `system`, `absent` (no agent)."""
+    """`version`, `request`, `refused` (kernel or tool), `system`, `absent` (no agent)."""
     message: str
 
 
 class Answer(_Told):
-    """A line from the agent: an answer when it has an id, else an event or the bridge's own error."""
+    """A line from the agent: an answer when it has an id, else the bridge's own error."""
 
     id: int | None = None
     ok: dict[str, Any] | None = None
     error: Failure | None = None
-    event: str | None = None
-    """`document` or `lease`: it changed."""
-    version: int | None = None
-    """Of the document, with its event."""
-    lease: LeaseHolder | None = None
-    """With its event; null when nobody drives."""

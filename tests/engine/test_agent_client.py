@@ -247,17 +247,6 @@ async def test_a_mute_agent_is_given_up_and_its_bridge_too(sidecar: FakeSidecar)
     await no_task_is_left()
 
 
-async def test_events_reach_the_callback(sidecar: FakeSidecar) -> None:
-    events: list[str] = []
-    agent = BridgedAgent("primary", sidecar.open_bridge, on_event=events.append)
-    await agent.link("replica")
-    sidecar.bridges[0].say({"event": "document", "version": 4})
-    sidecar.bridges[0].say({"event": "lease", "lease": None})
-    await agent.link("replica")
-    assert events == ["document", "lease"]
-    await agent.close()
-
-
 async def cancelled_after(steps: int, agent: BridgedAgent, op: str) -> bool:
     """Run a call, cancel it after so many turns of the loop; False when it was done before."""
     calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {

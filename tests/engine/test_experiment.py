@@ -58,12 +58,12 @@ def test_turning_is_refused_while_an_experiment_runs(verb: str, whose: str) -> N
 async def test_a_turn_that_waited_while_it_began_is_refused_as_well() -> None:
     world = World()
     async with world.attached("lab tour") as lab, world.attached("set") as other:
-        agent = lab.fleet.primary.agent
-        await agent.take_turn("lab tour", within_s=1)
+        keeper = lab.fleet.keeper
+        await keeper.take_turn("lab tour", within_s=1)
         waiting = asyncio.create_task(turn(other, "sync_binlog=0"))
-        await until(lambda: len(world.sidecars["primary"].turns._queue) == 2)
+        await until(lambda: len(world.claims.queue("turn")) == 2)
         async with lab.turns.measuring("lab", "tour"):
-            await agent.leave_turn()
+            await keeper.leave_turn()
             with pytest.raises(StackUnavailable, match=REFUSED):
                 await waiting
             await lab.controls.set(dict.fromkeys(lab.parse("sync_binlog=0").names, 0))
@@ -89,7 +89,7 @@ async def test_an_experiment_dies_with_its_bridge() -> None:
     world = World()
     async with world.attached("set") as other:
         async with world.attached("lab tour") as lab:
-            await lab.fleet.primary.agent.begin_experiment("lab", "tour", "lab tour")
+            await lab.fleet.keeper.begin_experiment("lab", "tour", "lab tour")
             with pytest.raises(StackUnavailable, match=REFUSED):
                 await turn(other, "sync_binlog=0")
         await turn(other, "sync_binlog=0")
@@ -115,7 +115,7 @@ async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all() -> None:
         await until(lambda: dashboard.load.is_running)
         wanted = Sweep(read_grid(["sync_binlog=0,1"], dashboard.parse, lambda _: ()), 2.0)
         sweeping = asyncio.create_task(dashboard.sweep(wanted, lambda _: None))
-        await until(lambda: world.sidecars["primary"].experiment is not None)
+        await until(lambda: world.claims.first("experiment") is not None)
         for session in (other, dashboard):
             with pytest.raises(StackUnavailable, match=r"the sweep sync_binlog=0,1 \(tui, pid \d+"):
                 await turn(session, "rtt=10")
@@ -214,7 +214,7 @@ def test_a_refused_lab_restores_nothing_and_claims_nothing_of_the_load(by: str) 
         async with world.attached("load") as other, world.attached("lab two") as session:
             await other.drive(other.load_settings())
             if by == "an experiment":
-                await other.fleet.primary.agent.begin_experiment("sweep", "rtt=0,10", "sweep")
+                await other.fleet.keeper.begin_experiment("sweep", "rtt=0,10", "sweep")
             with pytest.raises(StackUnavailable, match=r"drives the load|turns the knobs"):
                 await LabRun(LAB, True, steps.append).run(session.rig)
             assert [step.doing for step in steps] == []

@@ -57,7 +57,7 @@ async def test_a_second_view_draws_and_predicts_the_load_that_runs() -> None:
     async with world.attached("load") as driver, world.started(calibration=CALIBRATION) as viewer:
         await turn(viewer, "semi_sync=on", "rtt=85")
         await viewer.toggle_load()  # the dashboard gives the load to the verb
-        await viewer.fleet.primary.agent.release_lease()
+        await viewer.fleet.keeper.release_lease()
         settings = replace(driver.load_settings(), clients=3, mode="open", rate_tps=20.0)
         await driver.drive(settings)
         viewer.driving.begin()
@@ -105,13 +105,14 @@ async def test_an_app_that_does_not_tell_its_load_leaves_it_unknown() -> None:
     """An older one: nobody invents its clients from the knob."""
     world = World()
     async with world.attached("old") as old:
-        await old.fleet.primary.agent.take_lease("tui")
+        await old.fleet.keeper.take_lease("tui")
         assert await load_of(world) == ("tui", None)
 
 
 @virtual
-async def test_where_the_agent_is_away_nobody_claims_that_no_load_runs() -> None:
+async def test_where_every_agent_is_away_nobody_claims_that_no_load_runs() -> None:
     world = World()
     async with world.attached("status") as looker:
-        world.sidecars["primary"].stop()
+        for sidecar in world.sidecars.values():
+            sidecar.stop()
         assert (await looker.status()).load is None

@@ -430,9 +430,12 @@ async def test_the_lease_is_taken_again_when_its_bridge_was_lost() -> None:
     world = World()
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
-        world.sidecars["primary"].restart()
-        assert world.sidecars["primary"].driver is None
-        await until(lambda: world.sidecars["primary"].driver is not None)
+        for sidecar in world.sidecars.values():
+            sidecar.stop()
+        await until(lambda: world.claims.first("lease") is None)
+        for sidecar in world.sidecars.values():
+            sidecar.boot()
+        await until(lambda: world.claims.first("lease") is not None)
         async with world.attached("load") as load:
             with pytest.raises(StackUnavailable, match="drives the load"):
                 await load.drive(load.load_settings())

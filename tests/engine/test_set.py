@@ -245,7 +245,8 @@ async def test_a_document_that_cannot_be_written_takes_the_change_back() -> None
     world = World()
     async with world.attached() as session:
         before = world.state()
-        world.sidecars["primary"].refusals["write_document"] = StackUnavailable("the disk is full")
+        for sidecar in world.sidecars.values():
+            sidecar.refusals["write_document"] = StackUnavailable("the disk is full")
         with pytest.raises(RolledBack, match="the disk is full: nothing is changed") as caught:
             await turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on")
         assert caught.value.exit_code == 4

@@ -16,8 +16,8 @@ from replexplorer.core.wire import PLAIN_KNOBS, DiskProbe, DiskState, Health, Li
 from replexplorer.ports import Document, Experiment, Lease
 from tests.sidecar import load
 
-Turns = load("turns").Turns
-"""The agent's own."""
+GRACE_S: float = load("claims").GRACE_S
+LOOK_EVERY_S: float = load("claims").LOOK_EVERY_S
 
 BRIDGE_S = 0.005
 CALL_S = 0.0002
@@ -33,6 +33,63 @@ class StoredDocument:
 
     version: int = 0
     content: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class FakeClaim:
+    """One app's place in a queue."""
+
+    agent: FakeAgent
+    """Through which it was taken."""
+    wish: Any
+    lost_s: float | None = None
+    """When its bridge ended."""
+
+    @property
+    def pid(self) -> int:
+        """Of the app."""
+        return self.agent.pid
+
+
+class FakeClaims:
+    """The files on the tools volume that say who drives, turns and measures."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, list[FakeClaim]] = {}
+
+    def queue(self, slot: str) -> list[FakeClaim]:
+        """Who is not gone for good, in order."""
+        now_s = asyncio.get_running_loop().time()
+        queue = self._queues.get(slot, [])
+        queue[:] = [claim for claim in queue if claim.lost_s is None or now_s - claim.lost_s < GRACE_S]
+        return queue
+
+    def first(self, slot: str) -> Any:
+        """What who has it wished for; None when nobody has."""
+        return next((claim.wish for claim in self.queue(slot)), None)
+
+    def take(self, slot: str, agent: FakeAgent, wish: object, *, wait: bool = False) -> FakeClaim:
+        """Claim it; answers the first of the queue."""
+        queue = self._queues.setdefault(slot, [])
+        self.queue(slot)
+        mine = next((at for at, claim in enumerate(queue) if claim.pid == agent.pid), None)
+        if mine is not None:
+            queue[mine] = FakeClaim(agent, wish)
+        elif wait or not queue:
+            queue.append(FakeClaim(agent, wish))
+        return queue[0]
+
+    def leave(self, slot: str, agent: FakeAgent) -> None:
+        """Give it back."""
+        queue = self._queues.get(slot, [])
+        queue[:] = [claim for claim in queue if claim.pid != agent.pid]
+
+    def lose(self, agent: FakeAgent) -> None:
+        """Its bridge ended."""
+        for queue in self._queues.values():
+            for claim in queue:
+                if claim.agent is agent and claim.lost_s is None:
+                    claim.lost_s = asyncio.get_running_loop().time()
 
 
 @dataclass
@@ -65,13 +122,14 @@ class FakeLink:
 
 
 class FakeSidecar:
-    """The agent of one node; a restart loses its delays, its probes and the lease."""
+    """The agent of one node; a restart loses its delays and its probes."""
 
     def __init__(
         self,
         node: str,
         links: Mapping[str, FakeLink],
         document: StoredDocument,
+        claims: FakeClaims,
         total_delay_ms: Callable[[str], float],
         changing: Callable[[str, str], str | None],
         shaped: Callable[[str, str], None],
@@ -83,6 +141,7 @@ class FakeSidecar:
         self.probed: DiskProbe | None = None
         self._links = links
         self._document = document
+        self.claims = claims
         self._total_delay_ms = total_delay_ms
         self._changing = changing
         self.refusals: dict[str, ReplexplorerError] = {}
@@ -113,9 +172,6 @@ class FakeSidecar:
         self.fsynced_from_s: float | None = 0.0
         """Since when an fsync shows the delay; None while nothing fsyncs."""
         self.watched: set[str] = set()
-        self.driver: tuple[FakeAgent, Lease] | None = None
-        self.experiment: tuple[FakeAgent, Experiment] | None = None
-        self.turns = Turns()
         self.bridges: set[FakeAgent] = set()
 
     @property
@@ -126,8 +182,8 @@ class FakeSidecar:
     def stop(self) -> None:
         """The container ends."""
         self.running = False
-        self.bridges.clear()
-        self.driver = self.experiment = None
+        for agent in [*self.bridges]:
+            self.drop(agent)
 
     def restart(self) -> None:
         """End and come back."""
@@ -231,36 +287,16 @@ class FakeSidecar:
         self._document.content = copy.deepcopy(dict(content))
         return self.read()
 
-    def take_lease(self, agent: FakeAgent, wish: Lease) -> Lease | None:
-        """The driver's lease, or who has it."""
-        if self.driver is not None and self.driver[0] is not agent:
-            return self.driver[1]
-        self.driver = (agent, wish)
-        return None
-
     def drop(self, agent: FakeAgent) -> None:
-        """A bridge ended, and its lease and turn with it."""
+        """A bridge ended."""
         self.bridges.discard(agent)
-        self.turns.leave(agent)
-        if self.driver is not None and self.driver[0] is agent:
-            self.driver = None
-        self.end_experiment(agent)
-
-    def begin_experiment(self, agent: FakeAgent, wish: Experiment) -> Experiment | None:
-        """The experiment, or whose it is."""
-        if self.experiment is not None and self.experiment[0] is not agent:
-            return self.experiment[1]
-        self.experiment = (agent, wish)
-        return None
-
-    def end_experiment(self, agent: FakeAgent) -> None:
-        """It is over, if it is this one's."""
-        if self.experiment is not None and self.experiment[0] is agent:
-            self.experiment = None
+        agent.ended.set()
+        self.claims.lose(agent)
 
     def forbids(self, agent: FakeAgent) -> Experiment | None:
         """Another's experiment."""
-        return None if self.experiment is None or self.experiment[0] is agent else self.experiment[1]
+        first = next(iter(self.claims.queue("experiment")), None)
+        return None if first is None or first.pid == agent.pid else first.wish
 
 
 class FakeAgent:
@@ -270,6 +306,8 @@ class FakeAgent:
         self.node = sidecar.node
         self.sidecar = sidecar
         self.pid = pid
+        self.ended = asyncio.Event()
+        self.ended.set()
 
     async def _call(self, op: str, act: Callable[[], T]) -> T:
         if not self.sidecar.running:
@@ -278,6 +316,7 @@ class FakeAgent:
         if self not in self.sidecar.bridges:
             await asyncio.sleep(BRIDGE_S + self.sidecar.slow_s)
             self.sidecar.bridges.add(self)
+            self.ended.clear()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -329,49 +368,64 @@ class FakeAgent:
         self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
     ) -> Lease | None:
         """See `ports.Agent`."""
-        wish = Lease(holder, self.pid, "here", load)
-        told = await self._call("take_lease", lambda: self.sidecar.take_lease(self, wish))
-        return None if beside else told
+        return await self._hold("take_lease", "lease", Lease(holder, self.pid, "here", load))
 
     async def lease(self) -> Lease | None:
         """See `ports.Agent`."""
-        return await self._call("lease", lambda: self.sidecar.driver and self.sidecar.driver[1])
+        return await self._call("lease", lambda: self.sidecar.claims.first("lease"))
 
     async def release_lease(self) -> None:
         """See `ports.Agent`."""
-        await self._call("release_lease", lambda: self.sidecar.drop(self))
+        await self._call("release_lease", lambda: self.sidecar.claims.leave("lease", self))
 
     async def take_turn(
         self, holder: str, *, within_s: float, anyway: bool = False
     ) -> Lease | Experiment | None:
         """See `ports.Agent`."""
-        wish = Lease(holder, self.pid, "here")
+        wish, claims = Lease(holder, self.pid, "here"), self.sidecar.claims
         if not anyway and (found := await self._call("forbids", lambda: self.sidecar.forbids(self))):
             return found
-        waiting = await self._call(
-            "take_turn",
-            lambda: self.sidecar.turns.ask(self, {"lease": wish}),
-        )
-        held = await self.sidecar.turns.wait(waiting, within_s)
-        if held is None and not anyway and (found := self.sidecar.forbids(self)):
-            self.sidecar.turns.leave(self)
+        first = await self._call("take_turn", lambda: claims.take("turn", self, wish, wait=True))
+        until_s = asyncio.get_running_loop().time() + within_s
+        while first.pid != self.pid:
+            if asyncio.get_running_loop().time() > until_s:
+                claims.leave("turn", self)
+                held: Lease = first.wish
+                return held
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self.ended.is_set():
+                raise StackUnavailable(f"the bridge to {self.node} was lost")
+            first = claims.queue("turn")[0]
+        if not anyway and (found := self.sidecar.forbids(self)):
+            claims.leave("turn", self)
             return found
-        return held["lease"] if held else None
+        return None
 
     async def leave_turn(self) -> None:
         """See `ports.Agent`."""
-        if self in self.sidecar.bridges:
-            await self._call("leave_turn", lambda: self.sidecar.turns.leave(self))
+        await self._call("leave_turn", lambda: self.sidecar.claims.leave("turn", self))
 
     async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
         """See `ports.Agent`."""
-        wish = Experiment(kind, name, holder, self.pid, "here")
-        return await self._call("begin_experiment", lambda: self.sidecar.begin_experiment(self, wish))
+        return await self._hold(
+            "begin_experiment", "experiment", Experiment(kind, name, holder, self.pid, "here")
+        )
 
     async def end_experiment(self) -> None:
         """See `ports.Agent`."""
-        if self in self.sidecar.bridges:
-            await self._call("end_experiment", lambda: self.sidecar.end_experiment(self))
+        await self._call("end_experiment", lambda: self.sidecar.claims.leave("experiment", self))
+
+    async def _hold(self, op: str, slot: str, wish: T) -> T | None:
+        """Take it, or answer who has it; whoever may come back is waited for."""
+        while True:
+            first = await self._call(op, lambda: self.sidecar.claims.take(slot, self, wish))
+            if first.lost_s is None:
+                return None if first.pid == self.pid else first.wish
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def until_lost(self) -> None:
+        """See `ports.Agent`."""
+        await self.ended.wait()
 
     async def health(self) -> Health:
         """See `ports.Agent`."""

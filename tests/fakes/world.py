@@ -16,7 +16,7 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.load import FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.server import SWITCHES, FakeServer, Surroundings
-from tests.fakes.sidecar import BASE_MS, FakeAgent, FakeLink, FakeSidecar, StoredDocument
+from tests.fakes.sidecar import BASE_MS, FakeAgent, FakeClaims, FakeLink, FakeSidecar, StoredDocument
 from tests.fakes.sql import FakeSql
 
 DOCKER_S = 0.01
@@ -59,7 +59,7 @@ class World:
     def _make(self) -> None:
         """Servers, sidecars and the volume, fresh."""
         self.generation += 1
-        self.document = StoredDocument()
+        self.document, self.claims = StoredDocument(), FakeClaims()
         self.links = {name: FakeLink() for name in self.node_names[1:]}
         self._around = around = Surroundings(
             lambda: self._acknowledging_s(),
@@ -102,7 +102,7 @@ class World:
 
     def _sidecar(self, name: str) -> FakeSidecar:
         return FakeSidecar(
-            name, self.links, self.document, self._total_delay_ms, self._changing, self._shaped
+            name, self.links, self.document, self.claims, self._total_delay_ms, self._changing, self._shaped
         )
 
     # -- what there is

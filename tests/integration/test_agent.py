@@ -179,6 +179,7 @@ def pair() -> Iterator[Pair]:
     image = images.ensure([images.SIDECAR], DIRECTORY.parent, lambda *_: None)["sidecar"]
     client = docker.from_env(version="auto")
     network = client.networks.create(f"rx-{LABELS['dev.replexplorer.stack']}", labels=LABELS)
+    tools = client.volumes.create(labels=LABELS)
     containers: dict[str, Any] = {}
     try:
         for node in ("primary", "replica"):
@@ -191,13 +192,14 @@ def pair() -> Iterator[Pair]:
                 cap_drop=["ALL"],
                 cap_add=["NET_ADMIN"],
                 security_opt=["no-new-privileges:true"],
-                volumes=[TOOLS],
+                volumes=[f"{tools.name}:{TOOLS}"],
             )
         yield Pair(client, containers)
     finally:
         for container in containers.values():
             container.remove(force=True, v=True)
         network.remove()
+        tools.remove()
         client.close()
 
 

@@ -168,7 +168,22 @@ def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
     assert file.write(0, {"rtt@replica": 85}) == (1, {"rtt@replica": 85})
     assert file.write(0, {"rtt@replica": 1}) is None
     assert document.DocumentFile(tmp_path / "requested.json").read() == (1, {"rtt@replica": 85})
-    assert [path.name for path in tmp_path.iterdir()] == ["requested.json"]
+    assert [path.name for path in tmp_path.glob("[!.]*")] == ["requested.json"]
+
+
+def test_a_document_of_a_stack_made_by_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """As version 3 of the agent's protocol wrote it."""
+    content = {
+        "knobs": {"sync_binlog": 1, "rtt@replica": 85.0, "semi_sync": "on", "clients": 8},
+        "writer": "set (pid 4711)",
+        "written_s": 1763800000.25,
+        "yes_tx_at_enabling": 12,
+        "enabled_s": 1763800000.25,
+    }
+    (tmp_path / "requested.json").write_text(json.dumps({"version": 7, "content": content}))
+    file = document.DocumentFile(tmp_path / "requested.json")
+    assert file.read() == (7, content)
+    assert file.write(7, content | {"writer": "tui (pid 1)"}) is not None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": "1", "content": {}}', '{"version": 1}'])
@@ -194,7 +209,7 @@ def test_a_document_that_cannot_be_written_leaves_the_old_one(
     with pytest.raises(OSError, match="No space"):
         file.write(1, {"a": 2})
     assert file.read() == (1, {"a": 1})
-    assert [path.name for path in tmp_path.iterdir()] == ["requested.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".requested.json.lock", "requested.json"]
 
 
 async def test_a_footprint_is_the_sum_of_all_files_and_unknown_where_one_cannot_look(

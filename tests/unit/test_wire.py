@@ -41,7 +41,7 @@ def test_it_needs_the_standard_library_alone() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        {"op": "hello", "version": 1},
+        {"op": "hello", "version": 1, "token": "a1"},
         SET_LINK,
         {"op": "link", "peer": "replica", "anew": True},
         {"op": "disk", "probe": True},
@@ -137,6 +137,6 @@ def test_what_is_no_requests_model_is_refused(line: dict[str, object]) -> None:
 
 
 def test_the_agent_knows_every_request() -> None:
-    ops = set(load("server").Server("primary", None, None, None)._ops)
+    ops = set(load("server").Server("primary", None, None, None, None)._ops)
     schema = protocol.REQUEST.json_schema()
     assert ops == {*wire.REQUESTS, *schema["discriminator"]["mapping"]}

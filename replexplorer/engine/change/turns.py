@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,14 +99,14 @@ class Turns:
     @asynccontextmanager
     async def _turn(self, *, anyway: bool, patient: bool) -> AsyncIterator[None]:
         """This app's turn among all that change this stack."""
-        agent, within_s = self._fleet.primary.agent, _TURN_SOON_S
+        keeper, within_s = self._fleet.keeper, _TURN_SOON_S
         writer = self.actor.writer
         try:
-            holder = await agent.take_turn(writer, within_s=_TURN_SOON_S, anyway=anyway)
+            holder = await keeper.take_turn(writer, within_s=_TURN_SOON_S, anyway=anyway)
             if isinstance(holder, Lease) and patient:
                 self._report(f"waiting for {holder.holder}, which is changing knobs")
                 within_s = _TURN_WITHIN_S
-                holder = await agent.take_turn(writer, within_s=within_s, anyway=anyway)
+                holder = await keeper.take_turn(writer, within_s=within_s, anyway=anyway)
             if isinstance(holder, Experiment):
                 raise ExperimentUnderWay(holder)
             if holder is not None:
@@ -115,7 +115,7 @@ class Turns:
                 )
             yield
         finally:
-            await to_the_end(agent.leave_turn())
+            await to_the_end(keeper.leave_turn())
 
     async def abandon(self) -> None:
         """Cancel the change that is under way, if there is one, and wait until it is taken back."""
@@ -130,8 +130,8 @@ class Turns:
     async def measuring(self, kind: str, name: str) -> AsyncIterator[None]:
         """Nobody else turns a knob meanwhile, in any process; raises ExperimentUnderWay naming the one
         that runs already."""
-        agent = self._fleet.primary.agent
-        running = await agent.begin_experiment(kind, name, self.actor.holder)
+        keeper = self._fleet.keeper
+        running = await keeper.begin_experiment(kind, name, self.actor.holder)
         if running is not None:
             raise ExperimentUnderWay(running)
         self._own = Experiment(kind, name, self.actor.holder, self.actor.pid, self.actor.host)
@@ -139,8 +139,7 @@ class Turns:
             yield
         finally:
             self._own = None
-            with suppress(ReplexplorerError):  # an agent that is gone holds no experiment
-                await to_the_end(agent.end_experiment())
+            await to_the_end(keeper.end_experiment())
 
     def refuse_meanwhile(self) -> None:
         """Raise ExperimentUnderWay while this app's own lab or sweep runs; of others' the agent knows."""
@@ -152,12 +151,12 @@ class Turns:
         tell."""
         if self._own is not None:
             return self._own
-        agent = self._fleet.primary.agent
+        keeper = self._fleet.keeper
         async with self._one:
             try:
-                holder = await agent.take_turn(self.actor.writer, within_s=_TURN_SOON_S)
+                holder = await keeper.take_turn(self.actor.writer, within_s=_TURN_SOON_S)
             except ReplexplorerError:
                 return None
             finally:
-                await to_the_end(agent.leave_turn())
+                await to_the_end(keeper.leave_turn())
         return holder if isinstance(holder, Experiment) else None

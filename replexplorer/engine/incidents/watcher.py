@@ -253,7 +253,7 @@ class Watcher:
             if writer == self._turns.actor.writer:  # ours came after the other's
                 writer = "another app"
             await self._listener.written_elsewhere(changed, before, writer)
-        sight.driver = await sight.fleet.primary.agent.lease()
+        sight.driver = await sight.fleet.keeper.lease()
         await self._listener.lease_seen(sight.driver)
 
     async def _look_at_containers(self) -> None:

@@ -121,7 +121,7 @@ class Driving:
     async def _take_the_lease(self) -> Lease | None:
         """Take the lease, with what our load is now; answers who holds it when it is not ours."""
         running = dict(self._load.effective())
-        holder = await self._fleet.primary.agent.take_lease(
+        holder = await self._fleet.keeper.take_lease(
             self._driver.holder, beside=self._driver.beside, load=running
         )
         self._published = running if holder is None else None

@@ -83,7 +83,7 @@ class Sight:
         self.driver: Lease | None = None
         """Who drives the stack's load, as last asked; None: nobody, or it is not known."""
         self.driver_is_known = False
-        """Whether the primary's agent answered when it was asked for the driver."""
+        """Whether an agent answered when it was asked for the driver."""
         self.lookback = Lookback()
         self.counts_commits = True
         """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
@@ -121,13 +121,13 @@ class Sight:
         """Ask who drives the load, and which."""
         self.driver, self.driver_is_known = None, False
         with contextlib.suppress(ReplexplorerError):
-            self.driver = await self.fleet.primary.agent.lease()
+            self.driver = await self.fleet.keeper.lease()
             self.driver_is_known = True
 
     async def read_document(self) -> None:
         """Read the requested values; those known stay when the agent does not answer."""
         try:
-            self.requested = await read_requested(self.fleet.primary.agent)
+            self.requested = await read_requested(self.fleet.keeper)
         except ReplexplorerError:
             return
 

@@ -1,0 +1,125 @@
+"""What the stack keeps for all apps outlives any one sidecar, the source's too."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.engine.keeping import Keeping
+from replexplorer.engine.session import Session
+from tests.fakes.clock import VirtualClock, until, virtual
+from tests.fakes.sidecar import GRACE_S, FakeAgent
+from tests.fakes.world import World, tasks_left
+
+
+def an_app(world: World, pid: int) -> tuple[Keeping, list[FakeAgent]]:
+    agents = [FakeAgent(sidecar, pid) for sidecar in world.sidecars.values()]
+    return Keeping(lambda: agents, VirtualClock()), agents
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.set([session.parse(text) for text in texts])
+
+
+@virtual
+async def test_a_killed_sidecar_costs_nothing_that_was_held_through_it() -> None:
+    world = World(replicas=2)
+    (mine, _), (other, others) = an_app(world, 1), an_app(world, 2)
+    assert await mine.take_lease("tui") is None
+    assert await mine.take_turn("tui", within_s=1) is None
+    assert await mine.begin_experiment("lab", "tour", "tui") is None
+    await other.lease()
+    for node in ("primary", "replica"):  # what was taken again is taken again
+        world.sidecars[node].stop()
+        assert await other.take_lease("load") is not None
+        assert await other.take_turn("load", within_s=0) is not None
+        await asyncio.sleep(2 * GRACE_S)
+        assert world.claims.first("lease").holder == "tui"
+        assert world.claims.first("turn").holder == "tui"
+        assert world.claims.first("experiment").holder == "tui"
+    assert others[2] in world.sidecars["replica2"].bridges
+    await mine.close()
+    assert await other.take_lease("load") is None
+    await other.close()
+    assert tasks_left() == []
+
+
+@virtual
+async def test_while_no_agent_answers_it_is_tried_until_one_does() -> None:
+    world = World()
+    mine, _ = an_app(world, 1)
+    assert await mine.begin_experiment("lab", "tour", "tui") is None
+    for sidecar in world.sidecars.values():
+        sidecar.stop()
+    with pytest.raises(StackUnavailable, match="no agent on primary"):
+        await mine.document()
+    await asyncio.sleep(10 * GRACE_S)
+    assert world.claims.first("experiment") is None
+    world.sidecars["replica"].boot()
+    await until(lambda: world.claims.first("experiment") is not None)
+    await mine.close()
+    assert world.claims.first("experiment") is None
+    assert tasks_left() == []
+
+
+@virtual
+async def test_what_another_took_meanwhile_stays_anothers() -> None:
+    world = World()
+    (mine, _), (other, _) = an_app(world, 1), an_app(world, 2)
+    assert await mine.take_lease("tui") is None
+    for sidecar in world.sidecars.values():
+        sidecar.stop()
+    await asyncio.sleep(2 * GRACE_S)
+    for sidecar in world.sidecars.values():
+        sidecar.boot()
+    assert await other.take_lease("load") is None
+    await asyncio.sleep(2 * GRACE_S)
+    assert world.claims.first("lease").holder == "load"
+    await mine.close()
+    assert world.claims.first("lease").holder == "load"
+    await other.close()
+    assert tasks_left() == []
+
+
+@virtual
+async def test_what_is_given_back_while_it_is_taken_again_is_free() -> None:
+    for at_ms in range(0, 30, 2):
+        world = World()
+        (mine, _), (other, _) = an_app(world, 1), an_app(world, 2)
+        assert await mine.take_turn("tui", within_s=1) is None
+        world.sidecars["primary"].stop()
+        await asyncio.sleep(at_ms / 1000)
+        await mine.leave_turn()
+        assert await other.take_turn("set", within_s=0.1) is None
+        await other.close()
+        assert tasks_left() == []
+
+
+@virtual
+async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar() -> None:
+    world = World()
+    async with world.attached("load") as load, world.attached("set") as typed:
+        await load.drive(load.load_settings())
+        await turn(typed, "sync_binlog=0")
+        world.sidecars["primary"].stop()
+        await turn(typed, "sync_binlog=100")
+        assert world.requested == {"sync_binlog": 100}
+        async with world.attached("lab tour") as lab:
+            with pytest.raises(StackUnavailable, match="drives the load"):
+                await lab.drive(lab.load_settings())
+        await asyncio.sleep(2 * GRACE_S)
+        assert world.claims.first("lease").holder == "load"
+        assert load.load.is_running
+
+
+@virtual
+async def test_a_call_that_no_agent_can_take_is_the_first_ones_error() -> None:
+    world = World()
+    mine, agents = an_app(world, 1)
+    agents.clear()
+    with pytest.raises(StackUnavailable, match="no stack is attached"):
+        await mine.lease()
+    await mine.leave_turn()
+    await mine.close()
