@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.knobs.names import CATALOGUE, KnobName, Value, expand
-from replexplorer.ui.desks.board import LABEL_CELLS, SELDOM, Board, Fold, sections
+from replexplorer.ui.desks.board import LABEL_CELLS, Board, Fold, sections
 from tests.fakes.facade import make_tick
 
 SYNC = KnobName("sync_binlog", "primary")
@@ -122,7 +122,7 @@ def link_rows(board: Board) -> list[object]:
 
 def test_seldom_link_knobs_stand_behind_one_line_while_at_their_defaults(board: Board) -> None:
     assert link_rows(board) == [RTT, PARTITION, Fold.LINK]
-    assert {name.key for name in board.folded} == SELDOM
+    assert {name.key for name in board.folded} == {knob.key for knob in CATALOGUE if knob.seldom}
     assert board.place == (1, len(board.views))
 
 

@@ -118,6 +118,10 @@ class Knob:
     """Besides its words it takes a file of SQL: a path, or a name that ends with `.sql`."""
     extra_nodes: bool = False
     """A SOURCE knob that a replica has as well (`key@replica`)."""
+    seldom: bool = False
+    """Turned seldom: the panel has it behind one line while it is at its default."""
+    beyond_model: bool = False
+    """It changes what a commit takes, and the model does not look at it."""
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -179,6 +183,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=0,
         maximum=2000,
         ladder=(0, 0.5, 1, 2, 5, 10, 20, 50),
+        seldom=True,
+        beyond_model=True,
     ),
     Knob(
         "loss",
@@ -193,6 +199,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=0,
         maximum=100,
         ladder=(0, 0.1, 0.5, 1, 2, 5, 10, 25, 100),
+        seldom=True,
+        beyond_model=True,
     ),
     Knob(
         "bandwidth",
@@ -208,6 +216,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=10_000,
         maximum=100_000_000_000,
         ladder=(1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 100_000_000, 1_000_000_000, 0),
+        seldom=True,
+        beyond_model=True,
     ),
     Knob(
         "delay_to_replica",
@@ -223,6 +233,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=0,
         maximum=5000,
         ladder=("auto", 0, 1, 5, 10, 25, 50, 100, 300),
+        seldom=True,
     ),
     Knob(
         "delay_to_primary",
@@ -238,6 +249,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=0,
         maximum=5000,
         ladder=("auto", 0, 1, 5, 10, 25, 50, 100, 300),
+        seldom=True,
     ),
     Knob(
         "partition",
@@ -603,6 +615,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=1,
         maximum=2**31 - 1,
         ladder=(1, 2, 4, 8, 32, 200, 1000, 0),
+        beyond_model=True,
     ),
     Knob(
         "payload",
@@ -617,6 +630,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         minimum=0,
         maximum=1_000_000,
         ladder=(0, 100, 1000, 10_000, 100_000, 1_000_000),
+        beyond_model=True,
     ),
 )
 """Every knob, in the panel's order."""

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from replexplorer.core.knobs.names import BY_KEY, SOURCE, KnobName, Place, Value, format_value
+from replexplorer.core.knobs.names import (
+    BY_KEY,
+    CATALOGUE,
+    SOURCE,
+    KnobName,
+    Place,
+    Value,
+    expand,
+    format_value,
+)
 from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
@@ -17,9 +26,6 @@ Values = Mapping[KnobName, Value | None]
 _READ_ONLY: Final = frozenset({"point_select"})
 """Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
 _CHANGES_NOTHING: Final = frozenset({"none", "off", "auto", 0})
-_NOT_MODELLED: Final = ("jitter", "loss", "bandwidth")
-"""Knobs of a link that the model does not look at."""
-_NOT_MODELLED_OF_LOAD: Final = ("key_spread", "payload")
 _OF_SEMI_SYNC: Final = DELAYS | {"wait_point", "semi_sync_replicas", "semi_sync_timeout", "partition"}
 _SELDOM: Final = frozenset(
     {
@@ -133,11 +139,9 @@ def beyond(
         told.append(f"rtt {setting.rtt_ms:g} ms is beyond the {calibration.most_rtt_ms:g} ms calibrated")
     if len(replicas) > 1:
         told.append(f"{len(replicas)} replicas share this machine: it was calibrated with 1")
-    names = [KnobName(key, replica) for replica in replicas for key in _NOT_MODELLED]
-    names += [KnobName(key, Place.LOAD) for key in _NOT_MODELLED_OF_LOAD]
     told += [
         f"{name}={value} is not in the model"
-        for name in names
+        for name in expand((knob for knob in CATALOGUE if knob.beyond_model), replicas)
         if (value := values.get(name)) is not None and value not in _CHANGES_NOTHING
     ]
     return tuple(told)

@@ -11,6 +11,7 @@ from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.experiment.sweep import Cell, settling_s
 from replexplorer.core.experiment.sweep_runs import SweptRun, scatter_of
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN
@@ -23,8 +24,6 @@ _CPU_LIMIT_PERCENT: Final = 80.0
 """Of one core: the generator is the limit from there on (`core.interval`)."""
 
 _WORKLOAD: Final = KnobName("workload", "load")
-_NOT_MODELLED: Final = frozenset({"jitter", "loss", "bandwidth", "partition", "key_spread", "payload"})
-"""Knobs that the model does not look at."""
 
 
 @dataclass(slots=True)
@@ -121,16 +120,21 @@ class CellRun:
 
 def _wanted_state(seen: Sighting) -> ProtectionState | None:
     """What the settings ask for; None where a partition makes it no matter of the settings."""
-    if any(seen.requested(KnobName("partition", each)) != "none" for each in seen.links):
+    if _is_cut(seen):
         return None
     asked = seen.requested(KnobName("semi_sync", seen.source)) == "on"
     return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
 
+def _is_cut(seen: Sighting) -> bool:
+    """A partition is asked of one of the links."""
+    return any(seen.requested(KnobName("partition", each)) != NO_PARTITION for each in seen.links)
+
+
 def _is_modelled(seen: Sighting, total: Interval | None) -> bool:
     """Whether the model looks at all that makes these figures what they are."""
     usual = all(
-        view.requested == name.knob.default for name, view in seen.knobs.items() if name.key in _NOT_MODELLED
+        view.requested == name.knob.default for name, view in seen.knobs.items() if name.knob.beyond_model
     )
     own = _WORKLOAD.knob.is_file(str(seen.requested(_WORKLOAD)))
-    return usual and not own and total is not None and total.mode != OPEN
+    return usual and not _is_cut(seen) and not own and total is not None and total.mode != OPEN

@@ -23,9 +23,6 @@ PANEL_ORDER: Final = (
 """Headings as the panel shows them: what a demonstration turns stands above the fold."""
 
 
-SELDOM: Final = frozenset({"jitter", "loss", "bandwidth", "delay_to_replica", "delay_to_primary"})
-"""Link knobs that stand behind the others, and behind one line while at their defaults."""
-
 LABEL_CELLS: Final = 13
 """What a label may take in the panel."""
 
@@ -69,7 +66,7 @@ def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
             continue
         here = [name for name in names if name.knob.group is group and not _replica_side(name)]
         if here:
-            here.sort(key=lambda name: name.key in SELDOM)
+            here.sort(key=lambda name: name.knob.seldom)
             found.append(Section(group.upper(), tuple(here)))
     for replica in replicas:
         here = [name for name in names if _replica_side(name) and name.node == replica]
@@ -136,7 +133,7 @@ class Board:
         return tuple(sorted(ranked, key=lambda one: order(one.names[0])))
 
     def _folded(self, section: Section) -> Section:
-        seldom = [name for name in section.names if name.key in SELDOM]
+        seldom = [name for name in section.names if name.knob.seldom]
         folded = [] if self.unfolded else [name for name in seldom if self._is_quiet(name)]
         if not folded and not (self.unfolded and seldom):
             return section
