@@ -60,8 +60,6 @@ class NodeAddress:
 
     name: str
     """`primary`, `replica`, `replica2`, ..."""
-    role: str
-    """`primary` or `replica`."""
     server_running: bool
     """Its mysqld container runs."""
     sidecar_running: bool

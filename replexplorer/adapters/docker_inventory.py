@@ -140,7 +140,6 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
         nodes.append(
             NodeAddress(
                 name=name,
-                role="primary" if name == "primary" else "replica",
                 server_running=server is not None and server.running,
                 sidecar_running=sidecar is not None and sidecar.running,
                 address=sidecar.address if sidecar else None,

@@ -22,7 +22,7 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ServerTruth
-from replexplorer.core.topology import Role, Roster
+from replexplorer.core.topology import Roster
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,8 @@ class Tick:
 
     @property
     def source(self) -> NodeView | None:
-        """The node that is the source; in sessions of before roles were observed, the one called so."""
-        known = (node for node in self.nodes if node.is_source)
-        return next(known, next((node for node in self.nodes if node.role == Role.PRIMARY), None))
+        """The node that is the source, running or not; None before anything was looked at."""
+        return next((node for node in self.nodes if node.is_source), None)
 
     @property
     def replicas(self) -> tuple[NodeView, ...]:

@@ -49,8 +49,8 @@ class Standing:
     reachable: bool
     follows: str | None = None
     """The host that it replicates from, as it was configured; None: from none, or it is not known."""
-    refuses_writes: bool = False
-    """`super_read_only` is on."""
+    refuses_writes: bool | None = None
+    """`super_read_only` is on; None while it is not known."""
 
 
 def node_name(number: int) -> str:
@@ -87,7 +87,7 @@ def source_of(standings: Sequence[Standing], before: str | None = None) -> str |
     names = [each.name for each in standings]
     hosts = [each.follows for each in standings]
     free = [each for each in standings if each.reachable and each.follows not in names]
-    takers = [each.name for each in free if not each.refuses_writes]
+    takers = [each.name for each in free if each.refuses_writes is False]
     if len(takers) == 1:
         return takers[0]
     candidates = takers or [name for name in names if name in hosts] or names
@@ -100,11 +100,11 @@ def role_of(standing: Standing, source: str | None) -> Role:
     """What a node is, in a stack with this source."""
     if not standing.reachable:
         return Role.DOWN
-    if standing.follows is not None:
-        return Role.REPLICA
-    if standing.name == source or not standing.refuses_writes:
+    if standing.name == source:
         return Role.PRIMARY
-    return Role.DETACHED
+    if standing.follows is not None or standing.refuses_writes is None:
+        return Role.REPLICA
+    return Role.DETACHED if standing.refuses_writes else Role.PRIMARY
 
 
 @dataclass(frozen=True, slots=True)

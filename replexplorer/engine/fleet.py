@@ -14,8 +14,7 @@ from typing import Final
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import NoSuchStack, ServerUnreachable, StackUnavailable, UsageError
-from replexplorer.core.knobs.names import SOURCE
-from replexplorer.core.topology import Roster
+from replexplorer.core.topology import SOURCE, Roster, Standing, source_of
 from replexplorer.engine.keeping import Keeping
 from replexplorer.ports import (
     Agent,
@@ -103,25 +102,56 @@ class Member:
 
 @dataclass(slots=True)
 class Fleet:
-    """All members, primary first."""
+    """All members in the order of their names, and which of them is the source as last seen."""
 
     outside: Outside
     members: dict[str, Member] = field(default_factory=dict)
     credentials: Credentials | None = None
     keeper: Keeping = field(init=False)
     """What the stack keeps for all apps, through whichever member's agent answers."""
+    _standings: dict[str, Standing] = field(default_factory=dict, init=False)
+    """What was last seen of each node."""
+    _source: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Make the keeper."""
         self.keeper = Keeping(lambda: [member.agent for member in self.members.values()], self.outside.clock)
 
     @property
-    def primary(self) -> Member:
-        """The source; raises StackUnavailable when no stack is attached."""
+    def source(self) -> Member:
+        """The node that is the source now; raises StackUnavailable when no stack is attached."""
         return self.member(SOURCE)
 
-    def member(self, name: str) -> Member:
-        """A node by its name; raises StackUnavailable when it is not, or no more, there."""
+    @property
+    def source_name(self) -> str:
+        """Its name; the first node's while nothing was looked at."""
+        if self._source is not None and self._source in self.members:
+            return self._source
+        return next(iter(self.members), SOURCE)
+
+    def saw(self, standing: Standing) -> None:
+        """Take what a look has seen of a node, which may make another node the source."""
+        self._standings[standing.name] = standing
+        self._source = source_of([self.standing(name) for name in self.members], self.source_name)
+
+    def standing(self, node: str) -> Standing:
+        """What was last seen of a node; of one that was not looked at, that nobody answers."""
+        return self._standings.get(node, Standing(node, reachable=False))
+
+    def node_at(self, host: str) -> str:
+        """The node of this name or address; of a host that is none of the stack's, the host."""
+        if host in self.members:
+            return host
+        found = (name for name, member in self.members.items() if member.address.address == host)
+        return next(found, host)
+
+    def named(self, node: str) -> str:
+        """The name of the node that a knob is set on, `SOURCE` included."""
+        return self.source_name if node == SOURCE else node
+
+    def member(self, node: str) -> Member:
+        """A node by its name, or the `SOURCE`; raises StackUnavailable when it is not, or no more, there."""
+        name = self.named(node)
         try:
             return self.members[name]
         except KeyError:
@@ -139,7 +169,8 @@ class Fleet:
     @property
     def replicas(self) -> tuple[Member, ...]:
         """The others, in their order."""
-        return tuple(member for name, member in self.members.items() if name != SOURCE)
+        source = self.source_name
+        return tuple(member for name, member in self.members.items() if name != source)
 
     @property
     def replica_names(self) -> tuple[str, ...]:
@@ -149,7 +180,7 @@ class Fleet:
     @property
     def roster(self) -> Roster:
         """The names, and which of them is the source."""
-        return Roster(tuple(self.members), self.primary.name)
+        return Roster(tuple(self.members), self.source_name)
 
     async def discover(self) -> None:
         """Ask Docker which nodes there are; members that stay keep their connections.
@@ -164,10 +195,6 @@ class Fleet:
         credentials = self.credentials
         if credentials is None or any(self._is_new(node) for node in nodes):
             credentials = await self.outside.stack.credentials()
-        if SOURCE not in {node.name for node in nodes}:
-            raise StackUnavailable(
-                f"stack '{self.outside.stack.name}' has no primary", "`replexplorer up` repairs it"
-            )
         await asyncio.gather(*(member.close() for member in self._match(nodes, credentials)))
 
     def _is_new(self, node: NodeAddress) -> bool:
@@ -194,6 +221,10 @@ class Fleet:
             kept[node.name] = Member(node, control, poll, kick, self.outside.agent(node.name))
         gone = [member for name, member in self.members.items() if kept.get(name) is not member]
         self.members = kept
+        if not same_stack:
+            self._standings, self._source = {}, None
+        if not same_stack:
+            self._standings, self._source = {}, None
         return gone
 
     async def close(self) -> None:

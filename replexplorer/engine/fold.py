@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
@@ -69,7 +68,7 @@ class Picture:
 
     def _protection(self) -> Protection:
         """The protection state, followed from look to look."""
-        protection, sample = self.sight.protection(), self.sight.samples.get(SOURCE)
+        protection, sample = self.sight.protection(), self.sight.source_sample
         if sample is None:
             return protection
         enabled = sample.values.get("semi_sync") == "on"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.sighting import Sighting
-from replexplorer.core.knobs.names import SOURCE, Assignment, Desired
+from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.machine import Machine, busy_percent
@@ -79,7 +79,7 @@ class LiveLoad:
             intervals.append(interval)
             on_interval(interval)
 
-        machine, first = await self._machine(), await self._sight.look_closely(SOURCE)
+        machine, first = await self._machine(), await self._sight.look_closely(self._sight.fleet.source_name)
         measured = await measure(
             self._load,
             clock,
@@ -89,7 +89,7 @@ class LiveLoad:
             on_interval=take,
             into=into,
         )
-        last = await self._sight.look_closely(SOURCE)
+        last = await self._sight.look_closely(self._sight.fleet.source_name)
         return Findings(
             measured,
             Stretch.of(first, last, intervals).anatomy(),
@@ -99,7 +99,7 @@ class LiveLoad:
     async def _machine(self) -> Machine | None:
         """The source's machine now, as the agent beside it counts; None where it does not."""
         try:
-            health = await self._sight.fleet.primary.agent.health()
+            health = await self._sight.fleet.source.agent.health()
         except ReplexplorerError:
             return None
         cores, busy_s = health.machine_cores, health.machine_busy_s
@@ -145,9 +145,9 @@ class LiveRig:
     def seen(self) -> Sighting:
         """See `experiment.rig.Rig`."""
         sight = self._sight
-        capabilities = self._fleet.primary.capabilities
+        capabilities = self._fleet.source.capabilities
         return Sighting(
-            source=SOURCE,
+            source=self._fleet.source_name,
             server=capabilities.title if capabilities else "unknown",
             nodes=sight.node_views(),
             replicas=self._fleet.replica_names,
@@ -225,7 +225,7 @@ class LiveRig:
         """Wait until the source counts so many semi-sync replicas (it notices a stopped one late)."""
         ends_s = self.clock.monotonic() + _ATTACHED_WITHIN_S
         while self.clock.monotonic() < ends_s:
-            sample = await self._sight.look(SOURCE)
+            sample = await self._sight.look_at_source()
             if sample.status.clients in (None, wanted):
                 return
             await self.clock.sleep(_LOOK_EVERY_S)

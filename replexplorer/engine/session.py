@@ -21,7 +21,6 @@ from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import (
-    SOURCE,
     Assignment,
     Desired,
     desired_of,
@@ -157,12 +156,11 @@ class Session:
         """Attach to a live stack or bring one up, start the load, begin to look."""
         await self.load.warm_up()
         nodes = await self.outside.stack.nodes()
-        whole = bool(nodes) and nodes[0].name == SOURCE
-        alive = whole and nodes[0].server_running and all(node.sidecar_running for node in nodes)
+        alive = any(node.server_running for node in nodes) and all(node.sidecar_running for node in nodes)
         if alive:
             progress(Progress("attaching to the running stack"))
             await self.attach()
-            if self.fleet.primary.capabilities is None:
+            if self.fleet.source.capabilities is None:
                 await self.up(progress, self._repair.later if self.lost.asks else None)
         else:
             await self.up(progress)

@@ -33,6 +33,7 @@ from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.truth import ServerTruth
 from replexplorer.core.stats.histogram import Histogram, slot_of
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import Role
 
 HISTOGRAMS: Final = ("service", "response")
 """Columns of the load that are blobs in `packed`'s form."""
@@ -240,6 +241,13 @@ class Writing:
                 rows.epochs[epoch.number] = _EPOCH.dump_json(epoch, exclude_defaults=True).decode()
 
 
+def _with_source(nodes: tuple[NodeView, ...]) -> tuple[NodeView, ...]:
+    """The nodes as they are; of a session from before roles were observed, the primary is the source."""
+    if any(node.is_source for node in nodes):
+        return nodes
+    return tuple(replace(node, is_source=node.role == Role.PRIMARY) for node in nodes)
+
+
 def _tick_columns(tick: Tick) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "at_s": tick.at_s,
@@ -273,6 +281,8 @@ class Reading:
         if adapter is None:
             return
         found = self._fields[name] = _read(adapter, text, name)
+        if name == "nodes":
+            self._fields[name] = _with_source(found)
         for link in found if name == "links" else ():
             if link.values is not None and "partition" not in link.values:
                 raise UnreadableRow("links: values without partition")

@@ -27,7 +27,7 @@ def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
     sight = session.sight
     asked = dict.fromkeys([*(sight.requested_value(name) for name in sight.names()), *turned])
     files = [value for value in asked if isinstance(value, str) and BY_KEY["workload"].is_file(value)]
-    capabilities = session.fleet.primary.capabilities
+    capabilities = session.fleet.source.capabilities
     return Conditions(
         program=__version__,
         server=capabilities.title if capabilities else None,

@@ -12,6 +12,7 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
+from replexplorer.core.topology import Role
 from replexplorer.engine.change.outcome import Changed, SetResult
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.model import Scalar
@@ -92,7 +93,8 @@ def set_report(result: SetResult, took_ms: float | None = None) -> SetReport:
 def _node(node: NodeView) -> NodeJson:
     return NodeJson(
         name=node.name,
-        role="primary" if node.role == "primary" else "replica",
+        role=Role(node.role).value,
+        is_source=node.is_source,
         host=node.host,
         port=node.port,
         published_port=node.published_port,

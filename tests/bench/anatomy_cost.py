@@ -57,7 +57,7 @@ async def switch(session: Session, *, on: bool) -> None:
     """Turn the instruments and their polling on or off."""
     names = ", ".join(f"'{name}'" for name in INSTRUMENTS)
     word = "YES" if on else "NO"
-    await session.fleet.primary.control.query(
+    await session.fleet.source.control.query(
         "UPDATE performance_schema.setup_instruments"
         f" SET enabled = '{word}', timed = '{word}' WHERE name IN ({names})"
     )
@@ -66,7 +66,7 @@ async def switch(session: Session, *, on: bool) -> None:
 
 async def commits_of(session: Session) -> int:
     """That the primary counted so far."""
-    rows = await session.fleet.primary.control.query(
+    rows = await session.fleet.source.control.query(
         "SELECT variable_value AS commits FROM performance_schema.global_status"
         " WHERE variable_name = 'Binlog_cache_use'"
     )

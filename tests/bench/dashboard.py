@@ -147,7 +147,7 @@ async def headless(session: Session, length_s: float) -> float:
 
 async def server_tps(session: Session, length_s: float) -> float:
     """Commits a second as the server counts them, for so long: the same yardstick for both."""
-    sql = session.fleet.primary.control
+    sql = session.fleet.source.control
     before, began_s = int((await sql.query(_COMMITS))[0]["n"]), time.monotonic()
     await asyncio.sleep(length_s)
     after, ended_s = int((await sql.query(_COMMITS))[0]["n"]), time.monotonic()

@@ -32,7 +32,7 @@ async def figures(session: Session, rounds: int) -> list[Figure]:
 async def statement(session: Session, rounds: int) -> Figure:
     """SET GLOBAL until the variable reads back."""
     took_ms = []
-    sql = session.fleet.primary.control
+    sql = session.fleet.source.control
     for number in range(rounds):
         began_s = time.perf_counter()
         await sql.query(f"SET GLOBAL sync_binlog = {number % 2}")
@@ -47,7 +47,7 @@ async def statement(session: Session, rounds: int) -> Figure:
 
 async def link(session: Session, rounds: int) -> Figure:
     """Both ends told until a probe that was sent since is as slow as asked; its own flight is taken off."""
-    primary, replica = session.fleet.primary, session.fleet.replicas[0]
+    primary, replica = session.fleet.source, session.fleet.replicas[0]
     there, here = str(replica.address.address), str(primary.address.address)
     took_ms = []
     for number in range(rounds):
@@ -75,7 +75,7 @@ async def link(session: Session, rounds: int) -> Figure:
 
 async def fsync(session: Session, rounds: int) -> Figure:
     """The delay told until the first commit that pays it has begun; one client commits all the time."""
-    primary = session.fleet.primary
+    primary = session.fleet.source
     ends, slow = asyncio.Event(), asyncio.Event()
     first_s = 0.0
 
@@ -110,14 +110,14 @@ async def fsync(session: Session, rounds: int) -> Figure:
 async def semi_sync(session: Session, rounds: int, *, on: bool) -> Figure:
     """The switch at an RTT of 2 ms until the server says so, and when on a commit was acknowledged."""
     await turn(session, "rtt=2")
-    sql, kick = session.fleet.primary.control, session.fleet.primary.kick
+    sql, kick = session.fleet.source.control, session.fleet.source.kick
     took_ms = []
     for _ in range(rounds):
         await sql.query(f"SET GLOBAL rpl_semi_sync_source_enabled = {int(not on)}", deadline_s=10)
         began_s = time.perf_counter()
         await sql.query(f"SET GLOBAL rpl_semi_sync_source_enabled = {int(on)}", deadline_s=10)
         if on:
-            await kick.query(session.fleet.primary.dialect.kick())
+            await kick.query(session.fleet.source.dialect.kick())
         took_ms.append((time.perf_counter() - began_s) * 1000)
     await sql.query("SET GLOBAL rpl_semi_sync_source_enabled = 0", deadline_s=10)
     await turn(session, "rtt=0")
@@ -135,7 +135,7 @@ async def semi_sync_with_restart(session: Session, rounds: int) -> Figure:
         await turn(session, "semi_sync=off")
         leaving = "SET GLOBAL rpl_semi_sync_replica_enabled = 0"
         await execute(replica.control, (leaving, replica.dialect.stop_io(), replica.dialect.start_io()))
-        primary, ends_s = session.fleet.primary, time.perf_counter() + 20
+        primary, ends_s = session.fleet.source, time.perf_counter() + 20
         while True:
             if (await ask(primary.control, primary.dialect.status())).clients == 0:
                 break

@@ -33,7 +33,7 @@ async def one_client(session: Session, target: LoadTarget, *, rounds: int, lengt
         apart = await merged(target, SETTINGS, length_s / 4)
         await turn(session, "semi_sync=on")
         tps.append((await merged(target, SETTINGS, length_s)).tps)
-        rtt_ms = (await session.fleet.primary.agent.link(replica.name)).measured_ms
+        rtt_ms = (await session.fleet.source.agent.link(replica.name)).measured_ms
         if apart.latency.mean_ms is None or rtt_ms is None:
             raise RuntimeError("no commits, or no answer on the link")
         rtts_ms.append(rtt_ms)

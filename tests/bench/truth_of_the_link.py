@@ -25,7 +25,7 @@ async def figures(session: Session, readings: int) -> list[Figure]:
 async def asked_and_measured(session: Session, asked_ms: int, readings: int) -> Figure:
     """The median of so many windows."""
     await turn(session, f"rtt={asked_ms}")
-    agent, peer = session.fleet.primary.agent, session.fleet.replica_names[0]
+    agent, peer = session.fleet.source.agent, session.fleet.replica_names[0]
     measured_ms: list[float] = []
     for _ in range(readings):
         state = await agent.link(peer, anew=True)
@@ -52,7 +52,7 @@ async def at_nothing(session: Session) -> Figure:
     before = [(await agent.health()).links.packets for agent in agents]
     await turn(session, "semi_sync=on")
     for _ in range(PINGS):
-        await session.fleet.primary.kick.query(session.fleet.primary.dialect.kick())
+        await session.fleet.source.kick.query(session.fleet.source.dialect.kick())
     await turn(session, "semi_sync=off")
     took = sum([(await agent.health()).links.packets for agent in agents]) - sum(before)
     return Figure("P11", f"packets of {PINGS} commits in a rule at 0 ms", "0", str(took), took == 0)
@@ -60,7 +60,7 @@ async def at_nothing(session: Session) -> Figure:
 
 async def clients(session: Session) -> list[Figure]:
     """Packets of clients under a rule, and their round trip with and without one, five alternations."""
-    sql, moved_ms = session.fleet.primary.poll, []
+    sql, moved_ms = session.fleet.source.poll, []
     medians_ms: dict[int, list[float]] = {0: [], 200: []}
     for _ in range(5):
         for asked_ms, medians in medians_ms.items():
@@ -72,7 +72,7 @@ async def clients(session: Session) -> list[Figure]:
                 times_ms.append((time.perf_counter() - began_s) * 1000)
             medians.append(statistics.median(times_ms))
         moved_ms.append(medians_ms[200][-1] - medians_ms[0][-1])
-    health = await session.fleet.primary.agent.health()
+    health = await session.fleet.source.agent.health()
     await turn(session, "rtt=0")
     touched = health.links.client_packets
     return [

@@ -182,7 +182,7 @@ async def test_two_apps_turn_in_turn_and_the_last_one_wins() -> None:
 async def test_an_app_that_does_not_end_its_turn_is_named_and_its_death_ends_it() -> None:
     world = World()
     async with world.attached() as one, world.attached("other") as other:
-        agent = other.fleet.primary.agent
+        agent = other.fleet.source.agent
         assert await agent.take_turn("lab tour (pid 7)", within_s=1) is None
         with pytest.raises(StackUnavailable, match=r"lab tour \(pid 7\) has been changing knobs for 20 s"):
             await turn(one, "rtt=20")

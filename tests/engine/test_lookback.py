@@ -35,7 +35,7 @@ def sample(at_s: float, *, tps: float = TPS, uuid: str = "u", booted_s: float = 
         Source.IDLE: Total(commits, 0.4 * commits),
     }
     status = ServerStatus(uptime_s=int(at_s - booted_s), binlog_cache_use=commits)
-    view = NodeView("primary", "primary", reachable=True, server_uuid=uuid)
+    view = NodeView("primary", "primary", reachable=True, is_source=True, server_uuid=uuid)
     return NodeSample(at_s, view, status, VALUES, commits=CommitSample(at_s + 0.01, totals))
 
 
@@ -193,7 +193,7 @@ def test_a_restarted_server_begins_anew(anew: dict[str, object]) -> None:
 
 def test_so_does_one_that_was_away() -> None:
     seen = lookback(20)
-    seen.add_sample(NodeSample(20.5, NodeView("primary", "primary", reachable=False)))
+    seen.add_sample(NodeSample(20.5, NodeView("primary", "primary", reachable=False, is_source=True)))
     seen.add_sample(sample(21.0))
     assert seen.truth(0.0, ()) is None
 

@@ -788,7 +788,7 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
         async with other.turns.change():
             waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
             await asyncio.sleep(1.0)
-            agent, writer = other.fleet.primary.agent, other.turns.actor.writer
+            agent, writer = other.fleet.source.agent, other.turns.actor.writer
             await write_requested(agent, {KnobName("sync_binlog", SOURCE): 2}, writer=writer)
             world.primary.variables["sync_binlog"] = "2"
         await waiting

@@ -87,7 +87,15 @@ def make_tick(
         stack="default",
         state="up",
         nodes=(
-            NodeView("primary", "primary", True, published_port=33061, flavor="mysql", version="9.7.4-2"),
+            NodeView(
+                "primary",
+                "primary",
+                True,
+                published_port=33061,
+                flavor="mysql",
+                version="9.7.4-2",
+                is_source=True,
+            ),
             *(
                 NodeView(
                     node, "replica", True, flavor="mysql", version="9.7.4-2", io_thread="on", sql_thread="on"

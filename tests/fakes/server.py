@@ -80,6 +80,8 @@ class FakeServer:
         self.startup: dict[str, str] = {**MYSQL_9, "server_uuid": f"uuid-{number}", "super_read_only": "OFF"}
         """What a restart brings back: SET GLOBAL does not survive it."""
         self.is_replica = node != "primary"
+        self.follows = "primary"
+        """The host that a replica replicates from."""
         if self.is_replica:
             self.startup["super_read_only"] = "ON"
         self.refusals: dict[str, int] = {}
@@ -295,6 +297,7 @@ class FakeServer:
 
     def _replica_status(self) -> dict[str, object]:
         return {
+            "Source_Host": self.follows,
             "Source_Log_File": self.reads,
             "Replica_IO_Running": self.io,
             "Replica_SQL_Running": self.sql,

@@ -311,7 +311,6 @@ class FakeStack:
         return [
             NodeAddress(
                 name,
-                "primary" if at == 0 else "replica",
                 world.servers[name].running,
                 world.sidecars[name].running,
                 world.moved.get(name, f"10.0.0.{at + 2}"),

@@ -70,11 +70,10 @@ class LiveStack:
 
     async def ready(self) -> None:
         """Wait until every node answers and every replica replicates."""
-        for node in await self.stack.nodes():
-            if node.role == "primary":
-                await eventually(lambda name=node.name: self.value(name, "SELECT 1"))
-            else:
-                await eventually(lambda name=node.name: self.replicates(name))
+        source, *replicas = await self.stack.nodes()
+        await eventually(lambda: self.value(source.name, "SELECT 1"))
+        for node in replicas:
+            await eventually(lambda name=node.name: self.replicates(name))
 
 
 async def eventually(check: Callable[..., Awaitable[Any]], *, seconds: float = READY_S) -> Any:

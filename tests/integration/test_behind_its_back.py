@@ -54,7 +54,7 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
         await asyncio.sleep(3.0)  # the server tells its uptime in whole seconds
         await by_hand(session, SOURCE, "FLUSH NO_WRITE_TO_BINLOG STATUS")
         for _ in range(kept or 1):
-            await by_hand(session, SOURCE, session.fleet.primary.dialect.kick())
+            await by_hand(session, SOURCE, session.fleet.source.dialect.kick())
         await session.sight.refresh()
         status = session.sight.samples[SOURCE].status
         assert status.since_flush_s is not None
@@ -78,7 +78,7 @@ async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
 
 async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
-        primary, replica = session.fleet.primary, session.fleet.member("replica")
+        primary, replica = session.fleet.source, session.fleet.member("replica")
         assert await errant_gtids(primary, replica) == ""
         rows = await primary.control.query("SELECT @@GLOBAL.server_uuid AS uuid")
         foreign = f"{rows[0]['uuid']}:{FAR_AHEAD}"

@@ -123,7 +123,7 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
         replica = session.fleet.members["replica"]
         await replica.control.query("STOP REPLICA IO_THREAD")
         try:
-            primary = session.fleet.primary
+            primary = session.fleet.source
 
             async def is_alone() -> bool:
                 await session.sight.refresh()
@@ -144,11 +144,11 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
             assert session.sight.protection().fallbacks == (before or 0) + 1
         finally:
             await replica.control.query("START REPLICA IO_THREAD")
-        await session.fleet.primary.kick.query("DROP TABLE sandbox.waits", deadline_s=30)
+        await session.fleet.source.kick.query("DROP TABLE sandbox.waits", deadline_s=30)
 
         async def is_back() -> bool:
-            await session.fleet.primary.kick.query("FLUSH NO_WRITE_TO_BINLOG STATUS")
-            await session.fleet.primary.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
+            await session.fleet.source.kick.query("FLUSH NO_WRITE_TO_BINLOG STATUS")
+            await session.fleet.source.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
             return await state_of(session) is ProtectionState.PROTECTED
 
         await until(is_back)
@@ -156,8 +156,8 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
 
 async def test_semi_sync_switched_on_by_hand_counts_as_well(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
-        await session.fleet.primary.control.query("SET GLOBAL rpl_semi_sync_source_enabled = ON")
-        await session.fleet.primary.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
+        await session.fleet.source.control.query("SET GLOBAL rpl_semi_sync_source_enabled = ON")
+        await session.fleet.source.kick.query("REPLACE INTO replexplorer.kick VALUES (1, NOW(6))")
         assert await state_of(session) is ProtectionState.PROTECTED
         assert session.sight.protection().requested is False
 

@@ -30,7 +30,7 @@ def everything_down() -> Status:
         stack="s",
         state="down",
         nodes=[
-            NodeView("primary", "primary", reachable=False),
+            NodeView("primary", "primary", reachable=False, is_source=True),
             NodeView("replica", "replica", reachable=False),
         ],
         protection=Protection(ProtectionState.DOWN, requested=True),
@@ -81,7 +81,17 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
     status = status_document(
         stack="s",
         state="up",
-        nodes=[NodeView("primary", "primary", reachable=True, host="10.0.0.2", port=3306, path="direct")],
+        nodes=[
+            NodeView(
+                "primary",
+                "primary",
+                reachable=True,
+                is_source=True,
+                host="10.0.0.2",
+                port=3306,
+                path="direct",
+            )
+        ],
         protection=Protection(ProtectionState.ARMED, True, True, 0, 1, "after_sync", 10_000, 0),
         links=[
             LinkView(

@@ -25,7 +25,7 @@ def follows(name: str, host: str | None) -> Standing:
 
 
 def takes_writes(name: str) -> Standing:
-    return Standing(name, reachable=True)
+    return Standing(name, reachable=True, refuses_writes=False)
 
 
 def down(name: str) -> Standing:

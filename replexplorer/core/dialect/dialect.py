@@ -27,6 +27,8 @@ class Settings:
     registers: bool | None = None
     """Whether it registers for semi-sync when it next connects to its source; None where it has no such
     switch."""
+    refuses_writes: bool | None = None
+    """Whether it refuses the writes of its clients; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Threads:
     """The last error in one line, the applier's before the IO thread's; None without any."""
     reads: str | None = None
     """The source's binlog that it reads now."""
+    source_host: str | None = None
+    """Whom it follows, as it was configured."""
 
 
 @dataclass(frozen=True, slots=True)

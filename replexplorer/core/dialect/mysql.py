@@ -50,6 +50,7 @@ _SEMI_SYNC_COUNTERS: Final = (
     "tx_waits",
     "tx_wait_time",
 )
+_REFUSES: Final = "super_read_only"
 _PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
 
 _REDO: Final = "wait/io/file/innodb/innodb_log_file"
@@ -160,8 +161,9 @@ class MySql:
     # -- settings
 
     def settings(self) -> Question[Settings]:
-        """Knobs and the replica's switch in one answer."""
-        names = [*self.capabilities.variables.values(), *([self.registers] if self.registers else [])]
+        """Knobs, the replica's switch and whether writes are refused in one answer."""
+        switch = [self.registers] if self.registers else []
+        names = [*self.capabilities.variables.values(), *switch, _REFUSES]
         return Question(
             f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed(names)})", self._read_settings
         )
@@ -174,7 +176,10 @@ class MySql:
             if name in found
         }
         switch = found.get(self.registers) if self.registers else None
-        return Settings(values, None if switch is None else is_on(switch))
+        refuses = found.get(_REFUSES)
+        return Settings(
+            values, None if switch is None else is_on(switch), None if refuses is None else is_on(refuses)
+        )
 
     def setting(self, key: str) -> Question[Value]:
         """Of the global variable: sessions may still have another value."""
@@ -492,6 +497,7 @@ def _read_threads(rows: Sequence[Row]) -> Threads | None:
         lag_s=None if lag is None else float(lag),
         fault=" ".join(str(fault).split()) or None,
         reads=_text(row.get("source_log_file")) or None,
+        source_host=_text(row.get("source_host")) or None,
     )
 
 

@@ -41,7 +41,7 @@ def troubles(
     nodes: Sequence[NodeView], truth: ServerTruth | None, late_s: float = LATE_S
 ) -> tuple[Trouble, ...]:
     """One for each replica that has any, in the order of the nodes."""
-    found = (_trouble(truth, node, late_s) for node in nodes if node.role == "replica")
+    found = (_trouble(truth, node, late_s) for node in nodes if not node.is_source)
     return tuple(trouble for trouble in found if trouble is not None)
 
 

@@ -52,10 +52,11 @@ class Accounts:
 
     def _variables(self, node: str) -> dict[KnobName, Value | None]:
         sight = self._sight
+        placed = sight.fleet.roster.placed(node)
         return {
             name: sight.effective_value(name)
             for name in sight.names()
-            if name.node == node and name.knob.backing is Backing.SERVER
+            if name.node == placed and name.knob.backing is Backing.SERVER
         }
 
     async def news(self) -> tuple[Desired, Desired]:

@@ -245,7 +245,7 @@ class Applier:
 
     async def _restart_io(self, step: IoRestart, applied: Applied) -> None:
         """Restart a replica's IO thread and wait until the source counts it; a late one is a warning."""
-        replica, primary = self._member(step.node), self._fleet.primary
+        replica, primary = self._member(step.node), self._fleet.source
         round_trip_s = await self._round_trip_s(replica)
         deadline_s = 5.0 + 25 * round_trip_s
         self._report(f"{step.node} registers for semi-sync (about {1 + 20 * round_trip_s:.0f} s)")
@@ -275,13 +275,13 @@ class Applier:
 
     async def _round_trip_s(self, replica: Member) -> float:
         """The link's measured round trip, 0 when unknown."""
-        state = await self._fleet.primary.agent.link(replica.name)
+        state = await self._fleet.source.agent.link(replica.name)
         return (state.measured_ms or 0.0) / 1000
 
     async def _kick(self, step: Kick, applied: Applied) -> None:
         """One commit; when its acknowledgement does not come in time the change stays all the same."""
         try:
-            primary = self._fleet.primary
+            primary = self._fleet.source
             await execute(primary.kick, (primary.dialect.kick(),), deadline_s=step.deadline_s)
         except ServerUnreachable:
             applied.unacknowledged_s = step.deadline_s

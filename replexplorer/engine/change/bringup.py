@@ -213,7 +213,7 @@ def _stopped(view: NodeView) -> str:
 
 async def _is_cut(fleet: Fleet, replica: Member) -> bool:
     """Whether a partition keeps packets from this replica or to it; False while an agent is away."""
-    primary = fleet.primary
+    primary = fleet.source
     try:
         towards, back = await asyncio.gather(
             primary.agent.link(replica.name), replica.agent.link(primary.name)

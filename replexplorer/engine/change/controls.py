@@ -10,7 +10,6 @@ from dataclasses import replace
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import (
-    SOURCE,
     Assignment,
     Desired,
     KnobName,
@@ -51,7 +50,7 @@ class Controls:
         """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
         assignment = parse_assignment(text, self._fleet.roster)
         for name in assignment.names:
-            member = self._fleet.members.get(name.node)
+            member = self._fleet.members.get(self._fleet.named(name.node))
             if member is not None and member.capabilities is not None:
                 member.capabilities.knob(name.key)
         if isinstance(assignment.value, str) and assignment.names[0].knob.is_file(assignment.value):
@@ -123,7 +122,7 @@ class Controls:
             *(self._sight.look(node) for node in registered),
         )
         if applied.unacknowledged_s is not None:
-            await self._sight.look(SOURCE)
+            await self._sight.look_at_source()
             await self._sight.look_twice_if_waiting()
             applied.warnings.append(
                 f"semi_sync is on and {self._sight.protection().state}: a commit was not acknowledged within"

@@ -33,7 +33,7 @@ async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[floa
             kicked = True
             # It may wait for an acknowledgement; its fsyncs are done by then.
             with contextlib.suppress(ReplexplorerError):
-                primary = fleet.primary
+                primary = fleet.source
                 await execute(primary.kick, (primary.dialect.kick(),), deadline_s=ends_s - clock.monotonic())
         await clock.sleep(_CHECK_EVERY_S)
         state = await member.agent.disk()

@@ -41,7 +41,7 @@ class LinkChange:
         With `wait` it returns when three probes have been answered since, at the latest after 1 s and
         two round trips; no answer is not a failure. Raises ReplexplorerError with the link as it was.
         """
-        primary, replica = self._fleet.primary, self._fleet.member(step.replica)
+        primary, replica = self._fleet.source, self._fleet.member(step.replica)
         towards, back = await asyncio.gather(
             primary.agent.link(replica.name), replica.agent.link(primary.name)
         )
@@ -117,7 +117,7 @@ class LinkChange:
 
     async def _is_cut(self, replica: Member) -> bool:
         """Whether somebody has cut the link again."""
-        primary = self._fleet.primary
+        primary = self._fleet.source
         states = await asyncio.gather(primary.agent.link(replica.name), replica.agent.link(primary.name))
         return any(state.shape.cut for state in states)
 

@@ -17,6 +17,7 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, spread_of
+from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.loan import Loan
 
 _STATE_WITHIN_S: Final = 5.0
@@ -122,7 +123,7 @@ def _wanted_state(seen: Sighting) -> ProtectionState | None:
     """What the settings ask for; None where a partition makes it no matter of the settings."""
     if _is_cut(seen):
         return None
-    asked = seen.requested(KnobName("semi_sync", seen.source)) == "on"
+    asked = seen.requested(KnobName("semi_sync", SOURCE)) == "on"
     return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
 

@@ -9,7 +9,6 @@ from math import inf
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import (
-    SOURCE,
     Backing,
     Desired,
     KnobName,
@@ -70,7 +69,7 @@ class Responder:
     async def server_restarted(self, node: str) -> None:
         """A server restarted and lost what SET GLOBAL had set: restore it as configured."""
         self._chronicle.server_restarted(node)
-        if node == SOURCE:
+        if node == self._sight.fleet.source_name:
             self._sight.own.offs = 0
         await self._sight.look_at_links()
         await self._lost.restore(f"{node} restarted", self._sight.lost_values((node,)))

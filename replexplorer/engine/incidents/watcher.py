@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
-from replexplorer.core.knobs.names import SOURCE, Desired, KnobName, Value
+from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.engine.change.accounts import Accounts
@@ -22,7 +22,7 @@ from replexplorer.engine.observe.server_sample import NodeSample
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.ports import Lease, NodeAddress
 
-_PRIMARY_EVERY_S: Final = 0.5
+_SOURCE_EVERY_S: Final = 0.5
 _REPLICA_EVERY_S: Final = 1.0
 _LINKS_EVERY_S: Final = 1.0
 _SHARED_EVERY_S: Final = 1.0
@@ -138,7 +138,7 @@ class Watcher:
         ]
         if self._beats:
             loops.append(self._every(_HEARTBEAT_EVERY_S, self._beat))
-        self._primary = self._sight.fleet.primary
+        self._primary = self._sight.fleet.source
         self._follow_members()
         self._tasks = [asyncio.create_task(loop, name="watch") for loop in loops]
 
@@ -173,8 +173,8 @@ class Watcher:
     def server_rates(self) -> Rates | None:
         """What the primary's counters say of the time between its last two samples."""
         now, before = (
-            self._sight.samples.get(SOURCE),
-            self._sight.samples_before.get(SOURCE),
+            self._sight.source_sample,
+            self._sight.source_sample_before,
         )
         return rates(before.counters, now.counters) if now and before else None
 
@@ -185,7 +185,6 @@ class Watcher:
             await self._clock.sleep(seconds)
 
     async def _watch_node(self, name: str) -> None:
-        every_s = _PRIMARY_EVERY_S if name == SOURCE else _REPLICA_EVERY_S
         answered: NodeSample | None = None
         reachable = True
         while (member := self._sight.fleet.members.get(name)) is not None:
@@ -193,9 +192,9 @@ class Watcher:
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
-            if sample.view.role == "replica":
+            if not sample.view.is_source:
                 self._listener.threads_seen(sample.view)
-            if name == SOURCE and not reachable:
+            if sample.view.is_source and not reachable:
                 with contextlib.suppress(ReplexplorerError):
                     self._see_whether_there(await self._sight.fleet.outside.stack.nodes())
             if sample.view.reachable and sample.values:
@@ -211,7 +210,8 @@ class Watcher:
                 elif self._accounts.unaccounted(name) and not self._turns.is_changing:
                     self._ask_whose(name)
                 answered = sample
-            await self._clock.sleep(every_s)
+            source = self._sight.fleet.source_name
+            await self._clock.sleep(_SOURCE_EVERY_S if name == source else _REPLICA_EVERY_S)
 
     def _see_whether_there(self, nodes: Sequence[NodeAddress]) -> None:
         """Tell that the stack has gone, once, and that it is back."""
@@ -275,7 +275,7 @@ class Watcher:
             await watch_links(fleet)
         for name in begun:
             await self._listener.sidecar_restarted(name)
-        primary = fleet.primary
+        primary = fleet.source
         if primary is not self._primary and primary.capabilities is not None:
             await self._listener.primary_moved()
             self._primary = primary

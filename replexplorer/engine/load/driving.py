@@ -10,7 +10,7 @@ from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.event import Severity
-from replexplorer.core.knobs.names import SOURCE, Value
+from replexplorer.core.knobs.names import Value
 from replexplorer.engine.load.driver import LoadDriver, with_knobs
 from replexplorer.engine.load.upkeep import low_disk, trim_binlogs
 from replexplorer.engine.observe.sight import Sight
@@ -58,7 +58,7 @@ class Driving:
         """Where a load connects: the primary, by the path that the control connection found."""
         if self._fleet.credentials is None:
             raise StackUnavailable("no stack is attached", "replexplorer up")
-        view = (await self._sight.look(SOURCE)).view
+        view = (await self._sight.look_at_source()).view
         if not view.reachable or view.host is None or view.port is None:
             raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
         user, password = self._fleet.credentials.dsn_user, self._fleet.credentials.dsn_password

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.knobs.names import SOURCE
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Fleet, Member
 
@@ -49,7 +48,7 @@ async def trim_binlogs(fleet: Fleet) -> None:
     if fleet.replicas and (oldest is None or not all(needed)):
         return
     for member in fleet.members.values():
-        await _trim(member, oldest if member.name == SOURCE else None)
+        await _trim(member, oldest if member.name == fleet.source_name else None)
 
 
 async def _read_by(replica: Member) -> str | None:
@@ -72,7 +71,7 @@ async def _trim(member: Member, needed: str | None) -> None:
 async def low_disk(fleet: Fleet) -> str | None:
     """In words, when the stack's disk has too little room; None while it has, or is unknown."""
     try:
-        disk = (await fleet.primary.agent.health()).volumes.get("data")
+        disk = (await fleet.source.agent.health()).volumes.get("data")
     except ReplexplorerError:
         return None
     if disk is None or not is_low(disk.free_bytes, disk.total_bytes):

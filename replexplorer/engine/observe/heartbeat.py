@@ -34,7 +34,7 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Write one and wait for its acknowledgement; raises ReplexplorerError."""
-        sql, dialect = await self._connection(), self._fleet.primary.dialect
+        sql, dialect = await self._connection(), self._fleet.source.dialect
         try:
             await execute(sql, (dialect.beat(),), deadline_s=_WAITS_S)
         except ServerRefused as refused:
@@ -46,7 +46,7 @@ class Heartbeat:
 
     async def _connection(self) -> Sql:
         """The connection to the primary as it is now."""
-        member, credentials = self._fleet.primary, self._fleet.credentials
+        member, credentials = self._fleet.source, self._fleet.credentials
         if self._sql is None or member is not self._member:
             await self.close()
             if credentials is None:

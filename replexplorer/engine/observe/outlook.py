@@ -122,7 +122,7 @@ class Outlook:
             effective = self.sight.effective_value(name)
             values[name] = self.sight.requested_value(name) if effective is None else effective
         setting = setting_of(values, self.sight.fleet.replica_names, rtts_ms=self._rtts_ms())
-        disk = self.sight.disks.get(SOURCE)
+        disk = self.sight.source_disk
         return replace(setting, fsync_ms=disk.measured_ms if disk else None)
 
     def _in_force(self, load: LoadView, protection: Protection) -> Setting:

@@ -11,7 +11,7 @@ from replexplorer.engine.fleet import Fleet, Member
 
 async def watch_links(fleet: Fleet) -> None:
     """Let both ends of every link probe the other; an agent that is away shows as the link's fault."""
-    await asyncio.gather(*(watch_link(fleet.primary, replica) for replica in fleet.replicas))
+    await asyncio.gather(*(watch_link(fleet.source, replica) for replica in fleet.replicas))
 
 
 async def watch_link(primary: Member, replica: Member) -> None:

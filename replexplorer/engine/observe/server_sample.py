@@ -19,6 +19,7 @@ from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
 from replexplorer.core.server.truth import Applied
+from replexplorer.core.topology import Role
 from replexplorer.engine.asking import ask, ask_if_known, probe
 from replexplorer.engine.fleet import Member
 from replexplorer.ports import Clock, Sql
@@ -45,6 +46,10 @@ class NodeSample:
     """On a replica: it registers for semi-sync when it next connects to its source."""
     answered_s: float | None = None
     """When its last answer was in, on the same clock."""
+    follows: str | None = None
+    """The host that it replicates from, as it was configured; None: from none."""
+    refuses_writes: bool | None = None
+    """`super_read_only` is on; None where the server has no such switch."""
 
     @property
     def counters(self) -> Sample:
@@ -79,7 +84,7 @@ async def answers(sql: Sql, *, within_s: float = _POLL_DEADLINE_S) -> bool:
 async def _sample_reachable(
     member: Member, at_s: float, before: NodeSample | None, with_gtids: bool
 ) -> NodeSample:
-    """Ask for counters and values; on a replica for its threads as well."""
+    """Ask for counters and values, whom it follows, and for what only a source or a replica has."""
     sql, dialect = member.poll, member.dialect
     status = await ask(sql, dialect.status(), deadline_s=_POLL_DEADLINE_S)
     settings = await ask(sql, dialect.settings(), deadline_s=_POLL_DEADLINE_S)
@@ -88,10 +93,16 @@ async def _sample_reachable(
         view = replace(
             view, gtid_executed=await ask_if_known(sql, dialect.executed(), deadline_s=_POLL_DEADLINE_S)
         )
-    if member.address.role != "primary":
-        threads = await ask(sql, dialect.threads(), deadline_s=_POLL_DEADLINE_S)
+    threads = await ask(sql, dialect.threads(), deadline_s=_POLL_DEADLINE_S)
+    if threads is not None or settings.refuses_writes:
         return NodeSample(
-            at_s, _with_threads(view, threads), status, settings.values, replica_switch=settings.registers
+            at_s,
+            _with_threads(view, threads),
+            status,
+            settings.values,
+            replica_switch=settings.registers,
+            follows=None if threads is None else threads.source_host,
+            refuses_writes=settings.refuses_writes,
         )
     timeouts = before.logged_timeouts if before else None
     if before is None or before.status.no_times != status.no_times:
@@ -107,6 +118,7 @@ async def _sample_reachable(
         oldest_wait_s=waits.oldest_s if waits else None,
         waiting=waits.number if waits else None,
         logged_timeouts=timeouts,
+        refuses_writes=settings.refuses_writes,
     )
 
 
@@ -124,12 +136,12 @@ def _with_threads(view: NodeView, threads: Threads | None) -> NodeView:
 
 
 def bare_view(member: Member, *, reachable: bool) -> NodeView:
-    """What is known of the node without asking its server."""
+    """What is known of the node without asking its server; its role is for whoever knows the others."""
     address, capabilities = member.address, member.capabilities
     located = getattr(member.poll, "address", None)
     return NodeView(
         name=address.name,
-        role=address.role,
+        role=Role.REPLICA if reachable else Role.DOWN,
         reachable=reachable,
         host=located.host if located else address.address,
         port=located.port if located else 3306,

@@ -25,6 +25,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
+from replexplorer.core.topology import Standing, role_of
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.lookback import Lookback
@@ -99,12 +100,15 @@ class Sight:
         """Look at everything at once; what cannot be learned stays unknown. With `probe` disks that
         were never probed are."""
         await self.read_document()
+        source = self.fleet.source_name
         await asyncio.gather(
             *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members),
             self.look_at_links(),
             self.look_at_disks(probe=probe),
             self.look_at_driver(),
         )
+        if source != self.fleet.source_name:
+            await self.look_at_links()
         if with_gtids:
             await self.look_at_gtids()
 
@@ -112,9 +116,9 @@ class Sight:
         """Compare what each replica has executed with what the primary has; of a server that did not
         answer when it was last looked at nothing is asked."""
         replicas = [replica for replica in self.fleet.replicas if self._reachable(replica.name)]
-        if not self._reachable(SOURCE):
+        if not self._reachable(self.fleet.source_name):
             replicas = []
-        found = await asyncio.gather(*(errant_gtids(self.fleet.primary, replica) for replica in replicas))
+        found = await asyncio.gather(*(errant_gtids(self.fleet.source, replica) for replica in replicas))
         self.errant_gtids = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True)}
 
     async def look_at_driver(self) -> None:
@@ -132,21 +136,55 @@ class Sight:
             return
 
     async def look(self, node: str, *, with_gtids: bool = False) -> NodeSample:
-        """Sample one server."""
+        """Sample one server, and see what its role is."""
         clock = self.fleet.outside.clock
         before = self.samples.get(node)
         sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
-        sample = replace(sample, answered_s=clock.monotonic())
+        self.fleet.saw(self._standing(sample))
+        sample = replace(sample, answered_s=clock.monotonic(), view=self._with_role(sample.view))
         if before is not None:
             self.samples_before[node] = before
         self.samples[node] = sample
         return sample
 
+    def _standing(self, sample: NodeSample) -> Standing:
+        """What a sample says of the node's role; a server that did not answer it stands as it stood."""
+        name, reachable = sample.view.name, sample.view.reachable
+        if not sample.values:
+            return replace(self.fleet.standing(name), reachable=reachable)
+        follows = None if sample.follows is None else self.fleet.node_at(sample.follows)
+        return Standing(name, reachable, follows, sample.refuses_writes)
+
+    def _with_role(self, view: NodeView) -> NodeView:
+        """The node with its role as it is seen now."""
+        standing = replace(self.fleet.standing(view.name), reachable=view.reachable)
+        source = self.fleet.source_name
+        return replace(view, role=role_of(standing, source), is_source=view.name == source)
+
+    async def look_at_source(self) -> NodeSample:
+        """Sample the source's server."""
+        return await self.look(self.fleet.source_name)
+
+    @property
+    def source_sample(self) -> NodeSample | None:
+        """The last sample of the source."""
+        return self.samples.get(self.fleet.source_name)
+
+    @property
+    def source_sample_before(self) -> NodeSample | None:
+        """The one before it."""
+        return self.samples_before.get(self.fleet.source_name)
+
+    @property
+    def source_disk(self) -> DiskView | None:
+        """The source's disk."""
+        return self.disks.get(self.fleet.source_name)
+
     async def look_closely(self, node: str) -> NodeSample:
         """Sample one server as `look` does, and what its commits wait for or how far it is behind."""
         sample = await self.look(node)
         member, credentials = self.fleet.members.get(node), self.fleet.credentials
-        if node == SOURCE:
+        if node == self.fleet.source_name:
             if member and credentials and sample.view.reachable and self.counts_commits:
                 commits = await sample_commits(member, credentials.dsn_user, self.fleet.outside.clock)
                 sample = replace(sample, commits=commits)
@@ -154,8 +192,8 @@ class Sight:
         else:
             applied = None
             if member and sample.view.reachable:
-                primary = self.fleet.primary if self._reachable(SOURCE) else None
-                applied = await sample_applied(primary, member, self.fleet.outside.clock)
+                source = self.fleet.source if self._reachable(self.fleet.source_name) else None
+                applied = await sample_applied(source, member, self.fleet.outside.clock)
             self.lookback.add_applied(node, applied)
         return sample
 
@@ -171,7 +209,7 @@ class Sight:
 
     async def _link_of(self, replica: Member) -> LinkView:
         return await sample_link(
-            self.fleet.primary,
+            self.fleet.source,
             replica,
             self.asked_of_link(replica.name),
             healing=replica.name in self.own.healing,
@@ -185,7 +223,8 @@ class Sight:
 
     async def disk_of(self, member: Member, *, probe: bool = False) -> DiskView:
         """Ask the agent for one disk; with `probe` one that was never probed is."""
-        asked_ms = float(self.requested_value(KnobName("fsync_delay", member.name)))
+        placed = self.fleet.roster.placed(member.name)
+        asked_ms = float(self.requested_value(KnobName("fsync_delay", placed)))
         return await sample_disk(member, asked_ms, probe=probe)
 
     def asked_of_link(self, replica: str) -> LinkSettings:
@@ -201,8 +240,8 @@ class Sight:
     def protection(self) -> Protection:
         """The protection state from what was last seen."""
         return judge_protection(
-            self.samples.get(SOURCE),
-            self.samples_before.get(SOURCE),
+            self.source_sample,
+            self.source_sample_before,
             requested=self.requested_value(KnobName("semi_sync", SOURCE)) == "on",
             yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
             enabled_for_s=self._enabled_for_s(),
@@ -232,26 +271,26 @@ class Sight:
 
     def _enabled_for_s(self) -> float | None:
         """How long before the primary's last look semi-sync was switched on by one of us."""
-        sample, enabled_s = self.samples.get(SOURCE), self.requested.enabled_s
+        sample, enabled_s = self.source_sample, self.requested.enabled_s
         if sample is None or enabled_s is None:
             return None
         clock = self.fleet.outside.clock
         return clock.wall() - enabled_s - (clock.monotonic() - sample.at_s)
 
     def node_views(self) -> tuple[NodeView, ...]:
-        """The nodes that were looked at, primary first."""
+        """The nodes that were looked at, in the order of their names."""
         return tuple(
-            replace(self.samples[name].view, errant_gtids=self.errant_gtids.get(name))
+            replace(self._with_role(self.samples[name].view), errant_gtids=self.errant_gtids.get(name))
             for name in self.fleet.members
             if name in self.samples
         )
 
     async def look_twice_if_waiting(self) -> None:
         """A commit that waits long is `blocked` only if no acknowledgement comes between two looks."""
-        sample = self.samples.get(SOURCE)
+        sample = self.source_sample
         if sample is not None and waits_too_long(sample, self.asked_rtts_ms()):
             await self.fleet.outside.clock.sleep(_SECOND_LOOK_S)
-            await self.look(SOURCE)
+            await self.look_at_source()
 
     def requested_value(self, name: KnobName) -> Value:
         """What is requested of a knob: what somebody asked, else its default."""
@@ -261,13 +300,13 @@ class Sight:
         """What a knob really is; None when unknown or when no load runs."""
         match name.knob.backing:
             case Backing.SERVER:
-                sample = self.samples.get(name.node)
+                sample = self.samples.get(self.fleet.named(name.node))
                 return None if sample is None else sample.values.get(name.key)
             case Backing.LINK:
                 link = self.links.get(name.node)
                 return None if link is None or link.values is None else link.values[name.key]
             case Backing.DISK:
-                disk = self.disks.get(name.node)
+                disk = self.disks.get(self.fleet.named(name.node))
                 return None if disk is None else disk.delay_ms
             case Backing.LOAD:
                 return self.running_load().get(name.key)
@@ -289,7 +328,7 @@ class Sight:
         return tuple(name for name in expand(CATALOGUE, self.fleet.replica_names) if self._has(name))
 
     def _has(self, name: KnobName) -> bool:
-        member = self.fleet.members.get(name.node)
+        member = self.fleet.members.get(self.fleet.named(name.node))
         known = member.capabilities if member else None
         return known is None or known.has(name.key)
 
@@ -304,21 +343,21 @@ class Sight:
 
     def observed(self) -> Observed:
         """What the planner has to know, from what was last seen."""
+        placed = self.fleet.roster.placed
         up = {
-            name: member.probed
+            placed(name): member.probed
             for name, member in self.fleet.members.items()
             if member.probed is not None and self._reachable(name)
         }
-        primary = self.samples.get(SOURCE)
         return Observed(
             values={name: self._turnable(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
             replicas=self.fleet.replica_names,
             servers=up,
-            semi_sync_clients=self.protection().replicas_acking if primary else None,
+            semi_sync_clients=self.protection().replicas_acking if self.source_sample else None,
             registered={
                 name: sample.status.replica_registered
                 for name, sample in self.samples.items()
-                if name != SOURCE
+                if name != self.fleet.source_name
             },
             appliers_off=frozenset(
                 name for name, sample in self.samples.items() if sample.view.sql_thread in ("off", "error")
@@ -326,7 +365,9 @@ class Sight:
             load_runs=bool(self.load.effective()),
             asked_of_links={name: self.asked_of_link(name) for name in self.fleet.replica_names},
             impossible={
-                KnobName("fsync_delay", disk.node): disk.fault for disk in self.disks.values() if disk.fault
+                KnobName("fsync_delay", placed(disk.node)): disk.fault
+                for disk in self.disks.values()
+                if disk.fault
             },
         )
 
@@ -343,7 +384,7 @@ class Sight:
     def lost_values(self, nodes: Iterable[str]) -> dict[KnobName, Value]:
         """What was requested and is not so on these nodes: SET GLOBAL does not survive a restart,
         and a link's rules end with the sidecar at either end."""
-        among = set(nodes)
+        among = {self.fleet.roster.placed(node) for node in nodes}
         return {
             name: value
             for name, value in self.requested.values.items()

@@ -119,14 +119,14 @@ class _Glance:
             self._answered.add(member.name)
             await self._sight.look(member.name, with_gtids=True)
             self._looked.add(member.name)
-            primary = self._fleet.primary
+            primary = self._fleet.source
             if member is not primary and primary.address.server_running:
                 self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
         return member.name in self._answered
 
     async def _link(self, replica: Member, document: asyncio.Task[None]) -> bool:
         await asyncio.wait({document})
-        await watch_link(self._fleet.primary, replica)
+        await watch_link(self._fleet.source, replica)
         return await self._sight.look_at_link(replica)
 
     async def _disk(self, member: Member, document: asyncio.Task[None]) -> bool:

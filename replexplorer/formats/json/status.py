@@ -13,7 +13,7 @@ class NodeJson(JsonObject):
     """One server."""
 
     name: str
-    role: Literal["primary", "replica"]
+    role: Literal["primary", "replica", "secondary", "joining", "detached", "down"]
     host: str | None
     port: int | None
     published_port: int | None
@@ -22,6 +22,7 @@ class NodeJson(JsonObject):
     version: str | None
     server_uuid: str | None
     reachable: bool
+    is_source: bool = Field(description="the others follow it, or did when it was last seen")
     gtid_executed: str | None
     errant_gtids: str | None = Field(
         default=None, description="what a replica has executed and the primary lacks; empty: nothing"

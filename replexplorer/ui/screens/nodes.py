@@ -73,7 +73,7 @@ def _thread(state: str | None) -> Run:
 
 def _lag(tick: Tick, node: NodeView) -> Run:
     """How far a replica is behind; `-` while nobody knows."""
-    if node.role != "replica":
+    if node.is_source:
         return ("", "text")
     lag_s = lag_s_of(tick.truth, node)
     if lag_s is None:

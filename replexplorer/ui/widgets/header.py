@@ -250,7 +250,7 @@ def _replica_faults(tick: Tick) -> list[tuple[str, str]]:
     """Replicas that are down or whose threads failed, in words and shorter."""
     found = []
     for node in tick.nodes:
-        if node.role != "replica" or tick.state == "starting":
+        if node.is_source or tick.state == "starting":
             continue
         threads = (("IO thread", node.io_thread), ("SQL thread", node.sql_thread))
         if not node.reachable:
@@ -287,7 +287,7 @@ def _acks(tick: Tick) -> Segment:
         return ([],)
     acking, counted = protection.replicas_acking, protection.replicas_counted
     if acking is not None and tick.nodes:
-        acking = min(acking, sum(node.role == "replica" for node in tick.nodes))
+        acking = min(acking, len(tick.replicas))
     stale = max(0, (counted or protection.replicas_acking or 0) - (acking or 0))
     is_silent = protection.no_ack_can_come or protection.state in _SILENT
     enough = (acking or 0) >= required and not is_silent

@@ -1,0 +1,55 @@
+"""Which node is the source is seen at every look, and what is asked of the source follows it."""
+
+from __future__ import annotations
+
+from replexplorer.core.knobs.names import SOURCE, KnobName
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+
+
+def promote(world: World, node: str) -> None:
+    """Somebody makes this node the source of all others, by hand."""
+    for name, server in world.servers.items():
+        server.is_replica = name != node
+        server.follows = node
+        server.variables["super_read_only"] = "OFF" if name == node else "ON"
+
+
+@virtual
+async def test_the_node_that_the_others_follow_is_the_source() -> None:
+    world = World(replicas=2)
+    first, second, third = world.node_names
+    async with world.attached() as session:
+        await session.sight.refresh()
+        assert [view.role for view in session.sight.node_views()] == ["primary", "replica", "replica"]
+        promote(world, second)
+        await session.sight.refresh()
+        assert (session.fleet.source.name, session.fleet.replica_names) == (second, (first, third))
+        views = session.sight.node_views()
+        assert [view.role for view in views] == ["replica", "primary", "replica"]
+        assert [view.is_source for view in views] == [False, True, False]
+        assert set(session.sight.links) == {first, third}
+        assert session.parse("semi_sync@primary=on").names == (KnobName("semi_sync", SOURCE),)
+        assert session.parse("rtt@replica=5").names == (KnobName("rtt", first),)
+
+
+@virtual
+async def test_a_source_that_is_down_stays_the_source_until_another_is() -> None:
+    world = World()
+    first = world.node_names[0]
+    async with world.attached() as session:
+        await session.sight.refresh()
+        world.crash(first)
+        await session.sight.refresh()
+        (source, replica) = session.sight.node_views()
+        assert (source.role, source.is_source, replica.role) == ("down", True, "replica")
+        assert session.fleet.source.name == first
+
+
+@virtual
+async def test_a_node_that_follows_nobody_and_refuses_writes_is_detached() -> None:
+    world = World()
+    async with world.attached() as session:
+        world.servers[world.node_names[1]].is_replica = False
+        await session.sight.refresh()
+        assert [view.role for view in session.sight.node_views()] == ["primary", "detached"]
