@@ -14,6 +14,7 @@ from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.course import Course
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, parse_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
@@ -38,17 +39,17 @@ if TYPE_CHECKING:
 def run(call: Call) -> int:
     """Run the load; flags that were left out take the knobs, and no knob is changed."""
     args = call.args
-    for key in ("clients", "rate"):
+    for key in (keys.CLIENTS, keys.RATE):
         value = getattr(args, key)
         if value is not None:
             parse_value(BY_KEY[key], f"{value:f}")  # without an exponent
     if args.arrivals is not None and args.rate is None:
         raise UsageError("--arrivals is for the open loop", "give --rate R with it")
     script = None
-    if args.workload is not None and BY_KEY["workload"].is_file(args.workload):
+    if args.workload is not None and BY_KEY[keys.WORKLOAD].is_file(args.workload):
         script = read_workload(Path(args.workload))
     elif args.workload is not None:
-        parse_value(BY_KEY["workload"], args.workload)
+        parse_value(BY_KEY[keys.WORKLOAD], args.workload)
     return run_async(_load(call, script))
 
 
@@ -62,7 +63,7 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
         settings = replace(settings, mode=OPEN, rate_tps=args.rate, spacing=args.arrivals or POISSON)
     if args.workload is None:
         return settings
-    workload = args.workload if script is not None else str(parse_value(BY_KEY["workload"], args.workload))
+    workload = args.workload if script is not None else str(parse_value(BY_KEY[keys.WORKLOAD], args.workload))
     return replace(settings, workload=workload, script=script)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, desired_of, parse_assignment
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import SOURCE, new_roster
@@ -17,7 +18,7 @@ from replexplorer.formats import paths
 from replexplorer.formats.lab_files import LabFile, PhaseTable, read_lab
 
 _SUFFIX: Final = ".toml"
-_SEMI_SYNC: Final = KnobName("semi_sync", SOURCE)
+_SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 _QUICK_SHARE: Final = 4
 _QUICK_COMMITS_SHARE: Final = 10
 _LEAST_S: Final = 2.0

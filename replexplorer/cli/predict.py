@@ -13,6 +13,7 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.experiment.sweep import SCENE_KEYS, read_grid
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
     KnobName,
     Place,
@@ -124,8 +125,8 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     values, calibration = asked.values, calibrated.calibration
     setting = setting_of(values, asked.replicas)
     rate_tps = None
-    if values[KnobName("load_mode", Place.LOAD)] == OPEN:
-        rate_tps = float(values[KnobName("rate", Place.LOAD)])
+    if values[KnobName(keys.LOAD_MODE, Place.LOAD)] == OPEN:
+        rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)])
     stuck = unacknowledged(values, asked.replicas)
     ceiling_tps = None if stuck else _ceiling_tps(setting, calibration)
     prediction = predict(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)

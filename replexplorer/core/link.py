@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Final, Protocol, cast
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.wire import PLAIN_KNOBS, EachWay, Shape, hardness
 
@@ -29,7 +30,7 @@ SNAP = 1e-6
 AUTO: Final = "auto"
 """The word of a one-way delay that is not set by itself: half the rtt."""
 
-DELAYS: Final = frozenset({"rtt", "delay_to_replica", "delay_to_primary"})
+DELAYS: Final = frozenset({keys.RTT, keys.DELAY_TO_REPLICA, keys.DELAY_TO_PRIMARY})
 """The knobs whose effect is a round trip."""
 
 NO_PARTITION: Final = "none"
@@ -83,11 +84,11 @@ class LinkSettings(EachWay):
         """From knob keys and values; what is missing or unknown has its default."""
         known = {key: value for key, value in values.items() if value is not None}
         return cls(
-            rtt_ms=_number(known.get("rtt")),
-            delay_to_replica_ms=_override(known.get("delay_to_replica")),
-            delay_to_primary_ms=_override(known.get("delay_to_primary")),
-            jitter_ms=_number(known.get("jitter")),
-            partition=str(known.get("partition", NO_PARTITION)),
+            rtt_ms=_number(known.get(keys.RTT)),
+            delay_to_replica_ms=_override(known.get(keys.DELAY_TO_REPLICA)),
+            delay_to_primary_ms=_override(known.get(keys.DELAY_TO_PRIMARY)),
+            jitter_ms=_number(known.get(keys.JITTER)),
+            partition=str(known.get(keys.PARTITION, NO_PARTITION)),
             **{each.name: _carried(each, known.get(key)) for key, each in PLAIN_KNOBS.items()},
         )
 
@@ -142,12 +143,12 @@ class LinkSettings(EachWay):
     def values(self) -> dict[str, Value]:
         """Knob key to value; the inverse of `of`."""
         return {
-            "rtt": self.rtt_ms,
-            "delay_to_replica": AUTO if self.delay_to_replica_ms is None else self.delay_to_replica_ms,
-            "delay_to_primary": AUTO if self.delay_to_primary_ms is None else self.delay_to_primary_ms,
-            "jitter": self.jitter_ms,
+            keys.RTT: self.rtt_ms,
+            keys.DELAY_TO_REPLICA: AUTO if self.delay_to_replica_ms is None else self.delay_to_replica_ms,
+            keys.DELAY_TO_PRIMARY: AUTO if self.delay_to_primary_ms is None else self.delay_to_primary_ms,
+            keys.JITTER: self.jitter_ms,
             **{key: getattr(self, each.name) for key, each in PLAIN_KNOBS.items()},
-            "partition": self.partition,
+            keys.PARTITION: self.partition,
         }
 
 
@@ -246,16 +247,16 @@ def installed(requested: LinkSettings, towards: Side, back: Side) -> Installed:
 
     return Installed(
         {
-            "rtt": requested.rtt_ms
+            keys.RTT: requested.rtt_ms
             if delays_as_asked
             else round(base_ms + delays_ms, 3)
             if delays_ms or want.floor_ms is not None
             else 0.0,
-            "delay_to_replica": override(requested.delay_to_replica_ms, to_replica),
-            "delay_to_primary": override(requested.delay_to_primary_ms, to_primary),
-            "jitter": requested.jitter_ms if jitter_as_asked else round(jitter_ms, 3),
+            keys.DELAY_TO_REPLICA: override(requested.delay_to_replica_ms, to_replica),
+            keys.DELAY_TO_PRIMARY: override(requested.delay_to_primary_ms, to_primary),
+            keys.JITTER: requested.jitter_ms if jitter_as_asked else round(jitter_ms, 3),
             **{key: _harder(each, to_replica, to_primary) for key, each in PLAIN_KNOBS.items()},
-            "partition": next(
+            keys.PARTITION: next(
                 word for word, cuts in _CUTS.items() if cuts == (to_replica.cut, to_primary.cut)
             ),
         },

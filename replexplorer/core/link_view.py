@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.link import NO_PARTITION, LinkSettings
 
@@ -42,7 +43,7 @@ class LinkView:
     @property
     def partition(self) -> str | None:
         """The partition in force; None while unknown."""
-        return None if self.values is None else str(self.values["partition"])
+        return None if self.values is None else str(self.values[keys.PARTITION])
 
 
 def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:

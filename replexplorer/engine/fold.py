@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
@@ -71,14 +72,15 @@ class Picture:
         protection, sample = self.sight.protection(), self.sight.source_sample
         if sample is None:
             return protection
-        enabled = sample.values.get("semi_sync") == "on"
+        enabled = sample.values.get(keys.SEMI_SYNC) == "on"
         return self.chronicle.follow(protection, sample.counters, enabled=enabled)
 
     def _load_view(self) -> LoadView:
         """The load from its last intervals; a viewer's as its driver tells it, with the server's counters."""
         viewed = self.driving.viewer_of
         wanted = {**self.sight.wanted_load(), **((viewed.load if viewed else None) or {})}
-        clients, workload, mode = int(wanted["clients"]), str(wanted["workload"]), str(wanted["load_mode"])
+        clients, workload = int(wanted[keys.CLIENTS]), str(wanted[keys.WORKLOAD])
+        mode = str(wanted[keys.LOAD_MODE])
         if viewed is not None:
             rates = self.watcher.server_rates()
             return LoadView(
@@ -89,7 +91,7 @@ class Picture:
                 state="viewer",
                 driver=str(viewed),
                 mode=mode,
-                rate_asked_tps=float(wanted["rate"]) if mode == OPEN else None,
+                rate_asked_tps=float(wanted[keys.RATE]) if mode == OPEN else None,
             )
         last = self._last
         if not self.load.is_running or last is None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
@@ -57,7 +58,7 @@ class LiveLoad:
             return
         if table_size is not None:
             await self._load.resize(table_size)
-        await self._load.change(self._sight.wanted_load() if clients is None else {"clients": clients})
+        await self._load.change(self._sight.wanted_load() if clients is None else {keys.CLIENTS: clients})
 
     async def stop(self) -> None:
         """See `experiment.rig.Load`."""

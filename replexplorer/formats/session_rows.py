@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.event import Event
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import BY_KEY, Knob, KnobName
 from replexplorer.core.link_view import LinkView
@@ -284,7 +285,7 @@ class Reading:
         if name == "nodes":
             self._fields[name] = _with_source(found)
         for link in found if name == "links" else ():
-            if link.values is not None and "partition" not in link.values:
+            if link.values is not None and keys.PARTITION not in link.values:
                 raise UnreadableRow("links: values without partition")
 
     def setting(self, setting: Setting) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer import __version__
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Backing, Value, format_value, parse_name, same_value
 from replexplorer.formats.calibration import this_machine
 from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
@@ -26,7 +27,7 @@ def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
     among what is requested and among the values that will be `turned`."""
     sight = session.sight
     asked = dict.fromkeys([*(sight.requested_value(name) for name in sight.names()), *turned])
-    files = [value for value in asked if isinstance(value, str) and BY_KEY["workload"].is_file(value)]
+    files = [value for value in asked if isinstance(value, str) and BY_KEY[keys.WORKLOAD].is_file(value)]
     capabilities = session.fleet.source.capabilities
     return Conditions(
         program=__version__,

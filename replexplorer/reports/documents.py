@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import LinkView
@@ -129,13 +130,13 @@ def _protection(protection: Protection) -> ProtectionJson:
 def _load(driver: str | None, load: Mapping[str, Scalar] | None) -> StatusLoad:
     if not load:
         return StatusLoad(driver=driver, clients=None if load is None else 0)
-    mode = str(load["load_mode"])
+    mode = str(load[keys.LOAD_MODE])
     return StatusLoad(
         driver=driver,
-        clients=int(load["clients"]),
-        workload=str(load["workload"]),
+        clients=int(load[keys.CLIENTS]),
+        workload=str(load[keys.WORKLOAD]),
         mode=mode,
-        rate_tps=float(load["rate"]) if mode == OPEN else None,
+        rate_tps=float(load[keys.RATE]) if mode == OPEN else None,
     )
 
 
@@ -146,9 +147,9 @@ def _link(link: LinkView) -> LinkJson:
         rtt_asked_ms=link.rtt_asked_ms,
         rtt_measured_ms=_rounded(link.rtt_measured_ms),
         rtt_base_ms=_rounded(link.rtt_base_ms),
-        jitter_ms=_in_force(link, "jitter"),
-        loss_percent=_in_force(link, "loss"),
-        bandwidth_bps=_in_force(link, "bandwidth"),
+        jitter_ms=_in_force(link, keys.JITTER),
+        loss_percent=_in_force(link, keys.LOSS),
+        bandwidth_bps=_in_force(link, keys.BANDWIDTH),
         partition=link.partition,
         healing=link.healing,
         probes_lost_percent=_rounded(link.probes_lost_percent),

@@ -12,6 +12,7 @@ from replexplorer.core.experiment.sweep import SCENE, Dimension
 from replexplorer.core.experiment.sweep_runs import CellFigures, Effect, SweptRun, effects_of, figures_of
 from replexplorer.core.experiment.sweep_text import HEADINGS, headings_of, heat_lines, partial, rows_of
 from replexplorer.core.experiment.swept import Swept
+from replexplorer.core.knobs.keys import WORKLOAD
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.text import table
 from replexplorer.formats.json.measured import Conditions
@@ -52,7 +53,7 @@ def sweep_document(
         if dimension.key == SCENE
         for choice in dimension.choices
     }
-    workload = conditions.settings.get("workload") if conditions is not None else None
+    workload = conditions.settings.get(WORKLOAD) if conditions is not None else None
     figures = figures_of(grid, swept.runs)
     return SweepResult(
         sweep=grid.text,
@@ -69,7 +70,7 @@ def sweep_document(
         effects=[_effect(effect) for effect in effects_of(grid, figures)],
         heat_map=_map(heat_map(grid, figures, keys)),
         conditions=None if conditions is None else others(conditions, varied),
-        workload=str(workload.requested) if workload is not None and "workload" not in varied else None,
+        workload=str(workload.requested) if workload is not None and WORKLOAD not in varied else None,
         scenes=scenes,
         again=[] if conditions is None else _again(conditions, swept, varied, scenes),
     )

@@ -15,6 +15,7 @@ from typing import Final
 from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
     SOURCE,
     Backing,
@@ -113,7 +114,7 @@ class LinkStep:
     @property
     def heals(self) -> bool:
         """It ends a partition."""
-        return self.settings.partition == NO_PARTITION and any(n.key == "partition" for n in self.names)
+        return self.settings.partition == NO_PARTITION and any(n.key == keys.PARTITION for n in self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +261,8 @@ def statements_of(step: Step) -> tuple[str, ...]:
             return ()
 
 
-_SEMI_SYNC: Final = KnobName("semi_sync", SOURCE)
-_REQUIRED: Final = KnobName("semi_sync_replicas", SOURCE)
+_SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
+_REQUIRED: Final = KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)
 
 
 class _Planner:
@@ -324,7 +325,7 @@ class _Planner:
         """Refuse what this stack cannot do."""
         if (reason := self.observed.impossible.get(name)) is not None:
             raise MissingPiece(f"{name} cannot be changed", reason)
-        if name.key == "jitter":
+        if name.key == keys.JITTER:
             self._check_jitter(name)
         if name.knob.backing is not Backing.SERVER:
             return
@@ -337,7 +338,7 @@ class _Planner:
                     f"{name}={value} is out of range", f"{server.title} takes {describe_range(knob)}"
                 )
         before = self._before(name)
-        if name.key == "innodb_doublewrite" and before is not None and "off" in (value, before):
+        if name.key == keys.INNODB_DOUBLEWRITE and before is not None and "off" in (value, before):
             raise UsageError(
                 f"{name} cannot change from {before} to {value} while the server runs",
                 "to or from off needs a restart of the server; on and detect_only change live",

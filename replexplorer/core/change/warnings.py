@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.link import DELAYS, LinkSettings
 from replexplorer.core.load.pacing import OPEN
@@ -22,7 +23,7 @@ Values = Mapping[KnobName, Value | None]
 class Rule:
     """One cross-knob warning."""
 
-    keys: frozenset[str]
+    about: frozenset[str]
     """The knobs that it is about."""
     text: Callable[[Values, Sequence[str]], str | None]
     """The warning for these values on a stack with these replicas; None when all is well."""
@@ -38,7 +39,7 @@ def _link(values: Values, replica: str) -> LinkSettings:
 
 
 def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> str | None:
-    name = KnobName("semi_sync_timeout", SOURCE)
+    name = KnobName(keys.SEMI_SYNC_TIMEOUT, SOURCE)
     timeout_ms = _number(values, name)
     rtt_ms = max((_link(values, replica).total_ms for replica in replicas), default=0.0)
     if timeout_ms is None or timeout_ms > 2 * rtt_ms:
@@ -51,7 +52,7 @@ def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> s
 
 
 def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str | None:
-    required = _number(values, KnobName("semi_sync_replicas", SOURCE))
+    required = _number(values, KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE))
     if required is None or required <= len(replicas):
         return None
     return (
@@ -61,8 +62,8 @@ def _more_required_than_replicas(values: Values, replicas: Sequence[str]) -> str
 
 
 def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
-    sync_binlog = _number(values, KnobName("sync_binlog", SOURCE))
-    if values.get(KnobName("semi_sync", SOURCE)) != "on" or sync_binlog in (None, 1):
+    sync_binlog = _number(values, KnobName(keys.SYNC_BINLOG, SOURCE))
+    if values.get(KnobName(keys.SEMI_SYNC, SOURCE)) != "on" or sync_binlog in (None, 1):
         return None
     return (
         f"sync_binlog {sync_binlog:g} under semi-sync: events go out before the binlog's fsync,"
@@ -74,7 +75,7 @@ def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
     for replica in replicas:
         link = _link(values, replica)
         if link.jitter_ms > link.jitter_limit_ms:
-            limit = format_value(BY_KEY["jitter"], round(link.jitter_limit_ms, 3))
+            limit = format_value(BY_KEY[keys.JITTER], round(link.jitter_limit_ms, 3))
             return (
                 f"jitter@{replica} {link.jitter_ms:g} ms is limited to {limit}:"
                 " half the one-way delay each way"
@@ -84,11 +85,11 @@ def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
 
 def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
     """The bound without any local cost, which no machine beats: one commit a client and round trip."""
-    rate_tps = _number(values, KnobName("rate", Place.LOAD))
-    clients = _number(values, KnobName("clients", Place.LOAD))
-    required = _number(values, KnobName("semi_sync_replicas", SOURCE)) or 1
-    waits = values.get(KnobName("semi_sync", SOURCE)) == "on"
-    if values.get(KnobName("load_mode", Place.LOAD)) != OPEN or not waits or not rate_tps or not clients:
+    rate_tps = _number(values, KnobName(keys.RATE, Place.LOAD))
+    clients = _number(values, KnobName(keys.CLIENTS, Place.LOAD))
+    required = _number(values, KnobName(keys.SEMI_SYNC_REPLICAS, SOURCE)) or 1
+    waits = values.get(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
+    if values.get(KnobName(keys.LOAD_MODE, Place.LOAD)) != OPEN or not waits or not rate_tps or not clients:
         return None
     trips_ms = [_link(values, replica).total_ms for replica in replicas]
     rtt_ms = acknowledging_rtt_ms(trips_ms, int(required))
@@ -102,12 +103,12 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
 
 
 RULES: Final = (
-    Rule(frozenset({"semi_sync_timeout"}) | DELAYS, _timeout_below_two_round_trips),
+    Rule(frozenset({keys.SEMI_SYNC_TIMEOUT}) | DELAYS, _timeout_below_two_round_trips),
     Rule(DELAYS, _jitter_beyond_delay),
-    Rule(frozenset({"semi_sync_replicas"}), _more_required_than_replicas),
-    Rule(frozenset({"sync_binlog", "semi_sync"}), _replica_ahead),
+    Rule(frozenset({keys.SEMI_SYNC_REPLICAS}), _more_required_than_replicas),
+    Rule(frozenset({keys.SYNC_BINLOG, keys.SEMI_SYNC}), _replica_ahead),
     Rule(
-        DELAYS | {"rate", "load_mode", "clients", "semi_sync", "semi_sync_replicas"},
+        DELAYS | {keys.RATE, keys.LOAD_MODE, keys.CLIENTS, keys.SEMI_SYNC, keys.SEMI_SYNC_REPLICAS},
         _rate_above_ceiling,
     ),
 )
@@ -116,6 +117,6 @@ RULES: Final = (
 
 def warnings_for(values: Values, asked: Collection[KnobName], replicas: Sequence[str]) -> tuple[str, ...]:
     """The warnings that concern what was asked."""
-    keys = {name.key for name in asked}
-    told = (rule.text(values, replicas) for rule in RULES if rule.keys & keys)
+    turned = {name.key for name in asked}
+    told = (rule.text(values, replicas) for rule in RULES if rule.about & turned)
     return tuple(text for text in told if text is not None)

@@ -14,6 +14,7 @@ from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities,
 from replexplorer.core.dialect.dialect import Behind, Position, Sent, Settings, SourceAddress, Threads, Waits
 from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
 from replexplorer.core.dialect.values import from_server, is_on, literal, whole
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.server.commit_counters import Source, Total, Totals
 from replexplorer.core.server.counters import ServerStatus
@@ -142,7 +143,7 @@ class MySql:
         capabilities = Capabilities.of(variables, ranges)
         return cls(
             capabilities=capabilities,
-            semi_sync=_GENERATIONS.get(capabilities.variables.get("semi_sync", "")),
+            semi_sync=_GENERATIONS.get(capabilities.variables.get(keys.SEMI_SYNC, "")),
             registers=next((name for name in _REGISTERS if name in variables), None),
             word="REPLICA" if _NEW_WORDS in variables else "SLAVE",
         )

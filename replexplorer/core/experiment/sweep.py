@@ -15,6 +15,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, KnobName, Value, find, format_value
 
 SCENE: Final = "scene"
@@ -179,7 +180,7 @@ class Sweep:
 
 def settling_s(values: Mapping[KnobName, Value]) -> float:
     """How long a load settles under these values before it is measured: time, and some latencies."""
-    asked = [float(value) for name, value in values.items() if name.key in ("rtt", "fsync_delay")]
+    asked = [float(value) for name, value in values.items() if name.key in (keys.RTT, keys.FSYNC_DELAY)]
     return SETTLING_S + _SETTLING_LATENCIES * max(asked, default=0.0) / 1000
 
 
@@ -248,7 +249,7 @@ def _read_dimension(text: str, parse: Parse, scene: SceneTexts) -> Dimension:
         )
         if any(choice.values == other.values for other in choices):
             raise UsageError(f"{key}={word} is given twice", "give each value once")
-        if knob.key == "clients" and assignment.value == 0:
+        if knob.key == keys.CLIENTS and assignment.value == 0:
             raise UsageError("clients=0 commits nothing", "give 1 or more")
         choices.append(choice)
     _, at, node = key.partition("@")

@@ -1,10 +1,11 @@
 """The catalogue: every setting that an operator can turn, one row a knob.
 
 Law: the planner, the panel, the command line, the help and docs/knobs.md are drawn from
-`CATALOGUE`; nothing else knows a knob's name, range, node, statement or risk. A knob whose
-backing is not built is absent. A value is a number or a lower-case word (`on`, `after_sync`);
-which of these a server has is probed (core/dialect/capabilities.py), never guessed. Ranges are the widest of
-any server (docs/facts.md, names, variables and durability); what a server tells of itself narrows them.
+`CATALOGUE`; nothing else knows a knob's range, node, variable or risk, and what goes over knobs asks
+their rows. A rule about one knob takes its key from keys.py. A knob whose backing is not built is absent.
+A value is a number or a lower-case word (`on`, `after_sync`); which of these a server has is probed
+(core/dialect/capabilities.py), never guessed. Ranges are the widest of any server (docs/facts.md, names,
+variables and durability); what a server tells of itself narrows them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from replexplorer.core.knobs import keys
 
 Value = int | float | str
 """What a knob holds: a count, a duration in the knob's unit, or a lower-case word."""
@@ -157,7 +160,7 @@ def _semi_sync_names(suffix: str, *, maria: str = "") -> tuple[str, ...]:
 
 CATALOGUE: Final[tuple[Knob, ...]] = (
     Knob(
-        "rtt",
+        keys.RTT,
         "rtt",
         Group.LINK,
         Kind.FLOAT,
@@ -171,7 +174,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         ladder=(0, 1, 2, 5, 10, 25, 50, 85, 150, 300, 1000),
     ),
     Knob(
-        "jitter",
+        keys.JITTER,
         "jitter",
         Group.LINK,
         Kind.FLOAT,
@@ -187,7 +190,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         beyond_model=True,
     ),
     Knob(
-        "loss",
+        keys.LOSS,
         "loss",
         Group.LINK,
         Kind.FLOAT,
@@ -203,7 +206,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         beyond_model=True,
     ),
     Knob(
-        "bandwidth",
+        keys.BANDWIDTH,
         "bandwidth",
         Group.LINK,
         Kind.INT,
@@ -220,7 +223,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         beyond_model=True,
     ),
     Knob(
-        "delay_to_replica",
+        keys.DELAY_TO_REPLICA,
         "to replica",
         Group.LINK,
         Kind.FLOAT,
@@ -236,7 +239,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         seldom=True,
     ),
     Knob(
-        "delay_to_primary",
+        keys.DELAY_TO_PRIMARY,
         "to primary",
         Group.LINK,
         Kind.FLOAT,
@@ -252,7 +255,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         seldom=True,
     ),
     Knob(
-        "partition",
+        keys.PARTITION,
         "partition",
         Group.LINK,
         Kind.CHOICE,
@@ -265,7 +268,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         risk="not none: under semi-sync commits wait until the timeout, then the source falls back to async",
     ),
     Knob(
-        "semi_sync",
+        keys.SEMI_SYNC,
         "semi-sync",
         Group.SEMI_SYNC,
         Kind.CHOICE,
@@ -278,7 +281,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         aliases=("semisync",),
     ),
     Knob(
-        "wait_point",
+        keys.WAIT_POINT,
         "wait point",
         Group.SEMI_SYNC,
         Kind.CHOICE,
@@ -291,7 +294,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         risk="after_commit: others can read a row that a failover loses",
     ),
     Knob(
-        "semi_sync_timeout",
+        keys.SEMI_SYNC_TIMEOUT,
         "timeout",
         Group.SEMI_SYNC,
         Kind.INT,
@@ -307,7 +310,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=_semi_sync_names("timeout"),
     ),
     Knob(
-        "semi_sync_replicas",
+        keys.SEMI_SYNC_REPLICAS,
         "acks needed",
         Group.SEMI_SYNC,
         Kind.INT,
@@ -334,7 +337,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=_semi_sync_names("wait_no_replica", maria="wait_no_slave"),
     ),
     Knob(
-        "sync_binlog",
+        keys.SYNC_BINLOG,
         "sync_binlog",
         Group.DURABILITY,
         Kind.INT,
@@ -351,7 +354,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         extra_nodes=True,
     ),
     Knob(
-        "innodb_flush_log_at_trx_commit",
+        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
         "innodb_flush",
         Group.DURABILITY,
         Kind.INT,
@@ -383,7 +386,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         extra_nodes=True,
     ),
     Knob(
-        "innodb_doublewrite",
+        keys.INNODB_DOUBLEWRITE,
         "doublewrite",
         Group.DURABILITY,
         Kind.CHOICE,
@@ -399,7 +402,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         extra_nodes=True,
     ),
     Knob(
-        "binlog_group_commit_sync_delay",
+        keys.BINLOG_GROUP_COMMIT_SYNC_DELAY,
         "group delay",
         Group.BINLOG,
         Kind.INT,
@@ -414,7 +417,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=("binlog_group_commit_sync_delay", "binlog_commit_wait_usec"),
     ),
     Knob(
-        "binlog_group_commit_sync_no_delay_count",
+        keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT,
         "group count",
         Group.BINLOG,
         Kind.INT,
@@ -526,7 +529,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=("replica_preserve_commit_order", "slave_preserve_commit_order"),
     ),
     Knob(
-        "fsync_delay",
+        keys.FSYNC_DELAY,
         "fsync delay",
         Group.DISK,
         Kind.FLOAT,
@@ -541,7 +544,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         extra_nodes=True,
     ),
     Knob(
-        "clients",
+        keys.CLIENTS,
         "clients",
         Group.LOAD,
         Kind.INT,
@@ -555,7 +558,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         ladder=(0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
     ),
     Knob(
-        "load_mode",
+        keys.LOAD_MODE,
         "load mode",
         Group.LOAD,
         Kind.CHOICE,
@@ -566,7 +569,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         choices=("closed", "open"),
     ),
     Knob(
-        "rate",
+        keys.RATE,
         "rate",
         Group.LOAD,
         Kind.FLOAT,
@@ -580,7 +583,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         ladder=(10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000),
     ),
     Knob(
-        "workload",
+        keys.WORKLOAD,
         "workload",
         Group.LOAD,
         Kind.CHOICE,
@@ -602,7 +605,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         ),
     ),
     Knob(
-        "key_spread",
+        keys.KEY_SPREAD,
         "key spread",
         Group.LOAD,
         Kind.INT,
@@ -618,7 +621,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         beyond_model=True,
     ),
     Knob(
-        "payload",
+        keys.PAYLOAD,
         "payload",
         Group.LOAD,
         Kind.INT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
     BY_KEY,
     CATALOGUE,
@@ -26,16 +27,21 @@ Values = Mapping[KnobName, Value | None]
 _READ_ONLY: Final = frozenset({"point_select"})
 """Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
 _CHANGES_NOTHING: Final = frozenset({"none", "off", "auto", 0})
-_OF_SEMI_SYNC: Final = DELAYS | {"wait_point", "semi_sync_replicas", "semi_sync_timeout", "partition"}
+_OF_SEMI_SYNC: Final = DELAYS | {
+    keys.WAIT_POINT,
+    keys.SEMI_SYNC_REPLICAS,
+    keys.SEMI_SYNC_TIMEOUT,
+    keys.PARTITION,
+}
 _SELDOM: Final = frozenset(
     {
-        "delay_to_replica",
-        "delay_to_primary",
-        "semi_sync_timeout",
-        "partition",
-        "binlog_group_commit_sync_delay",
-        "binlog_group_commit_sync_no_delay_count",
-        "load_mode",
+        keys.DELAY_TO_REPLICA,
+        keys.DELAY_TO_PRIMARY,
+        keys.SEMI_SYNC_TIMEOUT,
+        keys.PARTITION,
+        keys.BINLOG_GROUP_COMMIT_SYNC_DELAY,
+        keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT,
+        keys.LOAD_MODE,
     }
 )
 """Not worth a word at their defaults."""
@@ -43,13 +49,13 @@ _LOOKED_AT: Final = (
     _OF_SEMI_SYNC
     | _SELDOM
     | {
-        "semi_sync",
-        "sync_binlog",
-        "innodb_flush_log_at_trx_commit",
-        "fsync_delay",
+        keys.SEMI_SYNC,
+        keys.SYNC_BINLOG,
+        keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT,
+        keys.FSYNC_DELAY,
         "clients",
-        "rate",
-        "workload",
+        keys.RATE,
+        keys.WORKLOAD,
     }
 )
 
@@ -65,22 +71,22 @@ def setting_of(
     asked_ms = [_link(values, replica).total_ms for replica in _whole(values, replicas)]
     if rtts_ms is None:
         rtts_ms = asked_ms
-    workload = str(_value(values, "workload", Place.LOAD))
+    workload = str(_value(values, keys.WORKLOAD, Place.LOAD))
     writes = workload not in _READ_ONLY
-    sync_binlog = int(_value(values, "sync_binlog"))
-    required = min(int(_value(values, "semi_sync_replicas")), max(len(rtts_ms), 1))
-    redo = int(_value(values, "innodb_flush_log_at_trx_commit")) == 1
+    sync_binlog = int(_value(values, keys.SYNC_BINLOG))
+    required = min(int(_value(values, keys.SEMI_SYNC_REPLICAS)), max(len(rtts_ms), 1))
+    redo = int(_value(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) == 1
     return Setting(
-        clients=int(_value(values, "clients", Place.LOAD)),
+        clients=int(_value(values, keys.CLIENTS, Place.LOAD)),
         workload=workload,
         rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
         rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
         held=any(asked_ms),
-        semi_sync=writes and _value(values, "semi_sync") == "on",
-        after_commit=_value(values, "wait_point") == "after_commit",
+        semi_sync=writes and _value(values, keys.SEMI_SYNC) == "on",
+        after_commit=_value(values, keys.WAIT_POINT) == "after_commit",
         redo_fsyncs=float(writes and redo),
         binlog_fsyncs=1 / sync_binlog if writes and sync_binlog else 0.0,
-        fsync_delay_ms=float(_value(values, "fsync_delay")),
+        fsync_delay_ms=float(_value(values, keys.FSYNC_DELAY)),
         group_delay_ms=_group_delay_ms(values) if writes else 0.0,
     )
 
@@ -88,14 +94,14 @@ def setting_of(
 def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
     """In words, when no commit is acknowledged under these settings: fewer links are whole than the
     source waits for; None where they are, and where nobody waits."""
-    reads = str(_value(values, "workload", Place.LOAD)) in _READ_ONLY
-    if reads or _value(values, "semi_sync") != "on":
+    reads = str(_value(values, keys.WORKLOAD, Place.LOAD)) in _READ_ONLY
+    if reads or _value(values, keys.SEMI_SYNC) != "on":
         return None
-    required = int(_value(values, "semi_sync_replicas"))
+    required = int(_value(values, keys.SEMI_SYNC_REPLICAS))
     whole = len(_whole(values, replicas))
     if whole >= required:
         return None
-    timeout = format_value(BY_KEY["semi_sync_timeout"], _value(values, "semi_sync_timeout"))
+    timeout = format_value(BY_KEY[keys.SEMI_SYNC_TIMEOUT], _value(values, keys.SEMI_SYNC_TIMEOUT))
     have = f"there are {whole}" if whole == len(replicas) else f"{whole} of {len(replicas)} can"
     return (
         f"no commit is acknowledged: the source waits for {required} and {have};"
@@ -105,18 +111,19 @@ def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
 
 def _whole(values: Values, replicas: Sequence[str]) -> list[str]:
     """The replicas whose link is not cut."""
-    return [replica for replica in replicas if _value(values, "partition", replica) == NO_PARTITION]
+    return [replica for replica in replicas if _value(values, keys.PARTITION, replica) == NO_PARTITION]
 
 
 def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
     """Those of the knobs that the prediction rests on, in catalogue order."""
-    keys = _LOOKED_AT if _value(values, "load_mode", Place.LOAD) == OPEN else _LOOKED_AT - {"rate"}
-    if _value(values, "semi_sync") != "on":
-        keys -= _OF_SEMI_SYNC
+    is_open = _value(values, keys.LOAD_MODE, Place.LOAD) == OPEN
+    looked = _LOOKED_AT if is_open else _LOOKED_AT - {keys.RATE}
+    if _value(values, keys.SEMI_SYNC) != "on":
+        looked -= _OF_SEMI_SYNC
     return {
         name: value
         for name, value in values.items()
-        if name.key in keys and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
+        if name.key in looked and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
         if value != name.knob.default or name.key not in _SELDOM
     }
 
@@ -160,7 +167,7 @@ def _link(values: Values, replica: str) -> LinkSettings:
 
 def _group_delay_ms(values: Values) -> float:
     """binlog_group_commit_sync_delay, unless so few clients already end it early."""
-    enough = int(_value(values, "binlog_group_commit_sync_no_delay_count"))
-    if enough and int(_value(values, "clients", Place.LOAD)) >= enough:
+    enough = int(_value(values, keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT))
+    if enough and int(_value(values, keys.CLIENTS, Place.LOAD)) >= enough:
         return 0.0
-    return int(_value(values, "binlog_group_commit_sync_delay")) / 1000
+    return int(_value(values, keys.BINLOG_GROUP_COMMIT_SYNC_DELAY)) / 1000

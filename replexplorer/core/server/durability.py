@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import SOURCE, KnobName, Value
 
-_AT_ONE: Final = ("sync_binlog", "innodb_flush_log_at_trx_commit")
+_AT_ONE: Final = (keys.SYNC_BINLOG, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)
 """At 1 each commit waits for the fsync; at any other value it does not."""
 
 

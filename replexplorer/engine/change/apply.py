@@ -27,6 +27,7 @@ from replexplorer.core.change.planner import (
     written,
 )
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, same_value
 from replexplorer.core.link import DELAYS
 from replexplorer.engine.asking import ask, execute
@@ -211,7 +212,7 @@ class Applier:
     async def _run_sql(self, step: SqlStep, applied: Applied) -> Mapping[KnobName, Value]:
         """Run statements, then read the variables back until they say what was asked."""
         member = self._member(step.node)
-        switch = next((check for check in step.checks if check.name.key == "semi_sync"), None)
+        switch = next((check for check in step.checks if check.name.key == keys.SEMI_SYNC), None)
         if switch is not None and switch.value == "on":
             applied.yes_tx_at_enabling = await self._yes_tx(member)
         try:

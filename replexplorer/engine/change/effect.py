@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Backing, KnobName, Restart, same_value
 from replexplorer.core.link import DELAYS, falls_short
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.observe.sight import Sight
 
-SEMI_SYNC: Final = KnobName("semi_sync", SOURCE)
+SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
 
 
 def doubtful(sight: Sight) -> frozenset[KnobName]:

@@ -10,6 +10,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.experiment.sweep import Cell, settling_s
 from replexplorer.core.experiment.sweep_runs import SweptRun, scatter_of
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.load.interval import Interval
@@ -24,7 +25,7 @@ _STATE_WITHIN_S: Final = 5.0
 _CPU_LIMIT_PERCENT: Final = 80.0
 """Of one core: the generator is the limit from there on (`core.interval`)."""
 
-_WORKLOAD: Final = KnobName("workload", "load")
+_WORKLOAD: Final = KnobName(keys.WORKLOAD, "load")
 
 
 @dataclass(slots=True)
@@ -123,13 +124,13 @@ def _wanted_state(seen: Sighting) -> ProtectionState | None:
     """What the settings ask for; None where a partition makes it no matter of the settings."""
     if _is_cut(seen):
         return None
-    asked = seen.requested(KnobName("semi_sync", SOURCE)) == "on"
+    asked = seen.requested(KnobName(keys.SEMI_SYNC, SOURCE)) == "on"
     return ProtectionState.PROTECTED if asked else ProtectionState.OFF
 
 
 def _is_cut(seen: Sighting) -> bool:
     """A partition is asked of one of the links."""
-    return any(seen.requested(KnobName("partition", each)) != NO_PARTITION for each in seen.links)
+    return any(seen.requested(KnobName(keys.PARTITION, each)) != NO_PARTITION for each in seen.links)
 
 
 def _is_modelled(seen: Sighting, total: Interval | None) -> bool:

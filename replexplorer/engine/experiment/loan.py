@@ -17,13 +17,14 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.baseline import Baseline
 from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.finish import to_the_end
 from replexplorer.ports import LoadSettings, Report
 
-CLIENTS: Final = KnobName("clients", "load")
+CLIENTS: Final = KnobName(keys.CLIENTS, "load")
 _LOOK_EVERY_S: Final = 0.1
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.node_view import NodeView
@@ -241,7 +242,7 @@ class Watcher:
 
     async def _beat(self) -> None:
         """One heartbeat while our load runs."""
-        if self._sight.load.effective().get("clients"):
+        if self._sight.load.effective().get(keys.CLIENTS):
             await self.heartbeat.beat()
 
     async def _look_at_shared(self) -> None:

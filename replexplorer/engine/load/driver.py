@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Value
 from replexplorer.core.load.interval import Interval
 from replexplorer.engine.finish import to_the_end
@@ -20,12 +21,12 @@ _KEPT_INTERVALS = 240
 def load_knobs(settings: LoadSettings) -> dict[str, Value]:
     """The load's knobs as these settings have them."""
     return {
-        "clients": settings.clients,
-        "load_mode": settings.mode,
-        "rate": settings.rate_tps,
-        "workload": settings.workload,
-        "key_spread": settings.key_spread,
-        "payload": settings.payload_bytes,
+        keys.CLIENTS: settings.clients,
+        keys.LOAD_MODE: settings.mode,
+        keys.RATE: settings.rate_tps,
+        keys.WORKLOAD: settings.workload,
+        keys.KEY_SPREAD: settings.key_spread,
+        keys.PAYLOAD: settings.payload_bytes,
     }
 
 
@@ -35,18 +36,18 @@ def with_knobs(
     """The settings with these knobs as given; `files` reads a workload that is a user's. Raises UsageError
     when it cannot be read."""
     now = {**load_knobs(settings), **knobs}
-    workload, script = str(now["workload"]), settings.script
-    if "workload" in knobs:
-        script = files(workload)[1] if BY_KEY["workload"].is_file(workload) else None
+    workload, script = str(now[keys.WORKLOAD]), settings.script
+    if keys.WORKLOAD in knobs:
+        script = files(workload)[1] if BY_KEY[keys.WORKLOAD].is_file(workload) else None
     return replace(
         settings,
-        clients=int(now["clients"]),
-        mode=str(now["load_mode"]),
-        rate_tps=float(now["rate"]),
+        clients=int(now[keys.CLIENTS]),
+        mode=str(now[keys.LOAD_MODE]),
+        rate_tps=float(now[keys.RATE]),
         workload=workload,
         script=script,
-        key_spread=int(now["key_spread"]),
-        payload_bytes=int(now["payload"]),
+        key_spread=int(now[keys.KEY_SPREAD]),
+        payload_bytes=int(now[keys.PAYLOAD]),
     )
 
 

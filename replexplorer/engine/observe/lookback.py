@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import WORKLOADS, WRITE
 from replexplorer.core.server.anatomy import Anatomy
@@ -125,7 +126,7 @@ class Lookback:
         seen = rates(found.first.counters, found.last.counters) if found else None
         if found is None or seen is None:
             return None
-        point = found.last.values.get("wait_point")
+        point = found.last.values.get(keys.WAIT_POINT)
         return server_truth(
             seen,
             found.counted(),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Group, KnobName, Place, Value
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.link_view import LinkView
@@ -21,7 +22,7 @@ from replexplorer.engine.observe.sight import Sight
 
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 """States in which a commit waits for a replica."""
-_KEY_SPREAD: Final = KnobName("key_spread", Place.LOAD)
+_KEY_SPREAD: Final = KnobName(keys.KEY_SPREAD, Place.LOAD)
 _ROWS_A_CLIENT: Final = 10
 """With fewer, a commit often finds its row locked by another."""
 
@@ -110,7 +111,7 @@ class Outlook:
         if rtt_ms is not None:
             setting = replace(setting, rtt_ms=rtt_ms)
         load = self.sight.wanted_load()
-        rate_tps = float(load["rate"]) if load["load_mode"] == OPEN else None
+        rate_tps = float(load[keys.RATE]) if load[keys.LOAD_MODE] == OPEN else None
         prediction = predict(replace(setting, fsync_ms=None), self.calibration, rate_tps=rate_tps)
         return None if prediction is None else prediction.tps
 
@@ -149,7 +150,7 @@ class Outlook:
             for name in self.sight.names()
             if name.node == SOURCE and name.knob.group in (Group.DURABILITY, Group.BINLOG, Group.DISK)
         ]
-        settings.append((KnobName("workload", Place.LOAD), load.workload))
+        settings.append((KnobName(keys.WORKLOAD, Place.LOAD), load.workload))
         if protection.state is ProtectionState.OFF and load.state == "running":
             self._local.learn(settings, load)
         else:

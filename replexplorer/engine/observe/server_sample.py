@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from replexplorer.core.dialect.dialect import Sent, Threads
 from replexplorer.core.dialect.flavours import ALIVE
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.commit_counters import CommitSample
 from replexplorer.core.server.counters import Sample, ServerStatus
@@ -108,7 +109,7 @@ async def _sample_reachable(
     if before is None or before.status.no_times != status.no_times:
         timeouts = await ask_if_known(sql, dialect.timeouts(), deadline_s=_POLL_DEADLINE_S)
     waits = None
-    if settings.values.get("semi_sync") == "on":
+    if settings.values.get(keys.SEMI_SYNC) == "on":
         waits = await ask_if_known(sql, dialect.waits(), deadline_s=_POLL_DEADLINE_S)
     return NodeSample(
         at_s,
@@ -224,15 +225,15 @@ def judge_protection(
     if sample is None or not sample.view.reachable:
         return judge(Evidence(reachable=False, requested=requested))
     values = sample.values
-    enabled = values.get("semi_sync")
+    enabled = values.get(keys.SEMI_SYNC)
     return judge(
         Evidence(
             reachable=True,
             requested=requested,
             enabled=None if enabled is None else enabled == "on",
-            wait_point=_word(values.get("wait_point")),
-            timeout_ms=_number(values.get("semi_sync_timeout")),
-            required=_number(values.get("semi_sync_replicas")),
+            wait_point=_word(values.get(keys.WAIT_POINT)),
+            timeout_ms=_number(values.get(keys.SEMI_SYNC_TIMEOUT)),
+            required=_number(values.get(keys.SEMI_SYNC_REPLICAS)),
             status=sample.status,
             yes_tx_at_enabling=yes_tx_at_enabling,
             enabled_for_s=enabled_for_s,

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from replexplorer.core.change.planner import Observed
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     CATALOGUE,
@@ -224,7 +225,7 @@ class Sight:
     async def disk_of(self, member: Member, *, probe: bool = False) -> DiskView:
         """Ask the agent for one disk; with `probe` one that was never probed is."""
         placed = self.fleet.roster.placed(member.name)
-        asked_ms = float(self.requested_value(KnobName("fsync_delay", placed)))
+        asked_ms = float(self.requested_value(KnobName(keys.FSYNC_DELAY, placed)))
         return await sample_disk(member, asked_ms, probe=probe)
 
     def asked_of_link(self, replica: str) -> LinkSettings:
@@ -242,7 +243,7 @@ class Sight:
         return judge_protection(
             self.source_sample,
             self.source_sample_before,
-            requested=self.requested_value(KnobName("semi_sync", SOURCE)) == "on",
+            requested=self.requested_value(KnobName(keys.SEMI_SYNC, SOURCE)) == "on",
             yes_tx_at_enabling=self.requested.yes_tx_at_enabling,
             enabled_for_s=self._enabled_for_s(),
             asked_rtts_ms=self.asked_rtts_ms(),
@@ -266,7 +267,7 @@ class Sight:
         return (
             link is not None
             and link.values is not None
-            and LinkSettings.of({name: link.values.get(name) for name in ("partition", "loss")}).is_silent
+            and LinkSettings.of({key: link.values.get(key) for key in (keys.PARTITION, keys.LOSS)}).is_silent
         )
 
     def _enabled_for_s(self) -> float | None:
@@ -365,7 +366,7 @@ class Sight:
             load_runs=bool(self.load.effective()),
             asked_of_links={name: self.asked_of_link(name) for name in self.fleet.replica_names},
             impossible={
-                KnobName("fsync_delay", placed(disk.node)): disk.fault
+                KnobName(keys.FSYNC_DELAY, placed(disk.node)): disk.fault
                 for disk in self.disks.values()
                 if disk.fault
             },

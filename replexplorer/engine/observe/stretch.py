@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.anatomy import Anatomy, CommitPath, Served, dissect
@@ -70,10 +71,10 @@ class Stretch:
             return None
         values = self.last.values
         path = CommitPath(
-            wait_point=str(values.get("wait_point", "after_sync")),
-            binlog_fsync=values.get("sync_binlog") != 0,
-            redo_fsync=values.get("innodb_flush_log_at_trx_commit") == 1,
-            sync_delay_ms=float(values.get("binlog_group_commit_sync_delay", 0)) / 1000,
+            wait_point=str(values.get(keys.WAIT_POINT, "after_sync")),
+            binlog_fsync=values.get(keys.SYNC_BINLOG) != 0,
+            redo_fsync=values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT) == 1,
+            sync_delay_ms=float(values.get(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, 0)) / 1000,
         )
         return dissect(counted, served, path)
 

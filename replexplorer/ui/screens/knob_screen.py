@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.facade import Facade
 from replexplorer.ui.desks.board import Fold
@@ -111,11 +112,11 @@ class KnobScreen(PictureScreen):
 
     def action_semisync_toggle(self) -> None:
         """Turn semi-sync on or off."""
-        self._flip(KnobName("semi_sync", SOURCE), "off", "on")
+        self._flip(KnobName(keys.SEMI_SYNC, SOURCE), "off", "on")
 
     def action_wait_point_toggle(self) -> None:
         """Switch the wait point."""
-        self._flip(KnobName("wait_point", SOURCE), "after_sync", "after_commit")
+        self._flip(KnobName(keys.WAIT_POINT, SOURCE), "after_sync", "after_commit")
 
     def action_fault_partition(self) -> None:
         """Pull the cable: cut every link, both ways."""
@@ -168,7 +169,7 @@ class KnobScreen(PictureScreen):
 
     def _set_partition(self, value: str) -> None:
         for name in self.board.views:
-            if name.key == "partition":
+            if name.key == keys.PARTITION:
                 self.board.select(name)
                 self.board.stage(name, value, self._settings.monotonic())
         self._send()

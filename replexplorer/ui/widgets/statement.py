@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from textual.reactive import reactive
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.engine.change.outcome import Preview
@@ -48,7 +49,7 @@ class Intent:
     @property
     def help(self) -> str:
         """What the knob does; of the load's mode, what the chosen one hides."""
-        return HIDES.get(str(self.value), "") if self.name.key == "load_mode" else self.name.knob.help
+        return HIDES.get(str(self.value), "") if self.name.key == keys.LOAD_MODE else self.name.knob.help
 
     @property
     def runs_on(self) -> str:
@@ -250,7 +251,7 @@ class KnobLine(Lines):
         below: list[Run] = [(f" {intent.help}", "muted")]
         if statement:
             below = [(f" {prompt}", "faint"), (statement, "warn b")]
-        if intent.name.key == "load_mode" and not intent.staged:
+        if intent.name.key == keys.LOAD_MODE and not intent.staged:
             below = [(f" {intent.help.partition(';')[0]}", "text")]
         if intent.problem:
             below = [(f" ✖ {intent.problem}", "bad b")]

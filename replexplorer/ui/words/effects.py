@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import Backing, KnobName, format_value
 from replexplorer.core.link import contradiction
@@ -54,9 +55,9 @@ def measured_of(name: KnobName, tick: Tick | None) -> Measured:
     link, disk = _link(name, tick), _disk(name, tick)
     if disk is not None and disk.measured_ms is not None:
         return Measured(figures.millis(disk.measured_ms), fsync_too_short(disk))
-    if link is not None and name.key == "loss" and link.probes_lost_percent is not None:
+    if link is not None and name.key == keys.LOSS and link.probes_lost_percent is not None:
         return Measured(f"{link.probes_lost_percent:.3g} %")
-    if link is not None and name.key == "rtt":
+    if link is not None and name.key == keys.RTT:
         if link.rtt_measured_ms is None:
             return Measured("none", apart=True)
         return Measured(figures.round_trip(link.rtt_measured_ms), rtt_is_apart(link))
@@ -96,7 +97,7 @@ def _semi_sync_effect(name: KnobName, protection: Protection) -> Effect | None:
     state = protection.state
     if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != "primary":
         return None
-    if name.key == "semi_sync_replicas" and protection.replicas_acking is not None:
+    if name.key == keys.SEMI_SYNC_REPLICAS and protection.replicas_acking is not None:
         required = protection.replicas_required or 0
         return Effect(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
     told = {
@@ -104,4 +105,4 @@ def _semi_sync_effect(name: KnobName, protection: Protection) -> Effect | None:
         ProtectionState.BLOCKED: "waiting",
         ProtectionState.DEGRADED: "fell back",
     }
-    return Effect(told[state], False) if name.key == "semi_sync" and state in told else None
+    return Effect(told[state], False) if name.key == keys.SEMI_SYNC and state in told else None

@@ -1,0 +1,33 @@
+"""The keys of the knobs that some rule is about, each spelled here alone.
+
+Law: what goes over knobs asks their rows in the catalogue and knows none by name. A rule about one knob (the
+model's, a warning's, the link's arithmetic) takes its key from here, so whoever knows a knob can be found.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+RTT: Final = "rtt"
+JITTER: Final = "jitter"
+LOSS: Final = "loss"
+BANDWIDTH: Final = "bandwidth"
+DELAY_TO_REPLICA: Final = "delay_to_replica"
+DELAY_TO_PRIMARY: Final = "delay_to_primary"
+PARTITION: Final = "partition"
+SEMI_SYNC: Final = "semi_sync"
+WAIT_POINT: Final = "wait_point"
+SEMI_SYNC_TIMEOUT: Final = "semi_sync_timeout"
+SEMI_SYNC_REPLICAS: Final = "semi_sync_replicas"
+SYNC_BINLOG: Final = "sync_binlog"
+INNODB_FLUSH_LOG_AT_TRX_COMMIT: Final = "innodb_flush_log_at_trx_commit"
+INNODB_DOUBLEWRITE: Final = "innodb_doublewrite"
+BINLOG_GROUP_COMMIT_SYNC_DELAY: Final = "binlog_group_commit_sync_delay"
+BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT: Final = "binlog_group_commit_sync_no_delay_count"
+FSYNC_DELAY: Final = "fsync_delay"
+CLIENTS: Final = "clients"
+LOAD_MODE: Final = "load_mode"
+RATE: Final = "rate"
+WORKLOAD: Final = "workload"
+KEY_SPREAD: Final = "key_spread"
+PAYLOAD: Final = "payload"

@@ -1,0 +1,86 @@
+"""Who knows a knob by its name: the catalogue's law, read from the tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import replexplorer
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.catalogue import BY_KEY
+
+ROOT = Path(replexplorer.__file__).parent
+SPELLED_HERE = {"core/knobs/keys.py", "core/knobs/catalogue.py"}
+OTHER_NAMES = {
+    "core/dialect/mysql.py": "the server's own variables, some of which have a knob of their name",
+    "ui/widgets/header.py": "the header's cells",
+}
+"""Modules where a whole text that is some knob's key is something else."""
+COMMON_WORDS = {"clients", "rate", "workload", "payload", "partition", "loss", "jitter", "bandwidth"}
+"""Keys that are words of other things as well: only where a knob is asked for do they count."""
+
+
+def spelled(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and key of each text that names a knob."""
+    sure = {id(found) for node in ast.walk(tree) for found in asked_for(node)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or node.value not in BY_KEY:
+            continue
+        if node.value not in COMMON_WORDS or id(node) in sure:
+            yield node.lineno, str(node.value)
+
+
+def asked_for(node: ast.AST) -> list[ast.AST]:
+    """The texts that can only be keys: KnobName("x", ...), BY_KEY["x"], name.key == "x"."""
+    match node:
+        case ast.Call(func=ast.Name(id="KnobName"), args=[key, *_]):
+            return [key]
+        case ast.Subscript(value=ast.Name(id="BY_KEY"), slice=key):
+            return [key]
+        case ast.Compare(left=ast.Attribute(attr="key"), comparators=others):
+            return [found for other in others for found in ast.walk(other)]
+    return []
+
+
+def modules() -> list[str]:
+    return sorted(
+        name
+        for path in ROOT.rglob("*.py")
+        if (name := path.relative_to(ROOT).as_posix()) not in SPELLED_HERE and "_shipped" not in name
+    )
+
+
+def test_a_knobs_key_is_spelled_in_the_catalogues_room_alone() -> None:
+    texts = {name: (ROOT / name).read_text() for name in modules()}
+    likely = {name: text for name, text in texts.items() if any(f'"{key}"' in text for key in BY_KEY)}
+    found = {name: list(spelled(ast.parse(text))) for name, text in likely.items()}
+    assert {name for name, spots in found.items() if spots} == set(OTHER_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('KnobName("rate", "load")', ["rate"]),
+        ('BY_KEY["workload"]', ["workload"]),
+        ('x = name.key in ("loss", "jitter")', ["loss", "jitter"]),
+        ('values.get("sync_binlog")', ["sync_binlog"]),
+        ('row = {"clients": 8, "rate": 2}', []),
+    ],
+)
+def test_the_law_sees_who_breaks_it(text: str, found: list[str]) -> None:
+    assert [key for _, key in spelled(ast.parse(text))] == found
+
+
+def test_every_key_that_a_rule_is_about_is_a_knobs() -> None:
+    named = {name.lower(): value for name, value in vars(keys).items() if name.isupper()}
+    assert all(name == value for name, value in named.items())
+    assert set(named) <= set(BY_KEY)
+
+
+def test_a_key_that_no_rule_is_about_is_not_in_the_list() -> None:
+    everything = "".join((ROOT / name).read_text() for name in modules())
+    assert [name for name in vars(keys) if name.isupper() and not re.search(rf"\b{name}\b", everything)] == []
