@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from replexplorer.core.change.planner import make_plan
+from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs import keys
@@ -199,6 +200,10 @@ class LiveRig:
     def sql(self, node: str) -> Sql:
         """See `experiment.rig.Rig`."""
         return self._fleet.connection(node)
+
+    def dialect(self, node: str) -> Dialect:
+        """See `experiment.rig.Rig`."""
+        return self._fleet.member(node).dialect
 
     async def scale(self, replicas: int, report: Report) -> None:
         """See `experiment.rig.Rig`."""

@@ -139,8 +139,8 @@ class Dialect(Protocol):
         """What commits wait for on a source."""
         ...
 
-    def timeouts(self) -> Question[int]:
-        """Falls to async by timeout since the server's start."""
+    def timeouts(self) -> Question[int | None]:
+        """Falls to async by timeout since the server's start; None where it does not count them."""
         ...
 
     def commits(self, account: str) -> Question[Totals]:

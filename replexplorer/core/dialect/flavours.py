@@ -7,7 +7,6 @@ from typing import Final, Protocol
 
 from replexplorer.core.dialect.capabilities import IDENTIFYING, KNOB_VARIABLES, Range, flavor_of
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.dialect.mysql import PROBED as PROBED_BY_MYSQL
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
 from replexplorer.core.errors import MissingPiece
@@ -15,6 +14,11 @@ from replexplorer.core.errors import MissingPiece
 
 class Flavour(Protocol):
     """How a dialect is made from a server's answers."""
+
+    @property
+    def probed(self) -> tuple[str, ...]:
+        """Variables whose presence the dialect goes by, beside those of the knobs."""
+        ...
 
     def ranges(self) -> Question[Mapping[str, Range]]:
         """What the server says of the knobs' variables, by name; one that refuses it has said nothing."""
@@ -26,7 +30,8 @@ class Flavour(Protocol):
 
 
 FLAVOURS: Final[Mapping[str, Flavour]] = {"mysql": MySql, "percona": MySql}
-_PROBED: Final = tuple(dict.fromkeys((*IDENTIFYING, *PROBED_BY_MYSQL, *KNOB_VARIABLES)))
+_OF_FLAVOURS: Final = (name for flavour in FLAVOURS.values() for name in flavour.probed)
+_PROBED: Final = tuple(dict.fromkeys((*IDENTIFYING, *_OF_FLAVOURS, *KNOB_VARIABLES)))
 
 IDENTITY: Final = Question(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed(_PROBED)})", read_pairs)
 """The first question to any server, in words that all flavours understand: it leaves out what it does

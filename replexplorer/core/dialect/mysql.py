@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
 from replexplorer.core.dialect.dialect import Behind, Position, Sent, Settings, SourceAddress, Threads, Waits
@@ -37,9 +37,6 @@ _GENERATIONS: Final = {
 _REGISTERS: Final = ("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled")
 _NEW_WORDS: Final = "replica_parallel_workers"
 """A server that has this variable says REPLICA, an older one SLAVE."""
-
-PROBED: Final = (*_REGISTERS, _NEW_WORDS)
-"""Variables that this dialect asks for beside those of the knobs."""
 
 _SEMI_SYNC_COUNTERS: Final = (
     "status",
@@ -128,6 +125,9 @@ _BEHIND_BY_HEARTBEAT: Final = (
 @dataclass(frozen=True, slots=True)
 class MySql:
     """One server's dialect; see `dialect.Dialect` for what each question is."""
+
+    probed: ClassVar = (*_REGISTERS, _NEW_WORDS)
+    """Variables that say how this flavour is asked, beside those of the knobs."""
 
     capabilities: Capabilities
     semi_sync: _Generation | None = None

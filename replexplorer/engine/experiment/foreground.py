@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
+from replexplorer.core.dialect.question import Question
 from replexplorer.core.load.measurement import Measurement
+from replexplorer.engine.asking import ask
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.ports import Sql
 
+T = TypeVar("T")
 _LOOK_S: Final = 0.2
 _CATCH_UP_S: Final = 900.0
-_LAG: Final = (
-    "SELECT COALESCE(MAX(TIMESTAMPDIFF(MICROSECOND, applying_transaction_original_commit_timestamp, "
-    "NOW(6))), 0) AS lag_us FROM performance_schema.replication_applier_status_by_worker "
-    "WHERE applying_transaction <> ''"
-)
-"""Age of what a replica applies now, by its original commit; 0 while it has nothing to do."""
 
 
 @dataclass(slots=True)
@@ -49,7 +46,7 @@ async def foreground(rig: Rig) -> AsyncIterator[Foreground]:
     Raises StackUnavailable at the block's end when the load ended meanwhile.
     """
     felt = Foreground()
-    replicas = [rig.sql(name) for name in rig.seen.replicas]
+    replicas = {name: rig.sql(name) for name in rig.seen.replicas}
     await rig.load.follow()
     watching = [
         asyncio.create_task(rig.load.measure(duration_s=inf, into=felt.load), name="foreground"),
@@ -57,7 +54,7 @@ async def foreground(rig: Rig) -> AsyncIterator[Foreground]:
     ]
     try:
         yield felt
-        await _caught_up(rig, replicas)
+        await _caught_up(rig)
         for task in watching:
             if task.done():
                 task.result()
@@ -65,26 +62,30 @@ async def foreground(rig: Rig) -> AsyncIterator[Foreground]:
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
-        await asyncio.gather(*(sql.close() for sql in replicas))
+        await asyncio.gather(*(sql.close() for sql in replicas.values()))
 
 
-async def _watch_lag(rig: Rig, replicas: Sequence[Sql], felt: Foreground) -> None:
+async def _watch_lag(rig: Rig, replicas: Mapping[str, Sql], felt: Foreground) -> None:
+    """The age of what a replica applies now counts; one that has nothing to do is not behind."""
     while True:
-        for sql in replicas:
-            rows = await sql.query(_LAG)
-            felt.lag_s = max(felt.lag_s, float(rows[0]["lag_us"]) / 1e6)
+        for name, sql in replicas.items():
+            behind = await ask(sql, rig.dialect(name).behind(""))
+            if behind is not None and behind.applying_us is not None:
+                felt.lag_s = max(felt.lag_s, behind.applying_us / 1e6)
         await rig.clock.sleep(_LOOK_S)
 
 
-async def _caught_up(rig: Rig, replicas: Sequence[Sql]) -> None:
-    """Wait until the replicas have what the source has now."""
-    source = rig.sql(rig.seen.source)
+async def _caught_up(rig: Rig) -> None:
+    """Wait until the replicas have what the source has now, on connections of its own: the lag is looked
+    at meanwhile."""
+    executed = await _asked(rig, rig.seen.source, rig.dialect(rig.seen.source).executed())
+    for name in rig.seen.replicas:
+        await _asked(rig, name, rig.dialect(name).reached(executed, _CATCH_UP_S))
+
+
+async def _asked(rig: Rig, node: str, question: Question[T]) -> T:
+    sql = rig.sql(node)
     try:
-        rows = await source.query("SELECT @@GLOBAL.gtid_executed AS gtids")
+        return await ask(sql, question, deadline_s=_CATCH_UP_S)
     finally:
-        await source.close()
-    gtids = str(rows[0]["gtids"]).replace("\n", "")
-    for sql in replicas:
-        await sql.query(
-            f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtids}', {_CATCH_UP_S:g}) AS late", deadline_s=_CATCH_UP_S
-        )
+        await sql.close()

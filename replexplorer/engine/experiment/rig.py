@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs.names import Assignment, Desired
@@ -186,6 +187,11 @@ class Rig(Protocol):
     def sql(self, node: str) -> Sql:
         """A new connection to a node's server, for whoever closes it; raises StackUnavailable when there is
         no such node."""
+        ...
+
+    def dialect(self, node: str) -> Dialect:
+        """How that node's server is asked; raises StackUnavailable when there is no such node, or when it
+        was never reached."""
         ...
 
     async def scale(self, replicas: int, report: Report) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.engine.asking import ask
 from replexplorer.engine.experiment.foreground import foreground
 from replexplorer.engine.experiment.labs.evidence import compared, protected
 from replexplorer.engine.experiment.labs.lab import (
@@ -66,7 +67,7 @@ async def _play(act: Act, rows: int | None = None) -> Played:
     try:
         await _drop(sql)
         await fill(sql, rows or (_QUICK_ROWS if act.quick else _ROWS), act.tell)
-        before_mb, binlog_before = await _size_mb(sql), await _binlog_bytes(sql)
+        before_mb, binlog_before_mb = await _size_mb(act, sql), await _binlog_mb(act, sql)
         figures: dict[str, float | str] = {}
         async with foreground(act.rig) as felt:
             began_s = clock.monotonic()
@@ -76,10 +77,10 @@ async def _play(act: Act, rows: int | None = None) -> Played:
                 for statement in statements:
                     await sql.query(statement, deadline_s=DEADLINE_S)
                 figures[f"{step}, s"] = clock.monotonic() - step_s
-                figures[f"file after {step}, MB"] = await _size_mb(sql)
+                figures[f"file after {step}, MB"] = await _size_mb(act, sql)
             figures["in all, s"] = clock.monotonic() - began_s
         figures["file before, MB"] = before_mb
-        figures["binlog, MB"] = (await _binlog_bytes(sql) - binlog_before) / 1e6
+        figures["binlog, MB"] = await _binlog_mb(act, sql) - binlog_before_mb
         figures.update(felt.figures())
         return Played(figures)
     finally:
@@ -92,20 +93,17 @@ async def _drop(sql: Sql) -> None:
         await sql.query(f"DROP TABLE IF EXISTS {DATABASE}.{name}", deadline_s=DEADLINE_S)
 
 
-async def _size_mb(sql: Sql) -> float:
+async def _size_mb(act: Act, sql: Sql) -> float:
     """Of the table's file."""
-    rows = await sql.query(
-        "SELECT file_size AS bytes FROM information_schema.innodb_tablespaces "
-        f"WHERE name = '{DATABASE}/title'",
-        deadline_s=DEADLINE_S,
-    )
-    return int(rows[0]["bytes"]) / 1e6 if rows else 0.0
+    source = act.rig.dialect(act.rig.seen.source)
+    database, table = TABLE.split(".")
+    return await ask(sql, source.table_bytes(database, table), deadline_s=DEADLINE_S) / 1e6
 
 
-async def _binlog_bytes(sql: Sql) -> int:
+async def _binlog_mb(act: Act, sql: Sql) -> float:
     """Of all binlogs that are there."""
-    rows = await sql.query("SHOW BINARY LOGS", deadline_s=DEADLINE_S)
-    return sum(int(row["File_size"]) for row in rows)
+    source = act.rig.dialect(act.rig.seen.source)
+    return sum(size for _, size in await ask(sql, source.binlogs(), deadline_s=DEADLINE_S)) / 1e6
 
 
 def _judge(phases: Phases) -> Sequence[Relation]:
