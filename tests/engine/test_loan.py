@@ -1,0 +1,272 @@
+"""What an experiment takes is given back whatever happens, at whatever step it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
+from replexplorer.core.event import Severity
+from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.sweep import Sweep, read_grid
+from replexplorer.core.knobs.names import KnobName, desired_of
+from replexplorer.engine.experiment.labs.run import LabRun
+from replexplorer.engine.experiment.labs.step import Conductor, LabStep
+from replexplorer.engine.experiment.loan import on_loan
+from replexplorer.engine.experiment.rig import Procedure, Rig
+from replexplorer.engine.experiment.sweep import SweepRun
+from replexplorer.ports import LoadSettings
+from tests.engine.test_lab import LAB
+from tests.fakes.clock import Counted, until, virtual
+from tests.fakes.rig import FakeRig, Taken
+from tests.fakes.world import World, tasks_left
+
+BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
+
+
+@dataclass(frozen=True)
+class Everything:
+    """An experiment of a new kind that takes all there is to take; nothing else has to know of it."""
+
+    async def run(self, rig: Rig) -> float:
+        """Answers the TPS."""
+
+        def check(seen: Sighting) -> None:
+            rig.check({})
+
+        async with on_loan(rig, "drill", "everything", check=check) as loan:
+            await loan.enough_replicas(2)
+            await loan.look(probe=True)
+            await loan.attach(1)
+            await loan.turn(desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")]))
+            await rig.load.follow(clients=4, table_size=500)
+            found = await rig.load.measure(duration_s=1.0)
+            await loan.look_alive()
+            await loan.turn(desired_of([rig.parse("semi_sync=on"), rig.parse("clients=2")]))
+            await loan.attach(None)
+            await rig.load.measure(duration_s=0.5)
+        return found.load.tps
+
+
+def stack(*, driven: bool) -> FakeRig:
+    """A stack with knobs that somebody has turned; with a load of ours that runs already."""
+    rig = FakeRig()
+    for text in BEFORE:
+        values = desired_of([rig.parse(text)])
+        rig.requested.update(values)
+        rig.effective.update(values)
+    if driven:
+        rig.load.settings = LoadSettings(3, "update_index", table_size=10_000)
+    return rig
+
+
+def given_back(rig: FakeRig, before: Taken) -> None:
+    assert rig.taken == before
+    assert tasks_left() == []
+    assert not rig.log.restoring
+    begun = [text for severity, text in rig.log.events if " begins: " in text]
+    ended = [title for title in rig.log.epochs if title.startswith("after the ")]
+    assert len(begun) == len(ended), "an experiment that begins on the charts ends there"
+
+
+@pytest.mark.parametrize("driven", [False, True])
+@virtual
+async def test_an_experiment_takes_what_it_needs_and_gives_it_back(driven: bool) -> None:
+    rig = stack(driven=driven)
+    before = rig.taken
+    assert await Everything().run(rig) > 0
+    given_back(rig, before)
+    assert rig.log.events[-1] == (Severity.MARK, "the drill is done; the knobs are restored")
+
+
+def steps_of(make: Callable[[], Procedure[object]], *, driven: bool) -> int:
+    """How many steps an undisturbed run takes."""
+    counts: list[int] = []
+
+    @virtual
+    async def count() -> None:
+        rig = stack(driven=driven)
+        await make().run(rig)
+        counts.append(len(rig.steps))
+
+    count()
+    return counts[0]
+
+
+def sweep() -> SweepRun:
+    rig = FakeRig()
+    grid = read_grid(["rtt=0,20", "clients=1,8"], rig.parse, lambda _: ())
+    return SweepRun(Sweep(grid, 1.0, 1, 7), lambda _: None)
+
+
+KINDS: dict[str, Callable[[], Procedure[object]]] = {
+    "a lab": lambda: LabRun(LAB, quick=True),
+    "a sweep": sweep,
+    "a drill": Everything,
+}
+
+
+async def disturbed(rig: FakeRig, experiment: Procedure[object], how: str, number: int) -> str | None:
+    """Run an experiment that is cancelled, or whose source dies, at this step, or whose step fails; answers
+    which step of giving back it was that failed, if one was."""
+    task = asyncio.create_task(experiment.run(rig))
+    failed: str | None = None
+
+    def disturb(at: int) -> None:
+        nonlocal failed
+        if at != number:
+            return
+        if how == "cancelled":
+            task.cancel()
+        elif how == "dead":
+            rig.down.add(rig.names[0])
+        elif rig.log.restoring:
+            failed = rig.steps[at]
+
+    rig.on_step = disturb
+    if how == "failing":
+        rig.troubles[number] = ServerRefused(1227, "refused by the test")
+    await asyncio.wait({task})
+    if not task.cancelled():
+        error = task.exception()
+        assert error is None or isinstance(error, ReplexplorerError), repr(error)
+    return failed
+
+
+@pytest.mark.parametrize("driven", [False, True])
+@pytest.mark.parametrize("how", ["cancelled", "failing", "dead"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_happens_at_whatever_step_everything_is_given_back(
+    kind: str, how: str, driven: bool
+) -> None:
+    for number in range(steps_of(KINDS[kind], driven=driven)):
+
+        @virtual
+        async def check(number: int = number) -> None:
+            rig = stack(driven=driven)
+            before = rig.taken
+            failed = await disturbed(rig, KINDS[kind](), how, number)
+            if failed in {"stop", "scale", "attach", "follow"}:
+                # What itself fails is said, and all the rest is given back.
+                assert any("not restored: refused by the test" in text for _, text in rig.log.events)
+                await rig.scale(before.replicas, lambda text, done: None)
+                rig.attached, rig.load.settings = None, before.load
+            if how == "dead":
+                # What the dead server could not take is requested, so that it comes with its server.
+                rig.effective = dict(rig.requested)
+            given_back(rig, before)
+
+        check()
+
+
+@virtual
+async def test_what_cannot_be_given_back_is_requested_and_said() -> None:
+    rig = stack(driven=False)
+    experiment = asyncio.create_task(Everything().run(rig))
+    await until(lambda: "measure" in rig.steps)
+    rig.down.add(rig.names[1])
+    with pytest.raises(StackUnavailable, match="went down in the drill"):
+        await experiment
+    assert rig.requested[KnobName("rtt", rig.names[1])] == 5.0
+    assert rig.effective[KnobName("rtt", rig.names[1])] == 20.0
+    _, text = rig.log.events[-1]
+    assert "= 5.0 is requested and comes with its server" in text
+    assert "knobs are restored" not in text
+
+
+@virtual
+async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark() -> None:
+    def refuse(seen: Sighting) -> None:
+        raise UsageError("no client commits")
+
+    rig = stack(driven=True)
+    before = rig.taken
+    with pytest.raises(UsageError):
+        async with on_loan(rig, "drill", "x", check=refuse):
+            pass
+    rig.load.elsewhere = "load (pid 12)"
+    with pytest.raises(StackUnavailable, match="drives the load"):
+        async with on_loan(rig, "drill", "x", check=lambda seen: None):
+            pass
+    async with rig.reserved("lab", "tour"):
+        with pytest.raises(StackUnavailable, match="the lab tour"):
+            await Everything().run(rig)
+    given_back(rig, before)
+    assert rig.log.epochs == []
+
+
+@virtual
+async def test_a_presenter_aborts_and_the_figures_so_far_are_answered() -> None:
+    rig, conductor, steps = stack(driven=False), Conductor(), list[LabStep]()
+    before = rig.taken
+    task = asyncio.create_task(LabRun(LAB, True, steps.append, conductor).run(rig))
+    await until(lambda: bool(steps) and (steps[-1].number, steps[-1].doing) == (2, "measuring"))
+    conductor.abort("ended by hand")
+    task.cancel()
+    result = await task
+    assert (result.aborted, len(result.phases), result.unrestored) == ("ended by hand", 1, ())
+    given_back(rig, before)
+    assert "the lab was aborted; the knobs are restored" in [text for _, text in rig.log.events]
+
+
+# -- the same on the model of a whole stack, with the session's own parts
+
+
+def live_state(world: World) -> tuple[object, ...]:
+    asked = {
+        key: value for key, value in world.requested.items() if key == "sync_binlog" or key.startswith("rtt@")
+    }
+    return (
+        asked,
+        world.requested.get("semi_sync", "off"),
+        world.requested["clients"],
+        world.node_names,
+        world.claims.first("experiment"),
+    )
+
+
+@pytest.mark.parametrize("how", ["cancelled", "refused", "dead"])
+def test_a_live_stack_is_given_back_at_whatever_change(how: str) -> None:
+    total, first = 400, 0
+    for number in range(0, total, 3 if how != "cancelled" else 29):
+
+        @virtual
+        async def check(number: int = number) -> None:
+            nonlocal total, first
+            world = World(replicas=2)
+            async with world.started("tui") as session:
+                await until(lambda: session.load.is_running)
+                await session.set([session.parse(text) for text in BEFORE])
+                before, first = live_state(world), len(world.changes)
+                await _disturb(world, session.rig, how, first, number)
+                assert live_state(world) == before
+                assert world.running_loads() == 1
+                total = len(world.changes) - first
+            assert tasks_left() == []
+
+        if number < total or how == "cancelled":
+            check()
+
+
+async def _disturb(world: World, rig: Rig, how: str, first: int, number: int) -> None:
+    if how == "cancelled":
+        work = asyncio.create_task(_counted(rig, number))
+    else:
+        work = asyncio.create_task(Everything().run(rig))
+    if how == "refused":
+        world.trouble_at = first + number
+    elif how == "dead":
+        await until(lambda: work.done() or len(world.changes) > first + number, every_s=0.002)
+        if not work.done():
+            world.crash(world.node_names[0])
+    await asyncio.wait({work})
+    if not work.cancelled():
+        error = work.exception()
+        assert error is None or isinstance(error, ReplexplorerError), repr(error)
+
+
+async def _counted(rig: Rig, number: int) -> float:
+    return await Counted(Everything().run(rig), cancel_at=number)

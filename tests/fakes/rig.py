@@ -1,0 +1,362 @@
+"""`experiment.rig.Rig` on a stack of plain values: what is asked is so at once, unless a step fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.question import Row
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.event import Severity
+from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.knobs.knob_view import KnobView
+from replexplorer.core.knobs.names import (
+    SOURCE,
+    Assignment,
+    Desired,
+    KnobName,
+    Value,
+    defaults,
+    parse_assignment,
+)
+from replexplorer.core.link_view import LinkView
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.model.fitted import Setting
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.topology import Role, Roster, node_names
+from replexplorer.engine.experiment.rig import Findings
+from replexplorer.ports import LoadSettings, Report
+from tests.fakes.clock import VirtualClock
+from tests.fakes.sweeps import FakeJournal, FakeShelf
+
+STEP_S = 0.01
+INTERVAL_S = 0.5
+LOCAL_MS = 1.0
+CLIENTS = KnobName("clients", "load")
+SEMI_SYNC = KnobName("semi_sync", SOURCE)
+
+
+class FakeLog:
+    """`experiment.rig.Log` that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Severity, str]] = []
+        self.epochs: list[str] = []
+        """Titles of all that began, in order."""
+        self.restoring = False
+
+    def tell(self, severity: Severity, text: str, *, mark: int | None = None) -> None:
+        """See `experiment.rig.Log`."""
+        self.events.append((severity, text))
+
+    def begin_change(self, title: str) -> int:
+        """See `experiment.rig.Log`."""
+        self.epochs.append(title)
+        return len(self.epochs)
+
+    def change_effective(
+        self, number: int, title: str, text: str, *, measured_from_s: float | None = None
+    ) -> None:
+        """See `experiment.rig.Log`."""
+        self.tell(Severity.MARK, text, mark=number)
+
+    def end_epoch(self, at_s: float | None = None) -> None:
+        """See `experiment.rig.Log`."""
+
+    def begin_restoring(self) -> None:
+        """See `experiment.rig.Log`."""
+        self.restoring = True
+
+    def restored(self) -> None:
+        """See `experiment.rig.Log`."""
+        self.restoring = False
+
+
+class FakeForecast:
+    """`experiment.rig.Forecast` of a model that was never fitted."""
+
+    def setting(self) -> Setting:
+        """See `experiment.rig.Forecast`."""
+        return Setting(1, "update_index")
+
+    def expected_tps(self, protection: Protection, rtt_ms: float | None) -> float | None:
+        """See `experiment.rig.Forecast`."""
+        return None
+
+
+class FakeLoad:
+    """`experiment.rig.Load`: every commit takes as long as the settings say."""
+
+    def __init__(self, rig: FakeRig, settings: LoadSettings | None) -> None:
+        self._rig = rig
+        self.settings = settings
+        self.elsewhere: str | None = None
+        """Who else drives the load."""
+
+    async def drive(self, *, clients: int) -> None:
+        """See `experiment.rig.Load`."""
+        await self._rig.step("drive")
+        if self.elsewhere is not None:
+            raise StackUnavailable(f"{self.elsewhere} drives the load of this stack")
+        self.settings = replace(self.settings or LoadSettings(0, "update_index"), clients=clients)
+
+    async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
+        """See `experiment.rig.Load`."""
+        await self._rig.step("follow")
+        if self.settings is not None:
+            clients = int(self._rig.requested[CLIENTS]) if clients is None else clients
+            self.settings = replace(
+                self.settings, clients=clients, table_size=table_size or self.settings.table_size
+            )
+
+    async def stop(self) -> None:
+        """See `experiment.rig.Load`."""
+        await self._rig.step("stop")
+        self.settings = None
+
+    async def measure(
+        self,
+        *,
+        duration_s: float = 0.0,
+        commits: int = 0,
+        from_s: float | None = None,
+        on_interval: Callable[[Interval], None] = lambda _: None,
+        into: Measurement | None = None,
+    ) -> Findings:
+        """See `experiment.rig.Load`."""
+        await self._rig.step("measure")
+        measured, clock = Measurement() if into is None else into, self._rig.clock
+        from_s = clock.monotonic() if from_s is None else from_s
+        while measured.duration_s < duration_s or measured.commits < commits or not measured.intervals:
+            begin_s = clock.monotonic()
+            await clock.sleep(INTERVAL_S)
+            if self.settings is None:
+                raise StackUnavailable("the load ended")
+            interval = self._interval(begin_s, self.settings.clients)
+            on_interval(interval)
+            if interval.start_s >= from_s:
+                measured.add(interval)
+        return Findings(measured)
+
+    def _interval(self, begin_s: float, clients: int) -> Interval:
+        service, rig = Histogram(), self._rig
+        waits = rig.seen.protection.state is ProtectionState.PROTECTED
+        latency_ms = LOCAL_MS + (rig.seen.rtt_ms or 0.0 if waits else 0.0)
+        if SOURCE not in rig.down:
+            for _ in range(int(clients * INTERVAL_S * 1000 / latency_ms)):
+                service.record(round(latency_ms * 1000))
+        return Interval(
+            begin_s, begin_s + INTERVAL_S, service, 0, 0, 0, clients, clients, "update_index", 10.0, 0.1
+        )
+
+
+@dataclass
+class FakeStatements:
+    """`ports.Sql` of a test's own making."""
+
+    node: str
+    answer: Callable[[str, str], Sequence[Row]]
+    closed: bool = False
+
+    async def query(
+        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
+    ) -> Sequence[Row]:
+        """See `ports.Sql`."""
+        await asyncio.sleep(STEP_S)
+        return self.answer(self.node, statement)
+
+    async def close(self) -> None:
+        """See `ports.Sql`."""
+        self.closed = True
+
+
+@dataclass
+class Taken:
+    """Everything that an experiment may take, to be compared before and after."""
+
+    requested: Mapping[KnobName, Value]
+    effective: Mapping[KnobName, Value]
+    replicas: int
+    attached: int | None
+    load: LoadSettings | None
+    reserved: str | None = None
+
+
+@dataclass
+class FakeRig:
+    """A stack that an experiment is tried on; each thing that is done to it is a step."""
+
+    replicas: int = 1
+    requested: dict[KnobName, Value] = field(default_factory=dict)
+    answer: Callable[[str, str], Sequence[Row]] = lambda node, statement: ()
+    """What a node's server answers to a statement."""
+    down: set[str] = field(default_factory=set)
+    """Nodes that do not answer."""
+    reapplies: bool = True
+
+    def __post_init__(self) -> None:
+        """As it is when nobody has worked on it yet."""
+        self.clock = VirtualClock()
+        self.log, self.forecast, self.load = FakeLog(), FakeForecast(), FakeLoad(self, None)
+        self.shelf = FakeShelf()
+        self.steps: list[str] = []
+        self.troubles: dict[int, Exception] = {}
+        """What is raised at these steps, counted from 0."""
+        self.on_step: Callable[[int], None] = lambda number: None
+        self.requested = {**defaults(self.names[1:]), **self.requested}
+        self.effective = dict(self.requested)
+        self.attached: int | None = None
+        self.reserved_by: str | None = None
+        self.version = 1
+        self.sqls: list[FakeStatements] = []
+
+    async def step(self, what: str, *nodes: str) -> None:
+        """One thing that is done: it takes a moment, may fail, and needs these nodes."""
+        number = len(self.steps)
+        self.steps.append(what)
+        self.on_step(number)
+        await self.clock.sleep(STEP_S)
+        if number in self.troubles:
+            raise self.troubles[number]
+        if gone := self.down.intersection(nodes):
+            raise StackUnavailable(f"{' and '.join(sorted(gone))} does not answer")
+
+    @property
+    def names(self) -> list[str]:
+        """Of all nodes, the source first."""
+        return node_names(self.replicas)
+
+    @property
+    def taken(self) -> Taken:
+        """As it is now."""
+        return Taken(
+            dict(self.requested),
+            dict(self.effective),
+            self.replicas,
+            self.attached,
+            self.load.settings,
+            self.reserved_by,
+        )
+
+    # -- looking
+
+    @property
+    def seen(self) -> Sighting:
+        """See `experiment.rig.Rig`."""
+        waits = self.effective[SEMI_SYNC] == "on"
+        return Sighting(
+            source=self.names[0],
+            server="mysql of a test",
+            nodes=[
+                NodeView(name, Role.REPLICA if at else Role.PRIMARY, name not in self.down, server_uuid=name)
+                for at, name in enumerate(self.names)
+            ],
+            replicas=self.names[1:],
+            knobs={
+                name: KnobView(name, value, self.effective[name]) for name, value in self.requested.items()
+            },
+            version=self.version,
+            writer="test (pid 1)",
+            is_ours=True,
+            protection=Protection(ProtectionState.PROTECTED if waits else ProtectionState.OFF, waits),
+            links={name: LinkView(name, rtt_measured_ms=self._rtt_ms(name)) for name in self.names[1:]},
+        )
+
+    def _rtt_ms(self, replica: str) -> float:
+        return float(self.effective[KnobName("rtt", replica)])
+
+    async def look(self, *, probe: bool = False) -> Sighting:
+        """See `experiment.rig.Rig`."""
+        await self.step("look")
+        return self.seen
+
+    async def rtt_ms(self) -> float | None:
+        """See `experiment.rig.Rig`."""
+        await self.step("rtt_ms")
+        return self.seen.rtt_ms
+
+    # -- turning
+
+    def parse(self, text: str) -> Assignment:
+        """See `experiment.rig.Rig`."""
+        return parse_assignment(text, Roster(tuple(self.names), self.names[0]))
+
+    def check(self, desired: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+
+    async def turn(self, desired: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+        await self.step("turn", *(name.node for name in desired))
+        await self.request(desired)
+        self.effective.update(desired)
+        if self.load.settings is not None and CLIENTS in desired:
+            self.load.settings = replace(self.load.settings, clients=int(desired[CLIENTS]))
+
+    async def request(self, desired: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+        self.requested.update(desired)
+        self.version += 1
+
+    def lost(self, nodes: Iterable[str]) -> Desired:
+        """See `experiment.rig.Rig`."""
+        among = set(nodes)
+        if not self.reapplies:
+            return {}
+        return {
+            name: value
+            for name, value in self.requested.items()
+            if name.node in among and self.effective[name] != value
+        }
+
+    # -- nodes
+
+    def sql(self, node: str) -> FakeStatements:
+        """See `experiment.rig.Rig`."""
+        self.sqls.append(FakeStatements(node, self.answer))
+        return self.sqls[-1]
+
+    def dialect(self, node: str) -> Dialect:
+        """See `experiment.rig.Rig`."""
+        raise UsageError("no server of this test has a dialect")
+
+    async def scale(self, replicas: int, report: Report) -> None:
+        """See `experiment.rig.Rig`."""
+        await self.step("scale")
+        self.replicas = replicas
+        fresh = defaults(self.names[1:])
+        for values in (self.requested, self.effective):
+            known = dict(values)
+            values.clear()
+            values.update({name: known.get(name, value) for name, value in fresh.items()})
+
+    async def attach(self, replicas: int | None) -> None:
+        """See `experiment.rig.Rig`."""
+        await self.step("attach", *self.names[1:])
+        self.attached = replicas
+
+    # -- the experiment
+
+    def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
+        """See `experiment.rig.Rig`."""
+        return self._reserved(kind, name)
+
+    @asynccontextmanager
+    async def _reserved(self, kind: str, name: str) -> AsyncIterator[None]:
+        if self.reserved_by is not None:
+            raise StackUnavailable(f"the {self.reserved_by} turns the knobs")
+        self.reserved_by = f"{kind} {name}"
+        try:
+            yield
+        finally:
+            self.reserved_by = None
+
+    def journal(self, identity: str) -> FakeJournal:
+        """See `experiment.rig.Rig`."""
+        return self.shelf(identity)
