@@ -115,7 +115,12 @@ class Fleet:
 
     def __post_init__(self) -> None:
         """Make the keeper."""
-        self.keeper = Keeping(lambda: [member.agent for member in self.members.values()], self.outside.clock)
+        self.keeper = Keeping(self._agents, self.outside.clock)
+
+    def _agents(self) -> list[Agent]:
+        """Those first whose sidecar ran when it was last looked for: who is down is not waited for."""
+        members = sorted(self.members.values(), key=lambda member: not member.address.sidecar_running)
+        return [member.agent for member in members]
 
     @property
     def source(self) -> Member:

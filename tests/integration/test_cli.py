@@ -335,20 +335,49 @@ def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell) -> None:
         shell.run("down", "--stack", stack)
 
 
-@pytest.mark.usefixtures("at_rest")
-def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> None:
-    shell.run("set", "semi_sync=on", "rtt=10", "sync_binlog=0")
+def kill_container(node: str, role: str) -> None:
+    """kill -9 of its first process."""
     client = connect()
     try:
         labels = [
             f"dev.replexplorer.stack={STACK}",
-            "dev.replexplorer.node=primary",
-            "dev.replexplorer.role=mysqld",
+            f"dev.replexplorer.node={node}",
+            f"dev.replexplorer.role={role}",
         ]
         (container,) = client.containers(filters={"label": labels})
         client.kill(container["Id"])
     finally:
         client.close()
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(shell: Shell) -> None:
+    shell.run("set", "sync_relay_log=11")
+    running = shell.start("load", "--clients", "1", "--duration", "600", "--table-size", "500")
+    try:
+        until(lambda: shell.status().load.driver is not None)
+        kill_container("primary", "sidecar")
+        for command in (["load", "--clients", "1", "--duration", "1"], ["down"]):
+            assert f"pid {running.pid}" in shell.run(*command, code=4).stderr
+        changed = shell.json("set", "sync_relay_log=12")["changed"]
+        assert [(change["before"], change["requested"], change["effective"]) for change in changed] == [
+            (11, 12, 12)
+        ]
+        until(lambda: shell.status(code=4).load.driver is not None)
+    finally:
+        running.kill()
+        running.communicate()
+        shell.run("up")
+    shell.run("load", "--clients", "1", "--duration", "1", "--table-size", "500")
+    status = shell.status()
+    assert status.state == "up"
+    assert status.knobs["sync_relay_log@replica"].requested == 12
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> None:
+    shell.run("set", "semi_sync=on", "rtt=10", "sync_binlog=0")
+    kill_container("primary", "mysqld")
     status = shell.status(code=4)
     assert status.state == "partial"
     assert status.protection.state == "down"
