@@ -99,8 +99,8 @@ Report = Callable[[str, float | None], None]
 """Progress of long work: what is done now, and 0..1 when it can be told."""
 
 
-class Stack(Protocol):
-    """The containers, networks and volumes of one stack."""
+class Provider(Protocol):
+    """Where one stack lives: what makes and removes its nodes and reaches them."""
 
     name: str
 

@@ -33,7 +33,7 @@ PROBE_S = 6.0
 REPAIR = "`replexplorer up` repairs the stack"
 
 OpenBridge = Callable[[str], Awaitable[Bridge]]
-"""`Stack.open_bridge`."""
+"""`Provider.open_bridge`."""
 Told = TypeVar("Told", bound=BaseModel)
 Answered = TypeVar("Answered")
 

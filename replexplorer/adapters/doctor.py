@@ -88,7 +88,7 @@ def examine(
 
 
 def _connect() -> APIClient:
-    from replexplorer.adapters.docker_client import connect
+    from replexplorer.adapters.docker.client import connect
 
     return connect(timeout_s=REGISTRY_TIMEOUT_S)
 
@@ -105,7 +105,7 @@ def _docker(
     client: APIClient, configuration: Configuration, progress: Callable[[str], None]
 ) -> tuple[list[Check], Mapping[str, Any]]:
     """The daemon, images and room, and what the daemon tells of its host."""
-    from replexplorer.adapters.docker_client import spoken
+    from replexplorer.adapters.docker.client import spoken
 
     try:
         with spoken():
@@ -132,9 +132,9 @@ def _docker(
 
 def _image(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> Check:
     """Our images, or a way to make them."""
-    from replexplorer.adapters import images
-    from replexplorer.adapters.base_image import BASE, OWN_BASE
-    from replexplorer.adapters.docker_client import spoken
+    from replexplorer.adapters.docker import images
+    from replexplorer.adapters.docker.base_image import BASE, OWN_BASE
+    from replexplorer.adapters.docker.client import spoken
 
     wanted = {"mysqld", "sidecar"} if configuration.image is None else {"sidecar"}
     states = [state for state in images.states(shipped("compose")) if state.role in wanted]
@@ -162,7 +162,7 @@ def _registry_answers(client: APIClient) -> bool:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
-    from replexplorer.adapters.base_image import BASE
+    from replexplorer.adapters.docker.base_image import BASE
 
     try:
         client.inspect_distribution(BASE)  # type: ignore[no-untyped-call]

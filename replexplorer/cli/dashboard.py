@@ -15,8 +15,8 @@ from replexplorer.cli.wiring import (
     load_configuration_of,
     new_stack_options,
     outside_of,
+    provider_of,
     recorder_of,
-    stack_of,
 )
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.engine.session import Session, SessionOptions
@@ -40,7 +40,7 @@ def run(call: Call) -> int:
 
     loaded = load_configuration_of(call)
     settings = _with_labs(settings_of(loaded))
-    stack = stack_of(loaded.values)
+    stack = provider_of(loaded.values)
     # Asked before the screen is taken, so that a machine without Docker gets its one line.
     up = asyncio.run(new_stack_options(stack, loaded.values, UpOptions()))
     asyncio.run(_look(stack.name, loaded))
@@ -78,7 +78,7 @@ def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
 
 async def _look(name: str, loaded: LoadedConfiguration) -> None:
     """One question to Docker; raises MissingPiece when it does not answer."""
-    stack = stack_of(loaded.values, name)
+    stack = provider_of(loaded.values, name)
     try:
         await stack.nodes()
     finally:

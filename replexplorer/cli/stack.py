@@ -13,8 +13,8 @@ from replexplorer.cli.wiring import (
     composed,
     driver_of,
     load_configuration_of,
+    provider_of,
     stack_names,
-    stack_of,
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
@@ -81,7 +81,7 @@ async def _down(call: Call) -> int:
             await _ask(call, f"{driver} drives a load on stack '{name}'")
     for name in names:
         call.console.progress(f"removing stack '{name}'")
-        removed = await stack_of(values, name, slow=call.console.progress).down(call.console.progress)
+        removed = await provider_of(values, name, slow=call.console.progress).down(call.console.progress)
         call.console.narrate(
             f"stack '{name}': removed {removed} containers, networks and volumes"
             if removed
@@ -168,7 +168,7 @@ async def _dsn(call: Call) -> int:
     direct = view.path == "direct" and not call.args.published
     file = None
     if call.args.defaults_file:
-        file = paths.option_file(session.outside.stack.name, account, wanted, direct=direct)
+        file = paths.option_file(session.outside.provider.name, account, wanted, direct=direct)
         secrets.keep(file, secrets.option_file(account, secret, host, port))
     if call.console.json:
         document = Dsn(

@@ -25,7 +25,7 @@ from replexplorer.ports import Credentials, Lease, NodeAddress, Recorder, UpOpti
 
 if TYPE_CHECKING:
     from replexplorer.adapters.agent import BridgedAgent
-    from replexplorer.adapters.docker_stack import DockerStack
+    from replexplorer.adapters.docker.provider import DockerProvider
     from replexplorer.adapters.doctor import SidecarFacts
     from replexplorer.adapters.mysql import ControlConnection
     from replexplorer.cli.entry import Call
@@ -72,21 +72,21 @@ def calibration_of(call: Call) -> Calibration:
     return calibrated.calibration
 
 
-def stack_of(
+def provider_of(
     values: Configuration, name: str | None = None, *, slow: Callable[[str], None] | None = None
-) -> DockerStack:
+) -> DockerProvider:
     """The stack that the configuration names, or another one; Docker is not touched yet. `slow` hears what
     a busy daemon is waited for."""
-    from replexplorer.adapters.docker_stack import DockerStack
+    from replexplorer.adapters.docker.provider import DockerProvider
 
-    return DockerStack(name or values.stack, subnet=values.subnet, slow=slow)
+    return DockerProvider(name or values.stack, subnet=values.subnet, slow=slow)
 
 
 async def driver_of(values: Configuration, name: str) -> Lease | None:
     """Who drives a load on a stack; None when nobody does, or there is nobody left to ask."""
     from replexplorer.adapters.agent import BridgedAgent
 
-    stack = stack_of(values, name)
+    stack = provider_of(values, name)
     agents: list[BridgedAgent] = []
     try:
         async with asyncio.timeout(_DRIVER_WITHIN_S):
@@ -101,12 +101,12 @@ async def driver_of(values: Configuration, name: str) -> Lease | None:
 
 async def stack_names() -> list[str]:
     """Every stack of ours on this Docker host."""
-    from replexplorer.adapters import docker_stack
+    from replexplorer.adapters.docker import provider
 
-    return await docker_stack.stack_names()
+    return await provider.stack_names()
 
 
-def outside_of(stack: DockerStack, record: Callable[[], Recorder] | None = None) -> Outside:
+def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = None) -> Outside:
     """The adapters around one stack; with `record` its session is recorded."""
     from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.load_group import LoadGroup
@@ -114,7 +114,7 @@ def outside_of(stack: DockerStack, record: Callable[[], Recorder] | None = None)
 
     app = uuid.uuid4().hex
     return Outside(
-        stack=stack,
+        provider=stack,
         sql=_connection,
         agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app),
         load=LoadGroup,
@@ -147,7 +147,7 @@ def _connection(node: NodeAddress, credentials: Credentials) -> ControlConnectio
     )
 
 
-async def new_stack_options(stack: DockerStack, values: Configuration, asked: UpOptions) -> UpOptions:
+async def new_stack_options(stack: DockerProvider, values: Configuration, asked: UpOptions) -> UpOptions:
     """What `up` shall make: flags first; the configured replicas and image only for a new stack."""
     if values.replicas == 1 and values.image is None:
         return asked
@@ -175,7 +175,7 @@ async def composed(
     """A session that is not attached yet; everything of it is closed at the end. With `calibrated` it
     predicts."""
     values = load_configuration_of(call).values
-    stack = stack_of(values, slow=call.console.progress)
+    stack = provider_of(values, slow=call.console.progress)
     try:
         options = SessionOptions(
             holder=holder,
@@ -224,7 +224,7 @@ async def sidecar_facts(values: Configuration) -> SidecarFacts | None:
     from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.doctor import SidecarFacts
 
-    stack = stack_of(values)
+    stack = provider_of(values)
     try:
         nodes = [node.name for node in await stack.nodes()]
         replicas = nodes[1:]

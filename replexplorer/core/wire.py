@@ -1,1 +1,384 @@
-../../compose/sidecar/wire.py
+"""What crosses between the app and the agent in a sidecar, declared once for both sides.
+
+JSON lines. A request is `{"id": 7, "op": "set_link", ...}`; its answer is `{"id": 7, "ok": {...}}` or
+`{"id": 7, "error": {"code", "message"}}`. A line without an id is an error of the bridge itself.
+
+Law: this is one file, `wire` to the agent and `replexplorer.core.wire` to the app, so it needs the standard
+library alone. A request says what is declared here and no more, in its ranges, or it is Malformed; an
+answer may say more, so that an agent may tell more than an app knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+PROTOCOL_VERSION: Final = 5
+"""Both sides must speak the same; `hello` says which."""
+LONGEST_DELAY_MS: Final = 60_000
+
+Declared = TypeVar("Declared")
+Answered = TypeVar("Answered")
+
+
+class Malformed(ValueError):
+    """What came is not what is declared; in words."""
+
+
+def _ranged(most: float, default: Any = MISSING) -> Any:
+    """A figure from 0 to `most`."""
+    return field(default=default, metadata={"most": most})
+
+
+def _from_knob(key: str, default: float, *, most: float, is_limit: bool = False) -> Any:
+    """A figure that is a link knob's value as it stands; of a limit less is harder, and 0 is none."""
+    return field(default=default, metadata={"most": most, "knob": key, "is_limit": is_limit})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EachWay:
+    """What both directions of a link do alike: each field is one knob's value, unchanged."""
+
+    loss_percent: float = _from_knob("loss", 0.0, most=100)
+    """Of packets, each on its own."""
+    bandwidth_bps: int = _from_knob("bandwidth", 0, most=10**12, is_limit=True)
+    """Bits a second; 0 is no limit."""
+
+    def each_way(self) -> dict[str, Any]:
+        """These fields alone, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(EachWay)}
+
+
+PLAIN_KNOBS: Final[Mapping[str, Field[Any]]] = {each.metadata["knob"]: each for each in fields(EachWay)}
+"""Key of each link knob that goes to both ends as it is, to the field that carries it."""
+
+
+def hardness(knob: Field[Any], value: float) -> float:
+    """How much a value of a plain knob asks of a link: more is harder."""
+    return (-value if value else float("-inf")) if knob.metadata["is_limit"] else value
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(EachWay):
+    """What one side of a link does to the packets of one direction; the default does nothing."""
+
+    delay_ms: float = _ranged(LONGEST_DELAY_MS, 0.0)
+    """One way."""
+    jitter_ms: float = _ranged(LONGEST_DELAY_MS, 0.0)
+    """Standard deviation of the delay, normal; packets keep their order."""
+    cut: bool = False
+    """Every packet is lost."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing is asked: the rule is to be absent."""
+        return self == Shape()
+
+    @property
+    def loses(self) -> bool:
+        """Packets are dropped because it was asked."""
+        return self.cut or self.loss_percent > 0
+
+    @property
+    def delay_us(self) -> int:
+        """The delay in whole microseconds."""
+        return round(self.delay_ms * 1000)
+
+    @property
+    def jitter_us(self) -> int:
+        """The jitter in whole microseconds."""
+        return round(self.jitter_ms * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """What one agent knows of its side of the link to one peer, and of its probe of that peer."""
+
+    peer: str
+    """The peer's node name."""
+    backend: str | None
+    """`netem` or `nfqueue`; None when neither works."""
+    backend_reason: str
+    """Why this backend: `kernel netem answers`, `kernel has no netem: ...`."""
+    holds: Literal["sent", "received"] | None
+    """Which packets of the peer's this side shapes; netem holds what is sent, NFQUEUE what is received, so
+    a direction is a side only together with this."""
+    shape: Shape
+    """What this side does to them, in force."""
+    base_ms: float | None
+    """Round trip of the bare path, measured before any delay; None until measured."""
+    overhead_ms: float
+    """What this agent's own queue adds to a delayed packet, one way; already taken off the delay."""
+    measured_ms: float | None
+    """Median of the last 5 answered probes sent after the last change; None when none answered."""
+    probes: int
+    """Answered probes sent since the last change."""
+    lost: int
+    """Unanswered probes since the last change."""
+    dropped: int
+    """Packets that the queue or the qdisc dropped though no loss was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskProbe:
+    """Synchronous writes of 512 bytes to the datadir's volume, the server not involved."""
+
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskState:
+    """What one agent knows of its server's fsyncs and of the disk below."""
+
+    attached: bool
+    """The server runs with the shim in front of its fsyncs."""
+    reason: str | None
+    """Why it does not; None when it does."""
+    delay_ms: float | None
+    """Added to each fsync, in force; None when unknown."""
+    fsyncs: Mapping[str, int]
+    """Calls since the volume was made, by class of file: redo, binlog, relay, data, other."""
+    measured_ms: float | None
+    """Mean time that the server pays for an fsync of redo or binlog, the delay included, over the last
+    seconds with any since the delay changed; None when there was none."""
+    measured_n: int
+    """Calls behind that mean."""
+    probe: DiskProbe | None
+    """The last probe; None when none was run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """Room on one volume's disk."""
+
+    total_bytes: int
+    free_bytes: int
+    """For an ordinary user."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCost:
+    """What all links of a node carry and cost since its agent started."""
+
+    backend: str | None = None
+    backend_reason: str = ""
+    packets: int = 0
+    """That took a link's rule."""
+    held: int = 0
+    """Now."""
+    dropped: int = 0
+    """Though no loss was asked."""
+    lost: int = 0
+    """Because it was."""
+    client_packets: int | None = None
+    """Under a rule though not to its peer: 0 is the proof that clients are untouched. None: not counted."""
+    queue_cpu_s: float | None = None
+    """Of the process that holds packets; None with netem."""
+    queue_packets: int | None = None
+    """That it held since it started."""
+    delay_error_p99_us: float | None = None
+    """How far from their due time it let packets go; None before any packet."""
+    timer_late_us: float | None = None
+    """How late its timer is."""
+    queue_restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The agent's cost and counts since it started."""
+
+    node: str
+    uptime_s: float
+    cpu_s: float = 0.0
+    """Of the agent."""
+    bridges: int = 0
+    """Open now."""
+    boot: str | None = None
+    """Of this run alone, drawn at its start; None from an agent that knows none."""
+    machine_cores: int | None = None
+    machine_busy_s: float | None = None
+    """CPU of all work on the node's machine since it booted."""
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    """By mount: `data`, `tools`."""
+    footprint_bytes: int | None = None
+    """What the files in the node's volumes take, the primary's with the tools volume; None: not counted."""
+    links: LinkCost = field(default_factory=LinkCost)
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The answer to `hello`."""
+
+    version: int
+    node: str
+    """Which node's agent this is."""
+
+
+@dataclass(frozen=True)
+class Request(Generic[Answered]):
+    """What an app asks; the type in brackets is what answers it."""
+
+    op: ClassVar[str]
+    answered_by: ClassVar[Any]
+
+    def __init_subclass__(cls, *, op: str) -> None:
+        """Know the op by its class."""
+        cls.op = op
+        cls.answered_by = get_args(cls.__dict__["__orig_bases__"][0])[0]
+        REQUESTS[op] = cls
+
+
+REQUESTS: Final[dict[str, type[Request[Any]]]] = {}
+"""Everything that an app may ask, by op."""
+
+
+@dataclass(frozen=True)
+class Hello(Request[Welcome], op="hello"):
+    """The first request of every bridge."""
+
+    token: str
+    """Of the app, the same on all its bridges: what it holds is its own at every agent."""
+    version: int = PROTOCOL_VERSION
+    """The version that the app speaks."""
+
+
+@dataclass(frozen=True)
+class AskLink(Request[LinkState], op="link"):
+    """The state of the link to a peer."""
+
+    peer: str
+    """Node name."""
+    anew: bool = False
+    """Forget what was measured: both ends are as asked only now."""
+
+
+@dataclass(frozen=True)
+class SetLink(Request[LinkState], op="set_link"):
+    """Shape this side of the link to a peer, answered when in force; the plain shape removes the rule."""
+
+    peer: str
+    address: str
+    """The peer's IPv4 address."""
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Watch(Request[LinkState], op="watch"):
+    """Probe a peer from now on."""
+
+    peer: str
+    address: str
+    """The peer's IPv4 address."""
+
+
+@dataclass(frozen=True)
+class AskDisk(Request[DiskState], op="disk"):
+    """The node's disk."""
+
+    probe: bool = False
+    """Write to it first."""
+
+
+@dataclass(frozen=True)
+class SetDisk(Request[DiskState], op="set_disk"):
+    """Add this to each fsync of the node's server."""
+
+    delay_ms: float = _ranged(LONGEST_DELAY_MS)
+
+
+@dataclass(frozen=True)
+class AskHealth(Request[Health], op="health"):
+    """What the agent costs and counts."""
+
+
+def written(declared: Any) -> dict[str, Any]:
+    """A request or an answer as its JSON object; a request with its op, in front of which goes an id."""
+    content = asdict(declared)
+    return {"op": declared.op, **content} if isinstance(declared, Request) else content
+
+
+def read(asked: type[Declared], line: Mapping[str, Any]) -> Declared:
+    """What a line with an id and an op asks; raises Malformed."""
+    content = {name: value for name, value in line.items() if name not in ("id", "op")}
+    return cast(Declared, _read(asked, content, str(line.get("op")), strict=True))
+
+
+def answer(asked: Request[Answered], content: object) -> Answered:
+    """What answers a request; raises Malformed."""
+    return cast(Answered, _read(asked.answered_by, content, asked.op, strict=False))
+
+
+def _read(kind: Any, value: object, name: str, *, strict: bool) -> Any:
+    """A JSON value as the type that is declared for it; raises Malformed with its name."""
+    if kind is Any:
+        return value
+    if is_dataclass(kind):
+        return _read_fields(kind, value, name, strict=strict)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _read_either(inner, value, name, strict=strict)
+    if origin is Literal:
+        if value in inner:
+            return value
+    elif origin is not None and issubclass(origin, Mapping):
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            each = inner[1]
+            return {key: _read(each, got, f"{name}.{key}", strict=strict) for key, got in value.items()}
+    elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
+        return value
+    raise Malformed(f"{name} is no {getattr(kind, '__name__', kind)}")
+
+
+def _read_either(kinds: tuple[Any, ...], value: object, name: str, *, strict: bool) -> Any:
+    """The first of several types that a value is of."""
+    if value is None and NoneType in kinds:
+        return None
+    *others, last = (kind for kind in kinds if kind is not NoneType)
+    for kind in others:
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return value
+    return _read(last, value, name, strict=strict)
+
+
+def _read_fields(kind: Any, value: object, name: str, *, strict: bool) -> Any:
+    if not isinstance(value, dict):
+        raise Malformed(f"{name} is no object")
+    declared = {each.name: each for each in fields(kind)}
+    if strict and (more := sorted(map(str, set(value) - set(declared)))):
+        raise Malformed(f"{name} has no {', '.join(more)}")
+    found: dict[str, Any] = {}
+    for key, each in declared.items():
+        if key in value:
+            found[key] = _read(_types(kind)[key], value[key], key, strict=strict)
+            most = each.metadata.get("most")
+            if strict and most is not None and not 0 <= found[key] <= most:
+                raise Malformed(f"{key} must be within 0..{most:g}")
+        elif each.default is MISSING and each.default_factory is MISSING:
+            raise Malformed(f"{name} lacks {key}")
+    return kind(**found)
+
+
+@cache
+def _types(kind: Any) -> dict[str, Any]:
+    """Field to type."""
+    return get_type_hints(kind)

@@ -22,10 +22,10 @@ from replexplorer.ports import (
     Credentials,
     LoadProcess,
     NodeAddress,
+    Provider,
     Recorder,
     Report,
     Sql,
-    Stack,
     SweepJournal,
 )
 
@@ -41,7 +41,7 @@ def _no_files(written: str) -> tuple[str, str]:
 class Outside:
     """The adapters, chosen by the composition root."""
 
-    stack: Stack
+    provider: Provider
     sql: Callable[[NodeAddress, Credentials], Sql]
     """A new connection to that node's server; it logs in at its first call."""
     agent: Callable[[str], Agent]
@@ -161,7 +161,7 @@ class Fleet:
             return self.members[name]
         except KeyError:
             raise StackUnavailable(
-                f"there is no {name} in stack '{self.outside.stack.name}'", "replexplorer up"
+                f"there is no {name} in stack '{self.outside.provider.name}'", "replexplorer up"
             ) from None
 
     def connection(self, node: str) -> Sql:
@@ -192,14 +192,14 @@ class Fleet:
 
         Raises StackUnavailable when there is no stack of this name.
         """
-        nodes = await self.outside.stack.nodes()
+        nodes = await self.outside.provider.nodes()
         if not nodes:
-            name = self.outside.stack.name
+            name = self.outside.provider.name
             which = "" if name == "default" else f" --stack {name}"
             raise NoSuchStack(f"no stack '{name}' runs here", f"replexplorer up{which}")
         credentials = self.credentials
         if credentials is None or any(self._is_new(node) for node in nodes):
-            credentials = await self.outside.stack.credentials()
+            credentials = await self.outside.provider.credentials()
         await asyncio.gather(*(member.close() for member in self._match(nodes, credentials)))
 
     def _is_new(self, node: NodeAddress) -> bool:

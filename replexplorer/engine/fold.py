@@ -50,7 +50,7 @@ class Picture:
         return Tick(
             at_s=self.chronicle.at_s,
             wall_s=self.sight.fleet.outside.clock.wall(),
-            stack=self.sight.fleet.outside.stack.name,
+            stack=self.sight.fleet.outside.provider.name,
             state=state_word(nodes) if nodes else "starting",
             nodes=nodes,
             protection=protection,

@@ -208,7 +208,7 @@ class LiveRig:
     async def scale(self, replicas: int, report: Report) -> None:
         """See `experiment.rig.Rig`."""
         if replicas < len(self._fleet.replicas):
-            await self._fleet.outside.stack.shrink(replicas)
+            await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
         elif replicas > len(self._fleet.replicas):
             await bring_up(self._fleet, UpOptions(replicas=replicas), report)

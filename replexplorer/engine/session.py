@@ -155,7 +155,7 @@ class Session:
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
         await self.load.warm_up()
-        nodes = await self.outside.stack.nodes()
+        nodes = await self.outside.provider.nodes()
         alive = any(node.server_running for node in nodes) and all(node.sidecar_running for node in nodes)
         if alive:
             progress(Progress("attaching to the running stack"))
@@ -174,7 +174,7 @@ class Session:
         servers = {name: member.capabilities for name, member in self.fleet.members.items()}
         await self.recording.begin(
             {
-                "stack": self.outside.stack.name,
+                "stack": self.outside.provider.name,
                 "holder": self.options.holder,
                 "began_wall_s": repr(self.outside.clock.wall()),
                 "servers": ", ".join(f"{name} {known.title}" for name, known in servers.items() if known),
@@ -234,9 +234,9 @@ class Session:
         nodes = len(self.fleet.members)
         driver = await self._other_driver()
         await to_the_end(self._let_go())
-        name = self.outside.stack.name
+        name = self.outside.provider.name
         if self._repair.created and self.options.on_quit == "remove" and not keep:
-            await self.outside.stack.down()
+            await self.outside.provider.down()
             return f"stack '{name}' is removed"
         if not nodes:
             return f"no stack '{name}' was reached"
@@ -260,7 +260,7 @@ class Session:
         cut = partition_words(tuple(self.sight.links.values()))
         if not cut:
             return ""
-        heal = command("set", self.outside.stack.name, "partition=none")
+        heal = command("set", self.outside.provider.name, "partition=none")
         stays, it = ("stays", "it") if len(cut) == 1 else ("stay", "them")
         return f"; partition {', '.join(cut)} {stays}: {heal} heals {it}"
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.session import Session, SessionOptions
@@ -82,7 +82,7 @@ SECTIONS: Mapping[str, Section] = {
 
 async def measured(names: list[str], quick: bool) -> list[Figure]:
     """All figures of these sections; what one of them lacks is told in its place."""
-    stack = DockerStack(f"bench-{os.getpid()}")
+    stack = DockerProvider(f"bench-{os.getpid()}")
     session = Session(outside_of(stack), SessionOptions(holder="bench"))
     found: list[Figure] = []
     try:

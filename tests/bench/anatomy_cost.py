@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from replexplorer.adapters.docker_client import connect
+from replexplorer.adapters.docker.client import connect
 from replexplorer.core.dialect.mysql import INSTRUMENTS
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
@@ -123,7 +123,7 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
     await session.set([session.parse(text) for text in SETTINGS])
     await session.drive(replace(session.load_settings(), clients=CLIENTS[0], workload="update_index"))
     session.watcher.start()
-    cpu = ServerCpu(session.outside.stack.name)
+    cpu = ServerCpu(session.outside.provider.name)
     try:
         pairs, counts = (QUICK_PAIRS, CLIENTS[-1:]) if quick else (PAIRS, CLIENTS)
         return [figure for clients in counts for figure in await compare(session, cpu, clients, pairs)]

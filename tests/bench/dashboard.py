@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.engine.session import Session
 from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread
@@ -108,7 +108,7 @@ async def price(session: Session, *, rounds: int, length_s: float) -> list[Figur
 
 async def under_dashboard(session: Session, length_s: float, size: tuple[int, int]) -> Watched:
     """The load with the dashboard at this size before it."""
-    async with dashboard(session.fleet.outside.stack.name, *size) as terminal:
+    async with dashboard(session.fleet.outside.provider.name, *size) as terminal:
         await asyncio.sleep(SETTLE_S)
         cpu_s, written = terminal.cpu_s(), terminal.written_bytes
         began_s = time.monotonic()
@@ -121,7 +121,7 @@ async def under_dashboard(session: Session, length_s: float, size: tuple[int, in
 
 async def headless(session: Session, length_s: float) -> float:
     """TPS of `replexplorer load` with the same knobs."""
-    stack = session.fleet.outside.stack.name
+    stack = session.fleet.outside.provider.name
     load = await asyncio.create_subprocess_exec(
         *PROGRAM,
         *("--stack", stack, "load", "--duration", "600"),
@@ -161,7 +161,7 @@ async def cold_start(*, rounds: int) -> Figure:
     """Images built and nothing running: from the command to a rate on the screen."""
     took_s = []
     for _ in range(rounds):
-        stack = DockerStack(f"bench-cold-{os.getpid()}")
+        stack = DockerProvider(f"bench-cold-{os.getpid()}")
         try:
             async with dashboard(stack.name, *WIDE) as terminal:
                 took_s.append(terminal.first_s)
@@ -188,7 +188,7 @@ async def hour(session: Session, length_s: float = HOUR_S) -> list[Figure]:
     await turn(session, "clients=16", "load_mode=open", f"rate={HOUR_RATE}")
     held_mb = []
     try:
-        async with dashboard(session.fleet.outside.stack.name, *WIDE) as terminal:
+        async with dashboard(session.fleet.outside.provider.name, *WIDE) as terminal:
             await asyncio.sleep(SETTLE_S)
             recorded_bytes = -terminal.recorded_bytes()
             measuring = asyncio.create_task(server_tps(session, length_s))

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from replexplorer.adapters import images
+from replexplorer.adapters.docker import images
 from replexplorer.engine.session import Session
 from replexplorer.formats.paths import shipped
 from tests.bench.figure import Figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.engine.session import Session, SessionOptions
 from tests.bench.figure import Figure, table
@@ -15,7 +15,7 @@ def print_figures(name: str, measure: Callable[[Session], Awaitable[list[Figure]
     """Attach to a stack, measure, print the table."""
 
     async def measured() -> list[Figure]:
-        stack = DockerStack(name)
+        stack = DockerProvider(name)
         session = Session(outside_of(stack), SessionOptions(holder="bench"))
         try:
             await session.attach()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from replexplorer.adapters import images
+from replexplorer.adapters.docker import images
 
 COMPOSE = Path(__file__).parent.parent.parent / "compose"
 PORT = 5600

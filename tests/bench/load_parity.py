@@ -94,7 +94,7 @@ async def figures(session: Session, *, quick: bool = False) -> list[Figure]:
         finally:
             await turn(session, *DEFAULTS)
     found.append(await stall_immunity(target, rounds=2 if quick else 9, length_s=3.0 if quick else 8.0))
-    found.append(await stall_honesty(session.fleet.outside.stack.name, target))
+    found.append(await stall_honesty(session.fleet.outside.provider.name, target))
     return found
 
 

@@ -125,7 +125,7 @@ async def test_links_that_stay_cut_are_named_at_the_end() -> None:
 async def test_a_stack_of_another_name_is_named_in_the_commands_to_type() -> None:
     world = World()
     session = world.session()
-    session.outside.stack.name = "demo"
+    session.outside.provider.name = "demo"
     await session.start(lambda _: None)
     await session.set([session.parse("partition=both")])
     line = await session.close()

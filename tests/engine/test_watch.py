@@ -475,7 +475,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> Non
         await asyncio.sleep(5)
         world.remove()
         await until_tick(session, lambda tick: tick.state == "down")
-        await session.outside.stack.up(UpOptions(), lambda *_: None)
+        await session.outside.provider.up(UpOptions(), lambda *_: None)
         event = await told(session, "created again")
         assert event.severity is Severity.WARN
         tick = await until_tick(
@@ -502,7 +502,7 @@ async def test_a_load_that_was_stopped_by_hand_stays_so_when_the_stack_is_made_a
         await until_tick(session, load_runs)
         await session.toggle_load()
         world.remove()
-        await session.outside.stack.up(UpOptions(), lambda *_: None)
+        await session.outside.provider.up(UpOptions(), lambda *_: None)
         await until_tick(session, lambda tick: tick.state == "up")
         await asyncio.sleep(10)
         assert world.running_loads() == 0

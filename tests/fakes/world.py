@@ -242,7 +242,7 @@ class World:
 
         recorder = self.recorder
         record = None if recorder is None else lambda: recorder
-        return Outside(FakeStack(self), sql, agent, load, VirtualClock(), record)
+        return Outside(FakeProvider(self), sql, agent, load, VirtualClock(), record)
 
     def session(self, holder: str = "tui", **options: Any) -> Session:
         """An app's session, as a process of its own."""
@@ -295,15 +295,15 @@ def tasks_left() -> list[str]:
     ]
 
 
-class FakeStack:
-    """`ports.Stack` over the world."""
+class FakeProvider:
+    """`ports.Provider` over the world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.name = "default"
 
     async def nodes(self) -> list[NodeAddress]:
-        """See `ports.Stack`."""
+        """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         world = self._world
         if not world.exists:
@@ -321,7 +321,7 @@ class FakeStack:
         ]
 
     async def up(self, options: UpOptions, report: Report) -> bool:
-        """See `ports.Stack`."""
+        """See `ports.Provider`."""
         world = self._world
         if world.stack_failure is not None:
             failure, world.stack_failure = world.stack_failure, None
@@ -348,24 +348,24 @@ class FakeStack:
         return False
 
     async def shrink(self, replicas: int) -> None:
-        """See `ports.Stack`."""
+        """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         self._world.shrink(replicas)
 
     async def down(self, report: Report | None = None) -> int:
-        """See `ports.Stack`."""
+        """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         self._world.removals += 1
         existed, self._world.exists = self._world.exists, False
         return 5 if existed else 0
 
     async def credentials(self) -> Credentials:
-        """See `ports.Stack`."""
+        """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         return self._world.credentials
 
     async def server_age_s(self, node: str) -> float | None:
-        """See `ports.Stack`."""
+        """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         server = self._world.servers[node]
         return asyncio.get_running_loop().time() - server.started_s if server.running else None

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import replexplorer
-from replexplorer.adapters import base_image, images
-from replexplorer.adapters.docker_client import client
+from replexplorer.adapters.docker import base_image, images
+from replexplorer.adapters.docker.client import client
 from replexplorer.formats.stack_file import LABEL
 from tests.sidecar import DIRECTORY
 

@@ -14,8 +14,8 @@ from typing import Any
 import asyncmy
 import pytest
 
-from replexplorer.adapters.docker_client import connect
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.client import connect
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
 from replexplorer.ports import Credentials, NodeAddress, UpOptions
 
@@ -29,7 +29,7 @@ READY_S = 60.0
 class LiveStack:
     """A stack that runs, with its servers answering."""
 
-    stack: DockerStack
+    stack: DockerProvider
     credentials: Credentials
     reports: list[str] = field(default_factory=list)
 
@@ -120,7 +120,7 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def live_stack(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """One primary and one replica, shared by the session: leave their settings as you found them."""
-    stack = DockerStack(f"{PREFIX}-shared")
+    stack = DockerProvider(f"{PREFIX}-shared")
     try:
         yield asyncio.run(bring_up(stack, UpOptions()))
     finally:
@@ -128,16 +128,16 @@ def live_stack(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
 
 
 @pytest.fixture
-async def own_stack(docker_client: Any, state_home: Path) -> AsyncIterator[DockerStack]:
+async def own_stack(docker_client: Any, state_home: Path) -> AsyncIterator[DockerProvider]:
     """A stack of the test's own, not up yet; taken down whatever happens."""
-    stack = DockerStack(f"{PREFIX}-own")
+    stack = DockerProvider(f"{PREFIX}-own")
     try:
         yield stack
     finally:
         await take_down(stack)
 
 
-async def bring_up(stack: DockerStack, options: UpOptions) -> LiveStack:
+async def bring_up(stack: DockerProvider, options: UpOptions) -> LiveStack:
     """Bring a stack up and wait for its servers."""
     reports: list[str] = []
     await stack.up(options, lambda text, done: reports.append(text))
@@ -146,7 +146,7 @@ async def bring_up(stack: DockerStack, options: UpOptions) -> LiveStack:
     return live
 
 
-async def take_down(stack: DockerStack) -> None:
+async def take_down(stack: DockerProvider) -> None:
     """Remove the stack and let go of the daemon."""
     await stack.down()
     await stack.close()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session, SessionOptions
@@ -30,7 +30,7 @@ async def attached(live: LiveStack, holder: str = "test", **options: Any) -> Asy
 @asynccontextmanager
 async def connected(live: LiveStack, holder: str, **options: Any) -> AsyncIterator[Session]:
     """A session on the shared stack."""
-    stack = DockerStack(live.stack.name)
+    stack = DockerProvider(live.stack.name)
     session = Session(outside_of(stack), SessionOptions(holder=holder, **options))
     try:
         await session.attach()

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import docker
 import pytest
 
-from replexplorer.adapters import images
 from replexplorer.adapters.agent import BridgedAgent
-from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
+from replexplorer.adapters.docker import images
+from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import LinkState, Shape
 from replexplorer.ports import Bridge, Experiment

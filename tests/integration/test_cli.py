@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import asyncmy
 import pytest
 
-from replexplorer.adapters.docker_client import connect
+from replexplorer.adapters.docker.client import connect
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.json.doctor import Doctor

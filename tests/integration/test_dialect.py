@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ServerRefused
 from replexplorer.engine.asking import ask, execute
@@ -68,7 +68,7 @@ async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
         assert await ask(source.control, dialect.table_bytes("replexplorer", "none")) == 0
 
 
-async def test_a_replica_takes_over_and_the_source_follows_it(own_stack: DockerStack) -> None:
+async def test_a_replica_takes_over_and_the_source_follows_it(own_stack: DockerProvider) -> None:
     async with connected(await bring_up(own_stack, UpOptions()), "test") as session:
         old, new = both(session.fleet)
         await kick(old)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from replexplorer.adapters import images
 from replexplorer.adapters.agent import BridgedAgent
-from replexplorer.adapters.docker_inventory import take
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker import images
+from replexplorer.adapters.docker.inventory import take
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
@@ -222,7 +222,7 @@ def foreign(docker_client: Any) -> Iterator[Callable[[str], str]]:
 
 
 async def test_any_image_gets_the_shim_beside_what_it_preloads_itself(
-    own_stack: DockerStack, docker_client: Any, foreign: Callable[[str], str]
+    own_stack: DockerProvider, docker_client: Any, foreign: Callable[[str], str]
 ) -> None:
     live = await bring_up(own_stack, UpOptions(image=foreign("ENV LD_PRELOAD=libm.so.6\n")))
     for node in ("primary", "replica"):
@@ -239,7 +239,7 @@ async def test_any_image_gets_the_shim_beside_what_it_preloads_itself(
 
 
 async def test_an_image_that_goes_without_the_shim_runs_and_says_so(
-    own_stack: DockerStack, foreign: Callable[[str], str]
+    own_stack: DockerProvider, foreign: Callable[[str], str]
 ) -> None:
     wrapped = foreign(
         "RUN mkdir /opt/real && mv /usr/sbin/mysqld /opt/real/mysqld"

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from replexplorer.adapters import base_image, images
-from replexplorer.adapters.docker_inventory import take
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker import base_image, images
+from replexplorer.adapters.docker.inventory import take
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
@@ -275,7 +275,7 @@ def plain_mysql(docker_client: Any, scratch: Callable[[str], str]) -> str:
 
 
 async def test_any_image_with_mysqld_goes_behind_the_same_sidecar(
-    plain_mysql: str, own_stack: DockerStack, docker_client: Any
+    plain_mysql: str, own_stack: DockerProvider, docker_client: Any
 ) -> None:
     own = await bring_up(own_stack, UpOptions(image=plain_mysql))
     servers = [c for c in take(docker_client, own_stack.name).containers if c.role == "mysqld"]
@@ -299,7 +299,7 @@ async def test_any_image_with_mysqld_goes_behind_the_same_sidecar(
     ],
 )
 async def test_an_image_without_a_usable_mysqld_is_one_line(
-    own_stack: DockerStack, docker_client: Any, scratch: Callable[[str], str], dockerfile: str, says: str
+    own_stack: DockerProvider, docker_client: Any, scratch: Callable[[str], str], dockerfile: str, says: str
 ) -> None:
     name = scratch(f"{PREFIX}/useless:1")
     text = dockerfile.format(base=base_image.find_base(quiet), prefix=PREFIX)
@@ -311,20 +311,20 @@ async def test_an_image_without_a_usable_mysqld_is_one_line(
     assert take(docker_client, own_stack.name).empty
 
 
-async def test_an_image_that_nobody_has_is_one_line(own_stack: DockerStack, docker_client: Any) -> None:
+async def test_an_image_that_nobody_has_is_one_line(own_stack: DockerProvider, docker_client: Any) -> None:
     with pytest.raises(MissingPiece, match="no image 127"):
         await own_stack.up(UpOptions(image="127.0.0.1:9/nobody/has:this"), quiet)
     assert take(docker_client, own_stack.name).empty
 
 
 async def test_a_cancel_stops_a_build_at_once(
-    own_stack: DockerStack, docker_client: Any, compose: Path
+    own_stack: DockerProvider, docker_client: Any, compose: Path
 ) -> None:
     base = base_image.find_base(quiet)
     loop = 'while sleep 0.2; do echo "still $RANDOM"; done'
     (compose / "sidecar" / "Dockerfile").write_text(f"FROM {base}\nARG BASE\n# {PREFIX}\nRUN {loop}\n")
     building = asyncio.Event()
-    stack = DockerStack(own_stack.name, compose=compose)
+    stack = DockerProvider(own_stack.name, compose=compose)
     task = asyncio.create_task(
         stack.up(UpOptions(), lambda text, done: building.set() if "3/" in text else None)
     )

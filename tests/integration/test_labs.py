@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker_client import connect
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.client import connect
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs import find_lab
@@ -99,7 +99,7 @@ def mysqld_of(client: Any, stack: str, node: str) -> str:
 
 
 async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_it(
-    own_stack: DockerStack,
+    own_stack: DockerProvider,
 ) -> None:
     live = await bring_up(own_stack, UpOptions())
     client = connect()

@@ -17,7 +17,7 @@ from typing import Any
 import docker
 import pytest
 
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.adapters.load_group import LoadGroup
 from replexplorer.adapters.load_process import LoadChild
 from replexplorer.adapters.mysql import ControlConnection, connect_address
@@ -85,7 +85,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Primary]:
     states.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
     async def up() -> Primary:
-        live = DockerStack(STACK)
+        live = DockerProvider(STACK)
         try:
             await live.up(UpOptions(), lambda text, done: None)
             credentials = await live.credentials()
@@ -99,7 +99,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Primary]:
         return Primary(node, credentials, target)
 
     async def down() -> None:
-        live = DockerStack(STACK)
+        live = DockerProvider(STACK)
         await live.down()
         await live.close()
 

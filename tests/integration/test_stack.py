@@ -17,11 +17,11 @@ from typing import Any
 import asyncmy
 import pytest
 
-from replexplorer.adapters import docker_stack, images
-from replexplorer.adapters.docker_client import client as docker
-from replexplorer.adapters.docker_inventory import take
-from replexplorer.adapters.docker_removal import remove_stack
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker import images, provider
+from replexplorer.adapters.docker.client import client as docker
+from replexplorer.adapters.docker.inventory import take
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.adapters.docker.removal import remove_stack
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
@@ -281,10 +281,10 @@ async def test_lost_passwords_are_said_so(live_stack: LiveStack) -> None:
 
 
 async def test_two_stacks_a_second_replica_and_down(
-    live_stack: LiveStack, own_stack: DockerStack, docker_client: Any
+    live_stack: LiveStack, own_stack: DockerProvider, docker_client: Any
 ) -> None:
     own = await bring_up(own_stack, UpOptions())
-    assert {own_stack.name, live_stack.stack.name} <= set(await docker_stack.stack_names())
+    assert {own_stack.name, live_stack.stack.name} <= set(await provider.stack_names())
     assert own.credentials.control_password != live_stack.credentials.control_password
     assert await own_stack.up(UpOptions(replicas=2), quiet) is False
     await own.ready()
@@ -308,7 +308,7 @@ async def test_two_stacks_a_second_replica_and_down(
     await live_stack.ready()
 
 
-async def test_a_half_made_stack_is_finished_as_asked(own_stack: DockerStack, docker_client: Any) -> None:
+async def test_a_half_made_stack_is_finished_as_asked(own_stack: DockerProvider, docker_client: Any) -> None:
     await bring_up(own_stack, UpOptions(replicas=2))
     for key, container in ids(docker_client, own_stack.name).items():
         if key[0] != "primary":
@@ -322,7 +322,9 @@ async def test_a_half_made_stack_is_finished_as_asked(own_stack: DockerStack, do
     assert len(await own_stack.nodes()) == 3
 
 
-async def test_leftovers_without_containers_are_replaced(own_stack: DockerStack, docker_client: Any) -> None:
+async def test_leftovers_without_containers_are_replaced(
+    own_stack: DockerProvider, docker_client: Any
+) -> None:
     await bring_up(own_stack, UpOptions())
     for container in ids(docker_client, own_stack.name).values():
         docker_client.remove_container(container, force=True, v=True)
@@ -331,7 +333,7 @@ async def test_leftovers_without_containers_are_replaced(own_stack: DockerStack,
     await own.ready()
 
 
-async def test_a_cancelled_up_leaves_nothing(own_stack: DockerStack, docker_client: Any) -> None:
+async def test_a_cancelled_up_leaves_nothing(own_stack: DockerProvider, docker_client: Any) -> None:
     begun = asyncio.Event()
 
     def report(text: str, done: float | None) -> None:
@@ -347,7 +349,7 @@ async def test_a_cancelled_up_leaves_nothing(own_stack: DockerStack, docker_clie
 
 
 async def test_a_stack_that_cannot_grow_is_left_as_it_was(
-    own_stack: DockerStack, docker_client: Any, tmp_path: Path
+    own_stack: DockerProvider, docker_client: Any, tmp_path: Path
 ) -> None:
     own = await bring_up(own_stack, UpOptions())
     before = ids(docker_client, own_stack.name)
@@ -359,7 +361,7 @@ async def test_a_stack_that_cannot_grow_is_left_as_it_was(
         file.write_text(
             file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{taken.getsockname()[1]}:3306")
         )
-        stack = DockerStack(own_stack.name, compose=compose)
+        stack = DockerProvider(own_stack.name, compose=compose)
         try:
             with pytest.raises(MissingPiece, match="port is in use"):
                 await stack.up(UpOptions(replicas=2), quiet)
@@ -370,9 +372,9 @@ async def test_a_stack_that_cannot_grow_is_left_as_it_was(
     await own.ready()
 
 
-async def test_a_subnet_and_a_subnet_that_is_taken(own_stack: DockerStack, docker_client: Any) -> None:
-    first = DockerStack(f"{PREFIX}-net", subnet="10.213.77.0/28")
-    second = DockerStack(own_stack.name, subnet="10.213.77.0/28")
+async def test_a_subnet_and_a_subnet_that_is_taken(own_stack: DockerProvider, docker_client: Any) -> None:
+    first = DockerProvider(f"{PREFIX}-net", subnet="10.213.77.0/28")
+    second = DockerProvider(own_stack.name, subnet="10.213.77.0/28")
     try:
         await first.up(UpOptions(), quiet)
         assert str((await first.nodes())[0].address).startswith("10.213.77.")
@@ -385,7 +387,7 @@ async def test_a_subnet_and_a_subnet_that_is_taken(own_stack: DockerStack, docke
 
 
 async def test_a_port_in_use_is_one_line_and_leaves_nothing(
-    own_stack: DockerStack, docker_client: Any, tmp_path: Path
+    own_stack: DockerProvider, docker_client: Any, tmp_path: Path
 ) -> None:
     compose = tmp_path / "compose"
     shutil.copytree(shipped("compose"), compose)
@@ -393,7 +395,7 @@ async def test_a_port_in_use_is_one_line_and_leaves_nothing(
         port = taken.getsockname()[1]
         file = compose / "stack.yaml"
         file.write_text(file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{port}:3306"))
-        stack = DockerStack(own_stack.name, compose=compose)
+        stack = DockerProvider(own_stack.name, compose=compose)
         try:
             with pytest.raises(MissingPiece, match="port is in use") as raised:
                 await stack.up(UpOptions(), quiet)
@@ -414,7 +416,7 @@ async def test_a_port_in_use_is_one_line_and_leaves_nothing(
 async def test_no_daemon_is_one_line(monkeypatch: pytest.MonkeyPatch, host: str, says: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", host)
     with pytest.raises(MissingPiece, match=says) as raised:
-        await DockerStack("any").nodes()
+        await DockerProvider("any").nodes()
     assert raised.value.exit_code == 3
     assert raised.value.hint
 
@@ -436,7 +438,7 @@ def test_no_permission_is_one_line(tmp_path: Path, docker_client: Any) -> None:
                 for parent in path.parents[:-2]:
                     parent.chmod(0o755)
                 os.setuid(65534)
-                asyncio.run(DockerStack("any", compose=Path("/")).nodes())
+                asyncio.run(DockerProvider("any", compose=Path("/")).nodes())
             except MissingPiece as error:
                 status = 0 if "permission" in str(error) else 2
             finally:
@@ -472,7 +474,7 @@ async def test_the_compose_tool_alone_and_the_app_on_top(
         run, "exec", "-T", "primary-net", "cat", "/var/lib/replexplorer/tools/secrets/accounts"
     )
     passwords = dict(line.split("=", 1) for line in said.splitlines())
-    stack = DockerStack(f"{PREFIX}-compose")
+    stack = DockerProvider(f"{PREFIX}-compose")
     try:
         credentials = await stack.credentials()
         assert credentials.control_password == passwords["control"]
@@ -488,8 +490,8 @@ async def test_the_compose_tool_alone_and_the_app_on_top(
         await take_down(stack)
 
 
-async def test_two_ups_and_two_downs_at_once_are_one(own_stack: DockerStack, docker_client: Any) -> None:
-    other = DockerStack(own_stack.name)
+async def test_two_ups_and_two_downs_at_once_are_one(own_stack: DockerProvider, docker_client: Any) -> None:
+    other = DockerProvider(own_stack.name)
     told: list[str] = []
     try:
         made = await asyncio.gather(
@@ -506,7 +508,7 @@ async def test_two_ups_and_two_downs_at_once_are_one(own_stack: DockerStack, doc
         await other.close()
 
 
-async def test_two_users_downs_at_once_leave_nothing(own_stack: DockerStack, docker_client: Any) -> None:
+async def test_two_users_downs_at_once_leave_nothing(own_stack: DockerProvider, docker_client: Any) -> None:
     """Each has a lock of his own: they meet at the daemon."""
     await bring_up(own_stack, UpOptions())
     await asyncio.gather(*(asyncio.to_thread(_remove, own_stack.name) for _ in range(2)))

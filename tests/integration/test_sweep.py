@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.docker_client import connect
+from replexplorer.adapters.docker.client import connect
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.json.sweep import SweepResult
 from tests.integration.test_cli import Shell, until

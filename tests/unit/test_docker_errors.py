@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.adapters import secrets
-from replexplorer.adapters.docker_client import explain
+from replexplorer.adapters.docker.client import explain
 from replexplorer.core.errors import MissingPiece
 
 

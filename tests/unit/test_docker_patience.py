@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from replexplorer.adapters import docker_client, docker_stack
-from replexplorer.adapters.docker_stack import DockerStack
+from replexplorer.adapters.docker import client, provider
+from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
 
 TIMEOUT_S = 0.4
@@ -76,9 +76,9 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-        monkeypatch.setattr(docker_client, "CALL_TIMEOUT_S", TIMEOUT_S)
-        monkeypatch.setattr(docker_client, "CHANGE_TIMEOUT_S", 10 * TIMEOUT_S)
-        monkeypatch.setattr(docker_client.connect, "__kwdefaults__", {"timeout_s": TIMEOUT_S})
+        monkeypatch.setattr(client, "CALL_TIMEOUT_S", TIMEOUT_S)
+        monkeypatch.setattr(client, "CHANGE_TIMEOUT_S", 10 * TIMEOUT_S)
+        monkeypatch.setattr(client.connect, "__kwdefaults__", {"timeout_s": TIMEOUT_S})
         try:
             yield found
         finally:
@@ -91,7 +91,7 @@ def looked(daemon: Daemon) -> int:
 
 
 async def call(daemon: Daemon, work: Callable[[Any], Any], told: list[str] | None = None) -> Any:
-    stack = DockerStack("s", slow=None if told is None else told.append)
+    stack = DockerProvider("s", slow=None if told is None else told.append)
     try:
         return await stack._call(work)
     finally:
@@ -121,7 +121,7 @@ async def test_a_change_gets_more_time_and_is_made_once(daemon: Daemon) -> None:
 async def test_what_a_busy_daemon_is_waited_for_is_told(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker_stack, "_TELL_EVERY_S", 0.3)
+    monkeypatch.setattr(provider, "_TELL_EVERY_S", 0.3)
     daemon.late_s["containers/create"] = 3 * TIMEOUT_S
     told: list[str] = []
     await call(daemon, lambda client: client.create_container("image"), told)

@@ -56,7 +56,7 @@ def examined(
         return daemon
 
     monkeypatch.setattr(doctor, "_connect", connect)
-    monkeypatch.setattr("replexplorer.adapters.images.states", lambda compose: [Absent()])
+    monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: [Absent()])
     report = doctor.examine(Configuration(), tmp_path / "state", sidecar=sidecar)
     return report, {check.name: check for check in report.checks}
 

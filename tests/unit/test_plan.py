@@ -439,7 +439,7 @@ wishes = st.sets(st.sampled_from(LIVE)).flatmap(
 )
 
 
-def stack_of(values: Mapping[KnobName, Value | None]) -> Observed:
+def provider_of(values: Mapping[KnobName, Value | None]) -> Observed:
     return replace(observed(), values=dict(values))
 
 
@@ -448,12 +448,12 @@ def test_a_plan_reaches_what_was_asked_and_then_nothing_is_left_to_do(
     start: dict[KnobName, Value], wish: dict[KnobName, Value]
 ) -> None:
     model = Model({**defaults(REPLICAS), **start})
-    for planned in make_plan(stack_of(model.values), wish).steps:
+    for planned in make_plan(provider_of(model.values), wish).steps:
         model.run(planned.step)
     assert model.values == {**defaults(REPLICAS), **start, **wish}
     assert all(model.applier_runs.values())
     assert all(model.values[name] == value for name, value in model.session_values.items())
-    again = make_plan(stack_of(model.values), wish)
+    again = make_plan(provider_of(model.values), wish)
     assert again.steps == ()
     assert set(again.unchanged) == set(wish)
 
@@ -464,7 +464,7 @@ def test_the_rollback_of_any_part_leads_back(
 ) -> None:
     model = Model({**defaults(REPLICAS), **start})
     before = dict(model.values)
-    made = make_plan(stack_of(before), wish)
+    made = make_plan(provider_of(before), wish)
     done = data.draw(st.integers(0, len(made.steps)))
     for planned in made.steps[:done]:
         model.run(planned.step)
@@ -477,7 +477,7 @@ def test_the_rollback_of_any_part_leads_back(
 
 @given(states, wishes)
 def test_order_laws(start: dict[KnobName, Value], wish: dict[KnobName, Value]) -> None:
-    stack = stack_of({**defaults(REPLICAS), **start})
+    stack = provider_of({**defaults(REPLICAS), **start})
     steps = [planned.step for planned in make_plan(stack, wish).steps]
     outside = [index for index, step in enumerate(steps) if isinstance(step, LinkStep | DiskStep)]
     falls = [index for index in outside if _falls(stack, steps[index])]

@@ -48,8 +48,8 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
 
     Raises ReplexplorerError; a stack that this call created and that does not come up is removed.
     """
-    dead = [text for node in await fleet.outside.stack.nodes() for text in _dead(node)]
-    created = await fleet.outside.stack.up(options, report)
+    dead = [text for node in await fleet.outside.provider.nodes() for text in _dead(node)]
+    created = await fleet.outside.provider.up(options, report)
     try:
         await _discover(fleet)
         started = await wait_until_ready(fleet, report)
@@ -73,12 +73,12 @@ async def _discover(fleet: Fleet) -> None:
     try:
         await fleet.discover()
     except NoSuchStack:
-        raise TakenAway(fleet.outside.stack.name) from None
+        raise TakenAway(fleet.outside.provider.name) from None
 
 
 async def _take_down(fleet: Fleet) -> None:
     """Remove the stack; nobody is to speak of its nodes any more."""
-    await fleet.outside.stack.down()
+    await fleet.outside.provider.down()
     await fleet.close()
 
 
@@ -142,11 +142,11 @@ async def _until_gone(fleet: Fleet) -> None:
     ended_s: dict[str, float] = {}
     while True:
         await clock.sleep(_CONTAINERS_EVERY_S)
-        found = {node.name: node for node in await fleet.outside.stack.nodes()}
+        found = {node.name: node for node in await fleet.outside.provider.nodes()}
         for name, identity in waited_for.items():
             node = found.get(name)
             if node is None or node.identity != identity:
-                raise TakenAway(fleet.outside.stack.name)
+                raise TakenAway(fleet.outside.provider.name)
             if node.server_running:
                 ended_s.pop(name, None)
                 continue

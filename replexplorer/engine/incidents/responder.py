@@ -87,7 +87,7 @@ class Responder:
 
     def stack_seen(self, is_there: bool) -> None:
         """All that was of the stack has gone, or something of its name is there again."""
-        name = self._sight.fleet.outside.stack.name
+        name = self._sight.fleet.outside.provider.name
         self._load.lose(None if is_there else f"stack '{name}' was removed")
         if self._load.lost is not None:
             self._chronicle.tell(Severity.BAD, self._load.lost)

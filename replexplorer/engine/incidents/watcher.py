@@ -197,7 +197,7 @@ class Watcher:
                 self._listener.threads_seen(sample.view)
             if sample.view.is_source and not reachable:
                 with contextlib.suppress(ReplexplorerError):
-                    self._see_whether_there(await self._sight.fleet.outside.stack.nodes())
+                    self._see_whether_there(await self._sight.fleet.outside.provider.nodes())
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(answered.counters, sample.counters):
                     member.probed = None

@@ -63,7 +63,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
     nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
     nodes = sight.node_views()
     return Status(
-        stack=sight.fleet.outside.stack.name,
+        stack=sight.fleet.outside.provider.name,
         state=await glance.state(nodes),
         nodes=nodes,
         protection=sight.protection(),
@@ -163,6 +163,6 @@ class _Glance:
 
     async def _age_s(self, node: str) -> float | None:
         try:
-            return await self._fleet.outside.stack.server_age_s(node)
+            return await self._fleet.outside.provider.server_age_s(node)
         except ReplexplorerError:
             return None

@@ -1,4 +1,4 @@
-"""Stacks as Docker objects: `ports.Stack` over the SDK.
+"""Stacks as Docker objects: `ports.Provider` over the SDK.
 
 Law: whatever is there is taken as found by label and mended; what a call began and could not
 finish is taken down again. The SDK blocks, so every call runs in a thread.
@@ -15,12 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from replexplorer.adapters import docker_inventory as inventory
 from replexplorer.adapters import secrets
-from replexplorer.adapters.docker_bridge import BRIDGE_COMMAND, DockerBridge
-from replexplorer.adapters.docker_build import Builder
-from replexplorer.adapters.docker_client import client, connect, spoken
-from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
+from replexplorer.adapters.docker import inventory
+from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
+from replexplorer.adapters.docker.build import Builder
+from replexplorer.adapters.docker.client import client, connect, spoken
+from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway
 from replexplorer.core.topology import node_names
 from replexplorer.formats import paths
@@ -36,7 +36,7 @@ _TELL_EVERY_S: Final = 5.0
 T = TypeVar("T")
 
 
-class DockerStack:
+class DockerProvider:
     """One stack of the local daemon; made without touching Docker."""
 
     def __init__(

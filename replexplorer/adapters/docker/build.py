@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import replexplorer
-from replexplorer.adapters import docker_inventory as inventory
-from replexplorer.adapters import images, secrets
-from replexplorer.adapters.base_image import image_id
-from replexplorer.adapters.docker_inventory import Container, Inventory
-from replexplorer.adapters.docker_removal import remove_other_nodes, remove_stack
+from replexplorer.adapters import secrets
+from replexplorer.adapters.docker import images, inventory
+from replexplorer.adapters.docker.base_image import image_id
+from replexplorer.adapters.docker.inventory import Container, Inventory
+from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.topology import MOST_REPLICAS, node_names
 from replexplorer.formats.stack_file import Mount, Service, StackFile, read_stack_file

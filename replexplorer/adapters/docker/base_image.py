@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from replexplorer.adapters.docker_client import client, one_line
+from replexplorer.adapters.docker.client import client, one_line
 from replexplorer.core.errors import MissingPiece, ReplexplorerError
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import Report

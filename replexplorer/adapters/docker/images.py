@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import replexplorer
-from replexplorer.adapters.base_image import BUILD_SILENCE_S, failure, find_base, image_id, pull
-from replexplorer.adapters.docker_client import client, one_line
+from replexplorer.adapters.docker.base_image import BUILD_SILENCE_S, failure, find_base, image_id, pull
+from replexplorer.adapters.docker.client import client, one_line
 from replexplorer.adapters.secrets import SERVER_UID
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.stack_file import LABEL

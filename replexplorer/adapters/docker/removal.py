@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from replexplorer.adapters.docker_inventory import NODE, STACK
+from replexplorer.adapters.docker.inventory import NODE, STACK
 
 _CONFLICTS: Final = (403, 409)
 """A network with endpoints, a volume in use: two `down` at once, from two users, see these for a moment."""
