@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.engine.session import Session
-from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread
 from tests.bench.given_stack import print_figures
 from tests.bench.terminal import PROGRAM, dashboard
+from tests.turning import turn
 
 WIDE, SMALL = (120, 36), (80, 24)
 SETTLE_S = 3.0

@@ -10,11 +10,7 @@ from replexplorer.core.link import LinkSettings, wanted
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, spread
-
-
-async def turn(session: Session, *texts: str) -> None:
-    """Turn knobs as they are typed."""
-    await session.set([session.parse(text) for text in texts])
+from tests.turning import turn
 
 
 async def figures(session: Session, rounds: int) -> list[Figure]:

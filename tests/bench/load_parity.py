@@ -33,9 +33,9 @@ from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.engine.session import Session
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import LoadSettings, LoadTarget
-from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread
 from tests.bench.given_stack import print_figures
+from tests.turning import turn
 
 TABLE_SIZE = 10_000
 WARM_UP_S = 0.5

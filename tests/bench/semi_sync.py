@@ -6,9 +6,9 @@ import statistics
 
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, LoadTarget
-from tests.bench.effect import turn
 from tests.bench.figure import Figure
 from tests.bench.load_parity import DEFAULTS, TABLE_SIZE, merged
+from tests.turning import turn
 
 RTT_MS = 85
 SETTINGS = LoadSettings(1, "update_index", TABLE_SIZE)

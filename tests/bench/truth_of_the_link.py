@@ -7,8 +7,8 @@ import statistics
 import time
 
 from replexplorer.engine.session import Session
-from tests.bench.effect import turn
 from tests.bench.figure import Figure, spread
+from tests.turning import turn
 
 ASKED_MS = (1, 2, 5, 10, 25, 85, 200)
 PROBES = 5

@@ -15,6 +15,7 @@ from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, StackUnavailable
 from replexplorer.core.wire import DiskProbe, DiskState, LinkState, Shape
 from replexplorer.ports import Bridge, Lease
+from tests.fakes.clock import until
 
 SHAPE = Shape(42.4, 3.0, loss_percent=1.5, bandwidth_bps=1_000_000)
 LINK = LinkState("replica", "nfqueue", "kernel has no netem", "received", SHAPE, 0.2, 0.03, 85.0, 5, 0, 0)
@@ -113,14 +114,6 @@ class FakeBridge:
 @pytest.fixture
 def sidecar() -> FakeSidecar:
     return FakeSidecar()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if holds():
-            return
-        await asyncio.sleep(0)
-    pytest.fail("it did not come true")
 
 
 async def no_task_is_left() -> None:

@@ -16,6 +16,7 @@ from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.session import Session
 from tests.fakes.clock import Counted, cancelled_in_round, until, virtual
 from tests.fakes.world import World, tasks_left
+from tests.turning import turn
 
 SETTLED_S = 30.0
 """What the servers were told is done by then."""
@@ -25,9 +26,9 @@ def snapshot(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
     return world.state(), world.requested
 
 
-async def turn(session: Session, texts: tuple[str, ...]) -> bool:
+async def ended(session: Session, texts: tuple[str, ...]) -> bool:
     """Whether it came to its end."""
-    await session.set([session.parse(text) for text in texts])
+    await turn(session, *texts)
     return True
 
 
@@ -57,10 +58,10 @@ def test_a_cancel_leaves_all_old_or_all_new(case: str, grain: str) -> None:
         world = World()
         async with world.attached() as session:
             if start:
-                await turn(session, start)
+                await ended(session, start)
             disturb(world)
             old = snapshot(world)
-            cancelled = await _cancelled_at(number, grain, turn(session, wanted))
+            cancelled = await _cancelled_at(number, grain, ended(session, wanted))
             await asyncio.sleep(SETTLED_S)
             found = snapshot(world)
             if found == old:
@@ -123,7 +124,7 @@ async def _check_usable(session: Session, wanted: tuple[str, ...], world: World)
         for sql in (member.control, member.poll, member.kick):
             assert await sql.query("SELECT 1") == [{"1": 1}]
         await member.agent.lease()
-    await turn(session, wanted)
+    await ended(session, wanted)
     _check_new(world, wanted, world.requested)
 
 
@@ -138,7 +139,7 @@ def test_a_cancel_during_the_rollback_does_not_cut_it_short() -> None:
             old = world.state()
             world.primary.refusals["SET GLOBAL innodb_flush_log_at_trx_commit = 2"] = 1227
             wanted = ("sync_binlog=0", "wait_point=after_commit", "innodb_flush_log_at_trx_commit=2")
-            task = asyncio.create_task(turn(session, wanted))
+            task = asyncio.create_task(ended(session, wanted))
             await until(lambda: any("innodb_flush" in line for line in world.told()), every_s=0.0001)
             await asyncio.sleep(seconds)
             late.append(task.done())
@@ -157,9 +158,9 @@ def test_a_cancel_during_the_rollback_does_not_cut_it_short() -> None:
 async def test_a_second_cancel_does_not_cut_the_rollback_short_either() -> None:
     world = World()
     async with world.attached() as session:
-        await turn(session, ("semi_sync=on", "rtt=20"))
+        await ended(session, ("semi_sync=on", "rtt=20"))
         old = world.state()
-        task = asyncio.create_task(turn(session, ("semi_sync=off", "rtt=85", "sync_binlog=0")))
+        task = asyncio.create_task(ended(session, ("semi_sync=off", "rtt=85", "sync_binlog=0")))
         await until(lambda: world.sidecars["primary"].delays["replica"] > 40)
         for _ in range(200):
             task.cancel()
@@ -173,8 +174,8 @@ async def test_a_second_cancel_does_not_cut_the_rollback_short_either() -> None:
 async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured() -> None:
     world = World()
     async with world.attached() as session:
-        await turn(session, ("rtt=4000",))
-        task = asyncio.create_task(turn(session, ("rtt=5000",)))
+        await ended(session, ("rtt=4000",))
+        task = asyncio.create_task(ended(session, ("rtt=5000",)))
         await asyncio.sleep(1)
         began_s = asyncio.get_running_loop().time()
         task.cancel()
@@ -187,7 +188,7 @@ async def test_a_rollback_does_not_wait_for_a_far_link_to_be_measured() -> None:
 async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
     world = World()
     async with world.attached() as session:
-        task = asyncio.create_task(turn(session, ("rtt=85",)))
+        task = asyncio.create_task(ended(session, ("rtt=85",)))
         await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.wait({task})
@@ -201,7 +202,7 @@ async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
 async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_undone() -> None:
     world = World()
     async with world.attached() as session:
-        task = asyncio.create_task(turn(session, ("sync_binlog=0",)))
+        task = asyncio.create_task(ended(session, ("sync_binlog=0",)))
         await until(lambda: "write document" in world.told(), every_s=0.00005)
         task.cancel()
         await asyncio.wait({task})

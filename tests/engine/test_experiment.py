@@ -17,12 +17,9 @@ from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
+from tests.turning import turn
 
 REFUSED = "turns the knobs"
-
-
-async def turn(session: Session, *texts: str, anyway: bool = False) -> None:
-    await session.set([session.parse(text) for text in texts], anyway=anyway)
 
 
 TURNS: dict[str, Callable[[Session], Awaitable[object]]] = {

@@ -8,19 +8,15 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.engine.keeping import Keeping
-from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.sidecar import GRACE_S, FakeAgent
 from tests.fakes.world import World, tasks_left
+from tests.turning import turn
 
 
 def an_app(world: World, pid: int) -> tuple[Keeping, list[FakeAgent]]:
     agents = [FakeAgent(sidecar, pid) for sidecar in world.sidecars.values()]
     return Keeping(lambda: agents, VirtualClock()), agents
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.set([session.parse(text) for text in texts])
 
 
 @virtual

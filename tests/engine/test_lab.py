@@ -23,13 +23,10 @@ from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.world import World, tasks_left
+from tests.turning import turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
 REQUESTED = {"sync_binlog": 100, "rtt@replica": 5.0, "clients": 3}
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.set([session.parse(text) for text in texts])
 
 
 def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:

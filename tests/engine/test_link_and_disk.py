@@ -11,14 +11,10 @@ import pytest
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.wire import Shape
-from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
-
-
-async def turn(session: Session, *texts: str) -> SetResult:
-    return await session.set([session.parse(text) for text in texts])
+from tests.turning import turn
 
 
 def effective(session: Session, key: str, node: str = "replica") -> Value | None:

@@ -16,12 +16,13 @@ from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual
 from tests.fakes.world import LOCAL_MS, World
+from tests.turning import turn
 
 CALIBRATION = shipped_calibration().calibration
 
 
-async def turn(session: Session, *texts: str) -> None:
-    await session.set([session.parse(text) for text in texts])
+async def turned(session: Session, *texts: str) -> None:
+    await turn(session, *texts)
     await session.sight.refresh()
 
 
@@ -37,7 +38,7 @@ async def tick_after(session: Session, seconds: float = 3.0) -> Tick:
 async def test_a_tick_predicts_what_the_far_link_leaves() -> None:
     world = World()
     async with world.started(calibration=CALIBRATION) as session:
-        await turn(session, "semi_sync=on", "rtt=85", "clients=4")
+        await turned(session, "semi_sync=on", "rtt=85", "clients=4")
         tick = await tick_after(session)
     assert tick.predicted is not None
     assert tick.ceiling is not None
@@ -54,11 +55,11 @@ async def test_without_a_calibration_or_with_a_cut_link_nothing_is_predicted() -
     async with world.started() as session:
         assert (await tick_after(session)).predicted is None
     async with world.started(calibration=CALIBRATION) as session:
-        await turn(session, "semi_sync=on", "rtt=20")
+        await turned(session, "semi_sync=on", "rtt=20")
         assert (await tick_after(session)).predicted is not None
-        await turn(session, "partition=both")
+        await turned(session, "partition=both")
         assert (await tick_after(session)).predicted is None
-        await turn(session, "semi_sync=off")
+        await turned(session, "semi_sync=off")
         away = await tick_after(session)
     assert away.predicted is not None  # nothing waits for the link now
     assert away.ceiling is None
@@ -68,9 +69,9 @@ async def test_without_a_calibration_or_with_a_cut_link_nothing_is_predicted() -
 async def test_a_load_that_only_reads_has_no_ceiling() -> None:
     world = World()
     async with world.started(calibration=CALIBRATION) as session:
-        await turn(session, "semi_sync=on", "rtt=20")
+        await turned(session, "semi_sync=on", "rtt=20")
         assert (await tick_after(session)).ceiling is not None
-        await turn(session, "workload=point_select")
+        await turned(session, "workload=point_select")
         assert (await tick_after(session)).ceiling is None
 
 
@@ -90,7 +91,7 @@ def load(*durations_us: int, clients: int = 1) -> LoadView:
 async def test_the_ceiling_bounds_though_probe_and_local_cost_were_measured_too_high() -> None:
     world = World()
     async with world.attached(calibration=CALIBRATION) as session:
-        await turn(session, "semi_sync=on", "rtt=2")
+        await turned(session, "semi_sync=on", "rtt=2")
         outlook = session.outlook
         outlook.ceiling(OFF, load(5000, 9000))  # a noisy second: 7 ms a commit
         for durations_us in ((4000, 6000), (2500, 3000), (1500, 1500)):
@@ -108,7 +109,7 @@ async def test_the_ceiling_bounds_though_probe_and_local_cost_were_measured_too_
 async def test_the_least_local_cost_counts_until_the_disk_or_the_workload_is_another() -> None:
     world = World()
     async with world.attached() as session:
-        await turn(session, "semi_sync=on", "rtt=20")
+        await turned(session, "semi_sync=on", "rtt=20")
         outlook = session.outlook
 
         def local_ms() -> float | None:
@@ -120,7 +121,7 @@ async def test_the_least_local_cost_counts_until_the_disk_or_the_workload_is_ano
         outlook.ceiling(OFF, load(2000))
         outlook.ceiling(OFF, load(4000))
         assert local_ms() == 2
-        await turn(session, "fsync_delay=5")
+        await turned(session, "fsync_delay=5")
         assert local_ms() == 0
 
 
@@ -141,7 +142,7 @@ async def test_the_prediction_takes_the_measured_local_cost() -> None:
 async def test_a_fallen_back_primary_is_predicted_as_it_commits_now_and_a_dead_one_not_at_all() -> None:
     world = World()
     async with world.attached(calibration=CALIBRATION) as session:
-        await turn(session, "semi_sync=on", "rtt=85")
+        await turned(session, "semi_sync=on", "rtt=85")
         states = (ProtectionState.PROTECTED, ProtectionState.DEGRADED, ProtectionState.DOWN)
         waits, fallen, down = (
             session.outlook.predicted(replace(PROTECTED, state=state), replace(load(90_000), service=None))

@@ -15,6 +15,7 @@ from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
+from tests.turning import turn
 
 CALIBRATION = shipped_calibration().calibration
 CLIENTS = KnobName("clients", Place.LOAD)
@@ -25,10 +26,6 @@ async def tick_after(session: Session, seconds: float) -> Tick:
     async for tick in session.ticks():
         return tick
     raise AssertionError("the ticks ended")
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.set([session.parse(text) for text in texts])
 
 
 async def load_of(world: World) -> tuple[str, object]:

@@ -6,9 +6,11 @@ import asyncio
 
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.tick import Tick
-from tests.engine.test_session import load_runs, turn, until_tick
+from tests.engine.test_session import load_runs
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
+from tests.turning import turn
+from tests.waiting import until_tick
 
 PS_PER_MS = 10**9
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
@@ -14,19 +14,8 @@ from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.fakes.clock import cancelled_in_round, until, virtual
 from tests.fakes.world import CREATING_S, World, tasks_left
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.set([session.parse(text) for text in texts])
-
-
-async def until_tick(session: Session, wanted: Callable[[Tick], object], within_s: float = 30) -> Tick:
-    """The first tick that is as wanted."""
-    async with asyncio.timeout(within_s):
-        async for tick in session.ticks():
-            if wanted(tick):
-                return tick
-    raise AssertionError("the ticks ended")
+from tests.turning import turn
+from tests.waiting import until_tick
 
 
 def load_runs(tick: Tick) -> bool:

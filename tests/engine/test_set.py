@@ -16,12 +16,9 @@ from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.servers import mysql_9
 from tests.fakes.world import SWITCHES, World
+from tests.turning import turn
 
 ENABLED = f"{SWITCHES}enabled"
-
-
-async def turn(session: Session, *texts: str) -> SetResult:
-    return await session.set([session.parse(text) for text in texts])
 
 
 def effects(result: SetResult) -> dict[str, object]:

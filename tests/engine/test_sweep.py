@@ -19,6 +19,7 @@ from replexplorer.engine.session import Session, SessionOptions
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.sweeps import FakeShelf
 from tests.fakes.world import World, tasks_left
+from tests.turning import turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
 REQUESTED = {"sync_binlog": 100, "rtt@replica": 5.0, "clients": 3, "semi_sync": "on"}
@@ -31,10 +32,6 @@ def no_scene(name: str) -> tuple[str, ...]:
 
 def plan(session: Session, *texts: str, repeats: int = 1, seed: int | None = 7) -> Sweep:
     return Sweep(read_grid(texts or SPEC, session.parse, no_scene), 2.0, repeats, seed)
-
-
-async def turn(session: Session, *texts: str, anyway: bool = False) -> None:
-    await session.set([session.parse(text) for text in texts], anyway=anyway)
 
 
 @asynccontextmanager

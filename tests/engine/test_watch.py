@@ -12,16 +12,20 @@ from replexplorer.core.knobs.names import Desired
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
-from tests.engine.test_session import load_runs, turn, until_tick
+from tests.engine.test_session import load_runs
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
+from tests.turning import turn
+from tests.waiting import until_tick
 
 REQUESTS = ("semi_sync=on", "sync_binlog=0", "rtt=20", "sync_relay_log=1")
 
 
 async def told(session: Session, text: str, within_s: float = 30) -> Event:
     """The event with this text in it, once it has come."""
-    tick = await until_tick(session, lambda tick: any(text in event.text for event in tick.events), within_s)
+    tick = await until_tick(
+        session, lambda tick: any(text in event.text for event in tick.events), within_s=within_s
+    )
     return next(event for event in tick.events if text in event.text)
 
 
@@ -479,7 +483,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> Non
         event = await told(session, "created again")
         assert event.severity is Severity.WARN
         tick = await until_tick(
-            session, lambda tick: tick.state == "up" and load_runs(tick) and bool(tick.links), 60
+            session, lambda tick: tick.state == "up" and load_runs(tick) and bool(tick.links), within_s=60
         )
         assert tick.protection.state == "off"
         assert tick.links[0].rtt_asked_ms == 0.0

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import asyncmy
 import pytest
 
+from replexplorer.adapters.docker import images
 from replexplorer.adapters.docker.client import connect
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
+from replexplorer.formats.paths import shipped
 from replexplorer.ports import Credentials, NodeAddress, UpOptions
+from tests.waiting import until
 
 PREFIX = f"test-{os.getpid()}"
 """What the names of this session's stacks begin with."""
 READY_S = 60.0
 """How long servers may take on a machine that does other work."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs real servers stays together by file: a process of the tests makes one stack for all that
+    it runs, and what a file's own fixture has built serves the whole file."""
+    for item in items:
+        if item.get_closest_marker("docker"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @dataclass
@@ -71,31 +85,21 @@ class LiveStack:
     async def ready(self) -> None:
         """Wait until every node answers and every replica replicates."""
         source, *replicas = await self.stack.nodes()
-        await eventually(lambda: self.value(source.name, "SELECT 1"))
+        await until(partial(self.value, source.name, "SELECT 1"), within_s=READY_S)
         for node in replicas:
-            await eventually(lambda name=node.name: self.replicates(name))
-
-
-async def eventually(check: Callable[..., Awaitable[Any]], *, seconds: float = READY_S) -> Any:
-    """The first true answer of `check`; its errors count as no, until the time is over."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            if answer := await check():
-                return answer
-        except (OSError, asyncmy.errors.Error, asyncio.IncompleteReadError) as error:
-            answer = error
-        assert time.monotonic() < until, f"not within {seconds:g} s: {answer!r}"
-        await asyncio.sleep(0.02)
+            await until(partial(self.replicates, node.name), within_s=READY_S)
 
 
 @pytest.fixture(scope="session")
 def docker_client() -> Iterator[Any]:
-    """The SDK's low-level client; skips the test where no daemon answers."""
+    """The SDK's low-level client, with our images built; skips the test where no daemon answers."""
     try:
         client = connect()
     except MissingPiece as error:
         pytest.skip(str(error))
+    with (Path(tempfile.gettempdir()) / "replexplorer-tests-images.lock").open("w") as one_at_a_time:
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        images.ensure([images.MYSQL, images.SIDECAR], shipped("compose"), lambda *_: None)
     try:
         yield client
     finally:

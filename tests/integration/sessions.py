@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
-from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.session import Session, SessionOptions
 from tests.integration.conftest import LiveStack
 
@@ -38,16 +35,3 @@ async def connected(live: LiveStack, holder: str, **options: Any) -> AsyncIterat
     finally:
         await session.disconnect()
         await stack.close()
-
-
-async def turn(session: Session, *texts: str) -> SetResult:
-    """Turn knobs as they are typed."""
-    return await session.set([session.parse(text) for text in texts])
-
-
-async def until(check: Callable[[], Awaitable[bool]], within_s: float = 20.0) -> None:
-    """Wait until the check is true; its deadline fails the test."""
-    ends_s = time.monotonic() + within_s
-    while not await check():
-        assert time.monotonic() < ends_s, "the condition did not come true"
-        await asyncio.sleep(0.1)

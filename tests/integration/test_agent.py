@@ -10,9 +10,9 @@ import socket
 import statistics
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import docker
 import pytest
@@ -24,10 +24,9 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import LinkState, Shape
 from replexplorer.ports import Bridge, Experiment
 from tests.sidecar import DIRECTORY, load
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
-
-T = TypeVar("T")
 
 LABELS = {"dev.replexplorer.stack": f"itest-agent-{os.getpid()}"}
 TOOLS = "/var/lib/replexplorer/tools"
@@ -203,27 +202,21 @@ def pair() -> Iterator[Pair]:
         client.close()
 
 
-async def until(ask: Callable[[], Awaitable[T]], holds: Callable[[T], bool], deadline_s: float = 10.0) -> T:
-    ends_s = time.monotonic() + deadline_s
-    while not holds(answer := await ask()):
-        assert time.monotonic() < ends_s, answer
-        await asyncio.sleep(0.02)
-    return answer
-
-
 async def set_rtt(pair: Pair, primary: BridgedAgent, replica: BridgedAgent, rtt_ms: float) -> LinkState:
     """Half on each side, base subtracted; then wait for a full window."""
     base_ms = (await primary.link("replica")).base_ms
     assert base_ms is not None
     delay_ms = max(0.0, rtt_ms - base_ms) / 2
     await pair.shape(primary, replica, Shape(delay_ms))
-    return await until(lambda: primary.link("replica"), lambda link: link.probes >= 8)
+    return await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 8)
 
 
 async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
         # The least of the last bare probes: on a busy machine it takes some until one was not delayed.
-        link = await until(lambda: primary.link("replica"), lambda link: (link.base_ms or 99) < 2, 30)
+        link = await until(
+            lambda: primary.link("replica"), holds=lambda link: (link.base_ms or 99) < 2, within_s=30
+        )
         assert link.backend in ("netem", "nfqueue")
         assert link.backend == "netem" or "no netem" in link.backend_reason
         for rtt_ms in (85.0, 5.0):
@@ -301,7 +294,7 @@ async def test_packets_are_lost_as_asked_and_not_otherwise(pair: Pair) -> None:
         arrived, _ = await pair.stream(2000, 4000)
         # 5 standard deviations of a binomial: it fails once in two million runs.
         assert abs(2000 - len(arrived) - 200) < 5 * math.sqrt(2000 * 0.1 * 0.9)
-        link = await until(lambda: primary.link("replica"), lambda link: link.lost > 0, 60)
+        link = await until(lambda: primary.link("replica"), holds=lambda link: link.lost > 0, within_s=60)
         assert link.shape.loss_percent == 10
         health = [await agent.health() for agent in (primary, replica)]
         assert sum(one.links.lost for one in health) >= 100
@@ -323,7 +316,7 @@ async def test_jitter_spreads_round_trips_and_keeps_the_order(pair: Pair) -> Non
             return max(seen_ms, default=0.0) - min(seen_ms, default=0.0)
 
         # The round trip's deviation is 7 ms, its median's of five about 4 ms.
-        await until(spread, lambda wide_ms: wide_ms > 1.0, 30)
+        await until(spread, holds=lambda wide_ms: wide_ms > 1.0, within_s=30)
         assert statistics.mean(seen_ms) == pytest.approx(40, abs=12)
 
 
@@ -348,10 +341,10 @@ async def test_a_partition_cuts_the_asked_direction_and_only_that(
         await pair.shape(primary, replica, of_primary, of_replica)
         arrived, _ = await pair.stream(50, 1000)
         assert len(arrived) == (0 if cut_to_replica else 50)
-        link = await until(lambda: primary.link("replica"), lambda link: link.lost >= 2)
+        link = await until(lambda: primary.link("replica"), holds=lambda link: link.lost >= 2)
         assert link.measured_ms is None
         await pair.shape(primary, replica, Shape())
-        assert (await until(lambda: primary.link("replica"), lambda link: link.probes >= 3)).lost == 0
+        assert (await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 3)).lost == 0
 
 
 async def test_a_killed_packet_loop_fails_open_and_takes_its_queues_back(pair: Pair) -> None:
@@ -361,9 +354,9 @@ async def test_a_killed_packet_loop_fails_open_and_takes_its_queues_back(pair: P
         await set_rtt(pair, primary, replica, 60)
         before = (await primary.health()).links.queue_restarts
         pair.run("primary", "python3", "-c", KILL_LOOP)
-        await until(primary.health, lambda health: health.links.queue_restarts > before)
+        await until(primary.health, holds=lambda health: health.links.queue_restarts > before)
         await pair.shape(primary, replica, (await primary.link("replica")).shape)
-        link = await until(lambda: primary.link("replica"), lambda link: link.probes >= 5)
+        link = await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 5)
         assert link.measured_ms == pytest.approx(60, abs=2)
 
 
@@ -381,7 +374,7 @@ async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
             *earlier, _other = pair.bridges
             for bridge in earlier:
                 bridge._writer.transport.abort()
-            await until(other.lease, lambda lease: lease is None)
+            await until(other.lease, holds=lambda lease: lease is None)
             assert await other.take_lease("load") is None
         finally:
             await other.close()
@@ -394,10 +387,10 @@ async def test_a_crashed_server_is_started_again_and_takes_over_the_delay(pair: 
         find = "import os;print(*open('/proc/1/task/1/children').read().split())"
         [server] = pair.run("primary", "python3", "-c", find).split()
         pair.run("primary", "python3", "-c", f"import os;os.kill({server}, 9)")
-        link = await until(lambda: primary.link("replica"), lambda link: link.shape.delay_ms > 0)
+        link = await until(lambda: primary.link("replica"), holds=lambda link: link.shape.delay_ms > 0)
         assert link.shape.delay_ms == pytest.approx(asked_ms)
         await primary.watch("replica", pair.address("replica"))
-        link = await until(lambda: primary.link("replica"), lambda link: link.probes >= 5)
+        link = await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 5)
         assert link.measured_ms == pytest.approx(60, abs=2)
         assert link.base_ms is not None
         assert link.base_ms < 5
@@ -461,7 +454,7 @@ async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_brid
                 assert await agent.take_turn("set", within_s=5, anyway=anyway) is None
                 await agent.leave_turn()
             await end()
-            await until(lambda: other.take_turn("set", within_s=5), lambda refused: refused is None)
+            await until(lambda: other.take_turn("set", within_s=5), holds=lambda refused: refused is None)
             await other.leave_turn()
     finally:
         await lab.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,9 @@ from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.tick import Tick
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
-from tests.integration.sessions import attached, turn
+from tests.integration.sessions import attached
+from tests.turning import turn
+from tests.waiting import until_tick
 
 pytestmark = pytest.mark.docker
 
@@ -49,17 +51,6 @@ async def running(live: LiveStack, *knobs: str, **options: Any) -> AsyncIterator
             yield session
         finally:
             await session.close()
-
-
-async def until_tick(session: Session, fits: Callable[[Tick], bool], what: str) -> Tick:
-    """The first tick that fits."""
-    ends_s, tick = time.monotonic() + WITHIN_S, None
-    async for tick in session.ticks():
-        if fits(tick):
-            return tick
-        if time.monotonic() > ends_s:
-            break
-    raise AssertionError(f"not within {WITHIN_S:g} s: {what}; {tick}")
 
 
 def is_full(tick: Tick) -> bool:

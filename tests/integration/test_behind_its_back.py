@@ -12,7 +12,9 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.observe.server_sample import errant_gtids
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
-from tests.integration.sessions import attached, turn, until
+from tests.integration.sessions import attached
+from tests.turning import turn
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.load import LoadReport
 from replexplorer.formats.json.set import SetReport
 from replexplorer.formats.json.status import Status
+from tests.waiting import until_true
 
 pytestmark = pytest.mark.docker
 
@@ -79,14 +80,6 @@ class Shell:
     def status(self, code: int = 0) -> Status:
         """`status --json`."""
         return Status.model_validate(self.json("status", code=code))
-
-
-def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
-    """Wait for a condition; fails past the deadline."""
-    ends_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < ends_s, "the condition did not come true"
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +262,7 @@ def test_a_load_reports_what_it_did(shell: Shell) -> None:
 def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
     running = shell.start("load", "--clients", "1", "--duration", "120", "--table-size", "500")
     try:
-        until(lambda: shell.status().load.driver is not None)
+        until_true(lambda: shell.status().load.driver is not None)
         refused = shell.run("load", "--clients", "1", "--duration", "1", code=4)
         assert f"pid {running.pid}" in refused.stderr
         running.send_signal(signal.SIGTERM)
@@ -279,7 +272,7 @@ def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
     finally:
         running.kill()
         running.communicate()
-    until(lambda: shell.status().load.driver is None)
+    until_true(lambda: shell.status().load.driver is None)
 
 
 def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_had(shell: Shell) -> None:
@@ -289,7 +282,7 @@ def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_ha
     load = ["load", "--stack", stack, "--clients", "3", "--duration", "300", "--table-size", "500", "--json"]
     running = shell.start(*load)
     try:
-        until(lambda: shell.json("status", "--stack", stack)["load"]["clients"] == 3)
+        until_true(lambda: shell.json("status", "--stack", stack)["load"]["clients"] == 3)
         status = shell.json("status", "--stack", stack)["load"]
         assert (status["mode"], status["workload"]) == ("closed", "update_index")
         assert running.stderr is not None
@@ -318,7 +311,7 @@ def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell) -> None:
     client = connect()
     try:
         label = {"label": f"dev.replexplorer.stack={stack}"}
-        until(lambda: len(client.containers(all=True, filters=label)) > 0, within_s=60)
+        until_true(lambda: len(client.containers(all=True, filters=label)) > 0, within_s=60)
         shell.run("down", "--stack", stack)
         began_s = time.monotonic()
         _, narration = coming.communicate(timeout=60)
@@ -355,7 +348,7 @@ def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(s
     shell.run("set", "sync_relay_log=11")
     running = shell.start("load", "--clients", "1", "--duration", "600", "--table-size", "500")
     try:
-        until(lambda: shell.status().load.driver is not None)
+        until_true(lambda: shell.status().load.driver is not None)
         kill_container("primary", "sidecar")
         for command in (["load", "--clients", "1", "--duration", "1"], ["down"]):
             assert f"pid {running.pid}" in shell.run(*command, code=4).stderr
@@ -363,7 +356,7 @@ def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(s
         assert [(change["before"], change["requested"], change["effective"]) for change in changed] == [
             (11, 12, 12)
         ]
-        until(lambda: shell.status(code=4).load.driver is not None)
+        until_true(lambda: shell.status(code=4).load.driver is not None)
     finally:
         running.kill()
         running.communicate()

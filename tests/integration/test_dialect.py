@@ -11,7 +11,8 @@ from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import LiveStack, bring_up
-from tests.integration.sessions import attached, connected, until
+from tests.integration.sessions import attached, connected
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 FOREIGN = "11111111-1111-1111-1111-111111111111:1"

@@ -20,7 +20,8 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
-from tests.integration.conftest import PREFIX, LiveStack, bring_up, eventually
+from tests.integration.conftest import PREFIX, LiveStack, bring_up
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -113,7 +114,7 @@ async def test_a_delay_that_falls_lets_a_waiting_commit_go(
     await primary.set_disk(5000)
     commit = asyncio.create_task(commits_ms(live_stack, 1))
     try:
-        await eventually(lambda: live_stack.value("primary", waiting))
+        await until(lambda: live_stack.value("primary", waiting))
         began_s = time.monotonic()
         await primary.set_disk(0)
         await commit
@@ -154,7 +155,7 @@ async def test_the_replicas_logs_are_told_apart(live_stack: LiveStack, primary: 
             async def has_come() -> bool:
                 return (await replica.disk()).fsyncs["relay"] >= before["relay"] + 50
 
-            await eventually(has_come)
+            await until(has_come)
         finally:
             await cursor.execute("SET GLOBAL sync_relay_log = DEFAULT")
 

@@ -22,7 +22,8 @@ from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import LiveStack, bring_up
-from tests.integration.sessions import attached, turn
+from tests.integration.sessions import attached
+from tests.turning import turn
 
 pytestmark = pytest.mark.docker
 

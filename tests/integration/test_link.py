@@ -12,7 +12,9 @@ from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
-from tests.integration.sessions import attached, connected, turn, until
+from tests.integration.sessions import attached, connected
+from tests.turning import turn
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -77,7 +79,7 @@ async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> No
         lasted_s = time.monotonic() - began_s
         healed_s = time.monotonic()
         await turn(session, "partition=none")
-        await until(lambda: has_row(live_stack, "replica", 1), 2 * lasted_s + 2)
+        await until(lambda: has_row(live_stack, "replica", 1), within_s=2 * lasted_s + 2)
         assert time.monotonic() - healed_s < 2 * lasted_s + 2
         assert not session.sight.links["replica"].healing
 

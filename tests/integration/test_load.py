@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -26,6 +26,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
 from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -67,15 +68,6 @@ class Primary:
                 (self.target.user,),
             )
             return {row["id"] for row in rows}
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str, deadline_s: float = 20) -> None:
-    """Wait for a condition on the outside world."""
-    end_s = time.monotonic() + deadline_s
-    while not await condition():
-        if time.monotonic() > end_s:
-            pytest.fail(f"not within {deadline_s:g} s: {what}")
-        await asyncio.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +112,7 @@ async def primary(stack: Primary) -> Primary:
         except ServerUnreachable:
             return False
 
-    await until(answers, "the primary answers", deadline_s=60)
+    await until(answers, "the primary answers", within_s=60)
     async with stack.sql() as sql:
         await sql.query("SET GLOBAL super_read_only = OFF")
         await sql.query("SET GLOBAL read_only = OFF")
@@ -153,7 +145,7 @@ class Watched:
         async def met() -> bool:
             return any(condition(each) for each in self.intervals[seen:])
 
-        await until(met, what, deadline_s)
+        await until(met, what, within_s=deadline_s)
         return next(each for each in self.intervals[seen:] if condition(each))
 
     async def stop(self) -> Sequence[Interval]:
@@ -715,7 +707,7 @@ async def test_a_dead_app_ends_its_load_within_a_second(primary: Primary) -> Non
             # Whoever adopts orphans may be slow to reap: a zombie is gone.
             return await asyncio.to_thread(state_of, pid) in (None, "Z")
 
-        await until(gone, "the load is gone", deadline_s=5)
+        await until(gone, "the load is gone", within_s=5)
         assert time.monotonic() - killed_s < 1
 
     async def none() -> bool:
@@ -736,7 +728,7 @@ async def test_a_stopped_app_neither_stops_commits_nor_loses_any(primary: Primar
         async def many_more() -> bool:
             return bool(await primary.value(count) > before + 2000)
 
-        await until(many_more, "commits go on", deadline_s=60)
+        await until(many_more, "commits go on", within_s=60)
         os.kill(parent.pid, signal.SIGCONT)
         parent.send_signal(signal.SIGTERM)
         told = int(await asyncio.wait_for(parent.stdout.readline(), 30))
@@ -768,7 +760,7 @@ async def test_a_call_past_its_deadline_does_not_spoil_the_next(primary: Primary
                 return bool(await sql.query("SELECT 9 AS n") == [{"n": 9}])
             return False
 
-        await until(again, "a new connection", deadline_s=5)
+        await until(again, "a new connection", within_s=5)
         with pytest.raises(ServerRefused) as caught:
             await sql.query("SET GLOBAL no_such_variable = 1")
         assert caught.value.number == 1193

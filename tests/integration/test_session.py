@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +16,9 @@ from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.integration.conftest import LiveStack
-from tests.integration.sessions import attached, turn, until
+from tests.integration.sessions import attached
+from tests.turning import turn
+from tests.waiting import until, until_tick
 
 pytestmark = pytest.mark.docker
 
@@ -198,20 +199,17 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         docker_client.kill(server["Id"], "KILL")
         events: list[str] = []
 
-        async def tick_until(check: Callable[[Tick], bool]) -> None:
-            async with asyncio.timeout(40):
-                async for tick in session.ticks():
-                    events.extend(event.text for event in tick.events)
-                    if check(tick):
-                        return
+        def heard(tick: Tick) -> Tick:
+            events.extend(event.text for event in tick.events)
+            return tick
 
-        await tick_until(lambda tick: tick.protection.state is ProtectionState.DOWN)
+        await until_tick(session, lambda tick: heard(tick).protection.state is ProtectionState.DOWN)
         docker_client.start(server["Id"])
-        await tick_until(lambda tick: tick.protection.state is ProtectionState.PROTECTED)
+        await until_tick(session, lambda tick: heard(tick).protection.state is ProtectionState.PROTECTED)
         assert any("re-applied" in text for text in events), events
         assert session.sight.effective_value(KnobName("sync_binlog", SOURCE)) == 10
         link = session.sight.links["replica"]
         assert link.values is not None
         assert link.values["rtt"] == 20.0
-        await tick_until(lambda tick: tick.load is not None and (tick.load.tps or 0) > 0)
+        await until_tick(session, lambda tick: tick.load is not None and (tick.load.tps or 0) > 0)
         await session.close()

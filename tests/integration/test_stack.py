@@ -25,7 +25,8 @@ from replexplorer.adapters.docker.removal import remove_stack
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
-from tests.integration.conftest import PREFIX, LiveStack, bring_up, eventually, take_down
+from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -61,7 +62,7 @@ async def test_replicates_and_is_set_up_as_the_labs_need(live_stack: LiveStack) 
         await cursor.execute("CREATE DATABASE IF NOT EXISTS theirs")
         await cursor.execute("CREATE TABLE theirs.t (id INT PRIMARY KEY)")
         await cursor.execute("INSERT INTO theirs.t VALUES (7)")
-    assert await eventually(lambda: live_stack.value("replica", "SELECT id FROM theirs.t")) == 7
+    assert await until(lambda: live_stack.value("replica", "SELECT id FROM theirs.t")) == 7
     async with live_stack.session("primary", dsn=True) as cursor:
         await cursor.execute("DROP DATABASE theirs")
 
@@ -213,7 +214,7 @@ async def test_a_dead_sidecar_takes_its_server_into_the_new_namespace(
 ) -> None:
     found = ids(docker_client, live_stack.stack.name)
     docker_client.kill(found["replica", "sidecar"])
-    await eventually(lambda: gone(live_stack, "replica"))
+    await until(lambda: gone(live_stack, "replica"))
     await live_stack.stack.up(UpOptions(), quiet)
     await live_stack.ready()
 

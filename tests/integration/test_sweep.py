@@ -14,7 +14,8 @@ import pytest
 from replexplorer.adapters.docker.client import connect
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.json.sweep import SweepResult
-from tests.integration.test_cli import Shell, until
+from tests.integration.test_cli import Shell
+from tests.waiting import until_true
 
 pytestmark = pytest.mark.docker
 
@@ -92,7 +93,7 @@ def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
     spec = (*SPEC, "--seed", str(int(end)))
     running = shell.start("sweep", *spec)
     try:
-        until(lambda: _journal(shell).count('"run"') >= 2, within_s=60)
+        until_true(lambda: _journal(shell).count('"run"') >= 2, within_s=60)
         running.send_signal(end)
         running.communicate(timeout=30)
     finally:

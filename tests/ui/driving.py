@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
@@ -16,8 +17,24 @@ from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
+from tests.waiting import patience
 
 DEADLINE_S = 10.0
+
+
+async def until(pilot: Pilot[str], condition: Callable[[], bool], what: str = "the condition") -> None:
+    """Let the app work until the condition holds; the deadline fails the test."""
+    began_s = time.monotonic()
+    while not condition():
+        late = time.monotonic() - began_s >= DEADLINE_S * patience()
+        assert not late, f"{what} did not come within {DEADLINE_S:.0f} s"
+        await pilot.pause(0.01)
+
+
+def painted(widget: Widget) -> list[list[tuple[str, str]]]:
+    """What a widget of lines shows: each line's runs of text, with the words for their style."""
+    assert isinstance(widget, Lines)
+    return widget._painted
 
 
 class ManualClock:
@@ -52,15 +69,15 @@ class Bench:
     def text(self, selector: str) -> str:
         return "\n".join(self.rows(selector))
 
+    def painted(self, selector: str) -> list[list[tuple[str, str]]]:
+        return painted(self.dashboard.query_one(selector))
+
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
     async def until(self, condition: Callable[[], bool], what: str = "the condition") -> None:
-        end_s = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < end_s, f"{what} did not come within {DEADLINE_S:.0f} s"
-            await self.pilot.pause(0.01)
+        await until(self.pilot, condition, what)
 
     async def play(self, tick: Tick) -> None:
         """Give a tick and wait until it is drawn."""

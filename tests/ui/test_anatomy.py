@@ -14,14 +14,10 @@ from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, bar
-from replexplorer.ui.widgets.lines import Lines, width_of
+from replexplorer.ui.widgets.lines import width_of
 from replexplorer.ui.words.truth import truth_runs
 from tests.fakes.facade import explained, make_tick
-from tests.ui.driving import Bench, bench
-
-
-def painted(app: Bench) -> list[list[tuple[str, str]]]:
-    return app.dashboard.query_one("#anatomy", Lines)._painted
+from tests.ui.driving import bench
 
 
 @given(
@@ -122,7 +118,7 @@ async def test_a_failed_check_is_never_hidden_and_the_others_are_still_counted()
     async with bench(explained(make_tick(1.0), failed=True)) as app:
         assert "▲ Little's law: 8 clients, TPS x mean = 6.1" in app.rows("#anatomy")[-1]
         assert "✓ 1 check" in app.rows("#anatomy")[-1]
-        assert ("▲ Little's law: ", "warn b") in painted(app)[-1]
+        assert ("▲ Little's law: ", "warn b") in app.painted("#anatomy")[-1]
 
 
 @pytest.mark.parametrize(("excess_ms", "told"), [(8.0, False), (12.0, True)])

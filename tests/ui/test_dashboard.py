@@ -137,7 +137,7 @@ async def test_the_header_fits_and_names_the_state_at_every_width(
 
 async def test_a_measured_round_trip_that_is_not_the_asked_one_stands_out() -> None:
     async with bench(make_tick(1.0, rtt=(85.0, 95.0))) as app:
-        drawn = app.dashboard.query_one("#header")._painted[0]  # type: ignore[attr-defined]
+        drawn = app.painted("#header")[0]
         assert ("95.0", "warn b") in drawn
         await app.play(make_tick(1.5, rtt=(85.0, None)))
         assert "85 → none" in app.text("#header")
@@ -472,7 +472,7 @@ async def test_the_big_digits_fit_whatever_they_are_and_stay_where_they_are(widt
 async def test_too_few_commits_are_told_by_their_number() -> None:
     async with bench(of_window(1.0, (4, 90.0)), of_window(1.5, (7, 90.0)), size=(160, 45)) as app:
         assert "n 11 in 1.0 s" in app.text("#header")
-        drawn = app.dashboard.query_one("#header")._painted[0]  # type: ignore[attr-defined]
+        drawn = app.painted("#header")[0]
         assert ("  90", "p50 b") in drawn
         assert ("  90", "faint") in drawn
 
@@ -524,7 +524,7 @@ async def test_epochs_are_coloured_only_when_the_interval_excludes_zero() -> Non
         assert "173 → 174" in same
         assert "▾ -72.1" in slower
         assert "28.5k" in baseline
-        painted = app.dashboard.query_one("#epochs")._painted  # type: ignore[attr-defined]
+        painted = app.painted("#epochs")
         assert ("▾ -72.1", "bad b") in painted[4]
         assert ("≈ +0.4", "muted") in painted[3]
 

@@ -27,8 +27,8 @@ BLOCKED, DEGRADED, DOWN = ProtectionState.BLOCKED, ProtectionState.DEGRADED, Pro
 CUT: dict[KnobName, Value] = {PARTITION: "ack"}
 
 
-def painted(app: Bench, selector: str) -> list[tuple[str, str]]:
-    return [run for line in app.dashboard.query_one(selector, Lines)._painted for run in line]
+def runs(app: Bench, selector: str) -> list[tuple[str, str]]:
+    return [run for line in app.painted(selector) for run in line]
 
 
 def with_disk(tick: Tick, **changes: object) -> Tick:
@@ -52,7 +52,7 @@ async def test_a_partition_stands_beside_the_state_at_every_width(state: Protect
         [row] = app.rows("#header")
         assert len(row) == width
         assert row.index(state.value.upper()) < row.index(" PARTITION ack ") < row.index("TPS")
-        assert (" PARTITION ack ", "onstate on partitioned b") in painted(app, "#header")
+        assert (" PARTITION ack ", "onstate on partitioned b") in runs(app, "#header")
         await app.play(make_tick(1.5, state=state))
         assert "PARTITION" not in app.text("#header")
 
@@ -80,17 +80,17 @@ async def test_a_round_trip_with_jitter_or_a_narrow_link_is_not_told_as_a_contra
     jitter: dict[KnobName, Value] = {KnobName("jitter", "replica"): 10.0}
     narrow: dict[KnobName, Value] = {KnobName("bandwidth", "replica"): 1_000_000}
     async with bench(make_tick(1.0, rtt=(85.0, 99.0))) as app:
-        assert ("99.0", "warn b") in painted(app, "#header")
+        assert ("99.0", "warn b") in runs(app, "#header")
         for at_s, values in ((1.5, jitter), (2.0, narrow)):
             await app.play(make_tick(at_s, rtt=(85.0, 99.0), values=values))
-            assert ("99.0", "text b") in painted(app, "#header")
+            assert ("99.0", "text b") in runs(app, "#header")
 
 
 async def test_a_link_that_does_not_do_what_was_asked_is_a_fault_beside_its_figures() -> None:
     fault = "asked 85 ms, measured 0.2 ms"
     async with bench(with_link(make_tick(1.0, rtt=(85.0, 0.2)), fault=fault)) as app:
         assert "link ▲" in app.text("#header")
-        assert ("0.2", "warn b") in painted(app, "#header")
+        assert ("0.2", "warn b") in runs(app, "#header")
         assert fault not in app.text("#header")
         await app.play(with_link(make_tick(1.5), fault="an agent does not answer"))
         assert "link: an agent does not answer" in app.text("#header")
@@ -99,9 +99,9 @@ async def test_a_link_that_does_not_do_what_was_asked_is_a_fault_beside_its_figu
 async def test_the_header_shows_a_delay_and_what_an_fsync_takes() -> None:
     async with bench(make_tick(1.0, values={DELAY: 2.0}, fsync_ms=2.2), size=(160, 45)) as app:
         assert "fsync +2 → 2.2" in app.text("#header")
-        assert ("2.2", "text b") in painted(app, "#header")
+        assert ("2.2", "text b") in runs(app, "#header")
         await app.play(make_tick(1.5, values={DELAY: 2.0}, fsync_ms=1.2))
-        assert ("1.2", "warn b") in painted(app, "#header")
+        assert ("1.2", "warn b") in runs(app, "#header")
         await app.play(make_tick(2.0, values={DELAY: 2.0}, fsync_ms=None))
         assert "fsync +2 → -" in app.text("#header")
 
@@ -147,7 +147,7 @@ async def test_what_is_measured_stands_beside_what_is_asked() -> None:
         assert rows["loss"] == ["loss", "1", "%", "1", "%", "1", "%"]
         assert rows["DISK"] == ["DISK", "bare", "disk", "0.08", "measured"]
         await app.play(make_tick(1.5, values=values, fsync_ms=1.1))
-        assert ("1.1", "warn b") in painted(app, "#knobs")
+        assert ("1.1", "warn b") in runs(app, "#knobs")
         await app.play(with_disk(make_tick(2.0, values=values, fsync_ms=2.2), probe_p50_ms=None))
         assert "bare disk" not in app.text("#knobs")
 
@@ -166,10 +166,10 @@ async def test_a_delay_that_is_not_possible_is_said_and_amber_when_asked() -> No
     knobs = {**tick.knobs, DELAY: replace(tick.knobs[DELAY], effective=None)}
     broken = with_disk(replace(tick, knobs=knobs), fault="no shim", delay_ms=None, measured_ms=None)
     async with bench(broken) as app:
-        assert ("not possible", "faint") in painted(app, "#knobs")
+        assert ("not possible", "faint") in runs(app, "#knobs")
         knobs = {**knobs, DELAY: replace(knobs[DELAY], requested=2.0)}
         await app.play(with_disk(replace(broken, at_s=1.5, knobs=knobs), delay_asked_ms=2.0))
-        assert ("not possible", "warn b") in painted(app, "#knobs")
+        assert ("not possible", "warn b") in runs(app, "#knobs")
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
@@ -286,7 +286,7 @@ async def test_a_ladder_has_its_words_and_the_value_among_them(key: str, value: 
         app.dashboard.select_knob(name)
         drawn = app.rows("#statement")[-1].split()
         assert drawn == ladder.split()
-        [marked] = [text for text, words in painted(app, "#statement") if words == "title b u"]
+        [marked] = [text for text, words in runs(app, "#statement") if words == "title b u"]
         assert marked in ladder.split()
 
 

@@ -9,7 +9,6 @@ import pytest
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.ui.widgets.header import Header
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 
@@ -22,8 +21,7 @@ def with_protection(tick: Tick, **changes: object) -> Tick:
 
 def inks(app: Bench, text: str) -> set[str]:
     """The words that this text of the header is drawn with."""
-    header = app.dashboard.query_one(Header)
-    return {words for part, words in header._painted[0] if text in part}
+    return {words for part, words in app.painted("#header")[0] if text in part}
 
 
 def blocked(**changes: object) -> Tick:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import make_tick
-from tests.ui.driving import DEADLINE_S
+from tests.ui.driving import until
 
 MARKS_S = (4.0, 10.0)
 LENGTH_S = 20.0
@@ -82,10 +81,7 @@ class Player:
         return self.screen.query_one(selector, Lines).rows[-1]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        end_s = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < end_s, "the condition did not come true"
-            await self.pilot.pause(0.01)
+        await until(self.pilot, condition)
 
     async def at(self, at_s: float) -> None:
         """Wait until the picture is that of this moment of the tape."""

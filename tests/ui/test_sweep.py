@@ -12,7 +12,7 @@ from replexplorer.ui.desks.commander import CommandFailed
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.sweep import SweepField, SweepScreen
 from tests.fakes.facade import FakeFacade, make_tick
-from tests.ui.driving import Bench, bench
+from tests.ui.driving import Bench, bench, painted
 
 
 def shown(app: Bench) -> str:
@@ -149,7 +149,7 @@ async def test_the_map_has_shades_in_every_terminal(no_color: bool, monkeypatch:
         await app.until(lambda: "EFFECTS" in shown(app))
         screen = app.app.screen
         assert isinstance(screen, SweepScreen)
-        row = next(line for line in screen.listing._painted if "400.0" in "".join(text for text, _ in line))
+        row = next(line for line in painted(screen.listing) if "400.0" in "".join(text for text, _ in line))
         blocks = [(text, words) for text, words in row if text in ("██", "··") or "heat" in words]
         assert [text for text, _ in blocks][-1] == ("██" if no_color else "  ")
         assert ("heat5" in blocks[-1][1]) is not no_color
