@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.dialect.capabilities import Capabilities, Range, flavor_of, version_tuple
+from replexplorer.core.dialect.capabilities import Capabilities, Range, flavor_name, version_tuple
 from replexplorer.core.dialect.values import from_server, literal
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, Backing, Kind, Value
@@ -83,7 +83,7 @@ def test_calendar_versions_are_newer() -> None:
     ],
 )
 def test_flavours(version: str, comment: str, flavor: str) -> None:
-    assert flavor_of({"version": version, "version_comment": comment}) == flavor
+    assert flavor_name({"version": version, "version_comment": comment}) == flavor
 
 
 @pytest.mark.parametrize(

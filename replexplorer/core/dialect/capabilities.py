@@ -56,7 +56,7 @@ class Capabilities:
         }
         version_text = variables.get("version", "")
         return cls(
-            flavor=flavor_of(variables),
+            flavor=flavor_name(variables),
             version=version_tuple(version_text),
             version_text=version_text,
             server_uuid=variables.get("server_uuid"),
@@ -99,7 +99,7 @@ def version_tuple(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def flavor_of(variables: Mapping[str, str]) -> str:
+def flavor_name(variables: Mapping[str, str]) -> str:
     """The kind of server, from its version and the comment beside it."""
     words = f"{variables.get('version', '')} {variables.get('version_comment', '')}".lower()
     return next((flavor for flavor in ("mariadb", "percona") if flavor in words), "mysql")

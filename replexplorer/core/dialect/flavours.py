@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from replexplorer.core.dialect.capabilities import IDENTIFYING, KNOB_VARIABLES, Range, flavor_of
+from replexplorer.core.dialect.capabilities import IDENTIFYING, KNOB_VARIABLES, Range, flavor_name
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
@@ -42,7 +42,7 @@ ALIVE: Final = Question("SELECT 1", lambda _: None)
 
 def flavour_of(variables: Mapping[str, str]) -> Flavour:
     """By the answer to `IDENTITY`; raises MissingPiece for one that nobody has written a dialect for."""
-    name = flavor_of(variables)
+    name = flavor_name(variables)
     try:
         return FLAVOURS[name]
     except KeyError:
