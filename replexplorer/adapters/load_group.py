@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
-from replexplorer.adapters.load_process import LoadChild, Part
+from replexplorer.adapters.load_process import LoadChild
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.load.interval import Interval, together
+from replexplorer.core.load.load_share import LoadShare
 from replexplorer.core.load.pacing import OPEN, processes_for, share_out
 from replexplorer.core.load.workload import statements_in
 from replexplorer.ports import LoadSettings, LoadTarget, Report
@@ -90,7 +91,7 @@ class _Member:
     """One process with the task that reads it."""
 
     child: LoadChild
-    part: Part
+    part: LoadShare
     reader: asyncio.Task[None] | None = None
 
 
@@ -147,7 +148,7 @@ class LoadGroup:
         try:
             lead, self._spare = self._spare or self._make(self._report), None
             shares = share_out(settings.clients, [], self._wanted(settings))
-            await self._join(load, lead, parts_of(shares, None)[0])
+            await self._join(load, lead, shares_of(shares, None)[0])
             load.cuts.origin_s = lead.origin_s
             await self._grow(load, shares)
         except BaseException:
@@ -159,7 +160,7 @@ class LoadGroup:
         per_s = settings.rate_tps * statements_in(settings.workload) if settings.mode == OPEN else 0.0
         return processes_for(settings.clients, per_s, self._cores)
 
-    async def _join(self, load: _Load, child: LoadChild, part: Part) -> None:
+    async def _join(self, load: _Load, child: LoadChild, part: LoadShare) -> None:
         """Start one more process."""
         member = _Member(child, part)
         load.members.append(member)
@@ -168,7 +169,7 @@ class LoadGroup:
 
     async def _grow(self, load: _Load, shares: list[int]) -> None:
         """Add the processes that are missing."""
-        parts = parts_of(shares, load.cuts.origin_s)[len(load.members) :]
+        parts = shares_of(shares, load.cuts.origin_s)[len(load.members) :]
         children = [self._make(None) for _ in parts]
         try:
             await asyncio.gather(*(child.spawn() for child in children))
@@ -183,7 +184,7 @@ class LoadGroup:
         load = self._running()
         before = [each.part.clients for each in load.members]
         shares = share_out(settings.clients, before, self._wanted(settings))
-        parts = parts_of(shares, load.cuts.origin_s)
+        parts = shares_of(shares, load.cuts.origin_s)
         lead, *others = zip(load.members, parts, strict=False)
         if _tables(settings) != _tables(load.settings):
             await asyncio.gather(*(member.child.hold() for member, _ in others))
@@ -260,12 +261,12 @@ class LoadGroup:
             self._news.set()
 
 
-def parts_of(shares: Sequence[int], origin_s: float | None) -> list[Part]:
+def shares_of(shares: Sequence[int], origin_s: float | None) -> list[LoadShare]:
     """What each process has of a load whose clients are shared out so; the first one leads."""
-    total, parts, before = sum(shares), list[Part](), 0
+    total, parts, before = sum(shares), list[LoadShare](), 0
     for clients in shares:
         share, phase = (clients / total, before / total) if total else (1.0, 0.0)
-        parts.append(Part(clients, share, not parts, origin_s if parts else None, phase))
+        parts.append(LoadShare(clients, share, not parts, origin_s if parts else None, phase))
         before += clients
     return parts
 

@@ -13,11 +13,12 @@ import json
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.load_share import LoadShare
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")
@@ -30,22 +31,7 @@ _KEPT_INTERVALS: Final = 240
 _KEPT_COMPLAINT_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one of several processes has of a load."""
-
-    clients: int
-    share: float
-    """Of the arrivals of the open loop."""
-    leads: bool
-    """It prepares and truncates the tables."""
-    origin_s: float | None
-    """Where intervals are counted from; None: where this process's first transaction began."""
-    phase: float
-    """Which part of the arrivals comes before its own in an even row (`core.pacing.Pace`)."""
-
-
-def _of(part: Part | None) -> dict[str, object]:
+def _of(part: LoadShare | None) -> dict[str, object]:
     """A part as a command carries it; without one the process has the whole load."""
     return {} if part is None else {"part": asdict(part)}
 
@@ -80,7 +66,7 @@ class LoadChild:
         return None if self._process is None else self._process.pid
 
     async def start(
-        self, target: LoadTarget, settings: LoadSettings, *, interval_s: float, part: Part | None = None
+        self, target: LoadTarget, settings: LoadSettings, *, interval_s: float, part: LoadShare | None = None
     ) -> None:
         """See `ports.LoadProcess`; `intervals` may be read meanwhile. On failure nothing is left."""
         if self._is_started:
@@ -110,7 +96,7 @@ class LoadChild:
         )
         self._reader = asyncio.create_task(self._read(self._process), name="load process")
 
-    async def change(self, settings: LoadSettings, part: Part | None = None) -> None:
+    async def change(self, settings: LoadSettings, part: LoadShare | None = None) -> None:
         """See `ports.LoadProcess`."""
         await self._ask("change", settings=asdict(settings), **_of(part))
 

@@ -24,9 +24,9 @@ from replexplorer.core.tick import Tick
 from replexplorer.formats.session_rows import (
     HISTOGRAMS,
     LOAD_COLUMNS,
+    KnobRow,
     Reading,
     Rows,
-    Setting,
     UnreadableRow,
     Writing,
     event_columns,
@@ -336,6 +336,6 @@ def _apply(reading: Reading, change: _Change) -> None:
         case "part":
             reading.part(row["name"], row["json"])
         case "setting":
-            reading.setting(Setting(row["knob"], row["requested"], row["effective"], row["note"]))
+            reading.setting(KnobRow(row["knob"], row["requested"], row["effective"], row["note"]))
         case _:
             reading.epoch(row["number"], row["json"])

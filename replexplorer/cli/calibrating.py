@@ -12,7 +12,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep_runs import SweptRun, figures_of
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.model.fit import Origin, Residual, fit, lacking, residuals
-from replexplorer.core.model.fitted import Calibration, Run, Setting
+from replexplorer.core.model.fitted import Calibration, CalibrationRun, OperatingPoint
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, save_calibration, this_machine
 
@@ -57,16 +57,16 @@ def taught(counted: Iterable[SweptRun], server: str, at_wall_s: float) -> Lesson
     return Lesson(f"the model is fitted to {fitted}: {file}", calibration)
 
 
-def _run(swept: SweptRun) -> Run | None:
+def _run(swept: SweptRun) -> CalibrationRun | None:
     """What the model is fitted to; None where the run says nothing of its settings."""
     if swept.why is not None or not swept.tps or swept.setting is None:
         return None
-    setting = Setting(**swept.setting)
+    setting = OperatingPoint(**swept.setting)
     fastest_ms = swept.service.min_ms
     if setting.semi_sync and fastest_ms is not None:
         # A probe waits for a core on a busy machine, and no commit was faster than its round trip.
         setting = replace(setting, rtt_ms=min(setting.rtt_ms, fastest_ms))
-    return Run(setting, round(swept.tps, 3))
+    return CalibrationRun(setting, round(swept.tps, 3))
 
 
 def errors_markdown(calibrated: Calibrated) -> str:
@@ -95,7 +95,7 @@ def errors_markdown(calibrated: Calibrated) -> str:
     return "\n".join(lines)
 
 
-def _row(setting: Setting) -> tuple[str, str, str]:
+def _row(setting: OperatingPoint) -> tuple[str, str, str]:
     """Workload, durability in words and the round trip that was asked."""
     fsyncs = setting.redo_fsyncs + setting.binlog_fsyncs > 0
     mode = {(False, False): "none", (False, True): "local", (True, False): "network", (True, True): "both"}

@@ -21,7 +21,7 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN, POISSON
 from replexplorer.engine.load.driver import load_knobs
 from replexplorer.engine.load.measure import measure
-from replexplorer.engine.observe.stretch import Gathering
+from replexplorer.engine.observe.sample_pair import Gathering
 from replexplorer.engine.session import Session
 from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.workload_file import read_workload

@@ -26,9 +26,9 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import bound
-from replexplorer.core.model.fitted import Calibration, Prediction, Setting
+from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
+from replexplorer.core.model.operating_point import beyond, looked_at, operating_point_of, unacknowledged
 from replexplorer.core.model.prediction import alone_ms, predict
-from replexplorer.core.model.setting import beyond, looked_at, setting_of, unacknowledged
 from replexplorer.core.text import number, table
 from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
@@ -123,7 +123,7 @@ async def _requested(call: Call) -> tuple[Mapping[KnobName, Value], Roster, str]
 def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     """The document; raises UsageError when nobody would commit."""
     values, calibration = asked.values, calibrated.calibration
-    setting = setting_of(values, asked.replicas)
+    setting = operating_point_of(values, asked.replicas)
     rate_tps = None
     if values[KnobName(keys.LOAD_MODE, Place.LOAD)] == OPEN:
         rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)])
@@ -150,7 +150,7 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     )
 
 
-def _ceiling_tps(setting: Setting, calibration: Calibration) -> float | None:
+def _ceiling_tps(setting: OperatingPoint, calibration: Calibration) -> float | None:
     """The k=1 bound with the calibrated local cost of one client; none without semi-sync."""
     if not setting.semi_sync:
         return None

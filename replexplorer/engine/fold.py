@@ -21,7 +21,7 @@ from replexplorer.engine.record.chronicle import Chronicle
 
 
 @dataclass(slots=True)
-class Picture:
+class TickFold:
     """Makes ticks."""
 
     sight: Sight

@@ -27,8 +27,8 @@ from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.observe.outlook import Outlook
+from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.observe.stretch import Stretch
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.ports import Clock, LoadSettings, Report, Sql, SweepJournal, UpOptions
 
@@ -94,7 +94,7 @@ class LiveLoad:
         last = await self._sight.look_closely(self._sight.fleet.source_name)
         return Findings(
             measured,
-            Stretch.of(first, last, intervals).anatomy(),
+            SamplePair.of(first, last, intervals).anatomy(),
             busy_percent(machine, await self._machine()),
         )
 

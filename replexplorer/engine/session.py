@@ -40,7 +40,7 @@ from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
-from replexplorer.engine.fold import Picture
+from replexplorer.engine.fold import TickFold
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.incidents.repair import Consent, Repair
 from replexplorer.engine.incidents.responder import Responder
@@ -110,7 +110,7 @@ class Session:
         responder.on_remade = self._remade
         self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
         self.outlook = Outlook(self.sight, options.calibration)
-        self._picture = Picture(
+        self._picture = TickFold(
             self.sight, self.driving, self.load, self.chronicle, self.watcher, self.outlook
         )
         self.rig = LiveRig(

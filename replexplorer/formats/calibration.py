@@ -17,7 +17,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.model.fitted import Calibration, Run
+from replexplorer.core.model.fitted import Calibration, CalibrationRun
 from replexplorer.formats.configuration import first_error
 from replexplorer.formats.small_file import read_text
 from replexplorer.formats.whole_file import whole_file
@@ -35,7 +35,7 @@ class _CalibrationFile(BaseModel):
 
     version: Literal[1]
     calibration: Calibration
-    runs: tuple[Run, ...]
+    runs: tuple[CalibrationRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Calibrated:
     """A calibration with its runs and where it was read."""
 
     calibration: Calibration
-    runs: tuple[Run, ...]
+    runs: tuple[CalibrationRun, ...]
     file: Path
     problem: str | None = None
     """Why the machine's own one is not used, in one line; None when it is, or there is none."""
@@ -81,7 +81,7 @@ def shipped_file() -> Path:
     return Path(str(resources.files("replexplorer.formats"))) / "shipped_calibration.json"
 
 
-def save_calibration(calibration: Calibration, runs: Sequence[Run], file: Path) -> None:
+def save_calibration(calibration: Calibration, runs: Sequence[CalibrationRun], file: Path) -> None:
     """Write whole or not at all, a run a line; raises UsageError when that cannot be."""
     content = _CalibrationFile(version=VERSION, calibration=calibration, runs=tuple(runs))
     head = content.model_dump_json(indent=1, include={"version", "calibration"}, exclude_defaults=True)

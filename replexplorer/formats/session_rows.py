@@ -168,7 +168,7 @@ def _numbers(blob: bytes) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class KnobRow:
     """One knob as it was from a moment on."""
 
     knob: str
@@ -187,7 +187,7 @@ class Rows:
     """Columns of the table `tick`."""
     parts: dict[str, str] = field(default_factory=dict)
     """Name to JSON."""
-    settings: list[Setting] = field(default_factory=list)
+    settings: list[KnobRow] = field(default_factory=list)
     epochs: dict[int, str] = field(default_factory=dict)
     """Number to JSON."""
     events: tuple[Event, ...] = ()
@@ -199,7 +199,7 @@ class Writing:
 
     every_s: float = 1.0
     _parts: dict[str, str] = field(default_factory=dict)
-    _settings: dict[str, Setting] = field(default_factory=dict)
+    _settings: dict[str, KnobRow] = field(default_factory=dict)
     _epochs: dict[int, Epoch] = field(default_factory=dict)
     _sampled_s: float | None = None
     _unsampled: Tick | None = None
@@ -216,7 +216,7 @@ class Writing:
         else:
             self._unsampled = tick
         for view in tick.knobs.values():
-            setting = Setting(f"{view.name.key}@{view.name.node}", view.requested, view.effective, view.note)
+            setting = KnobRow(f"{view.name.key}@{view.name.node}", view.requested, view.effective, view.note)
             if self._settings.get(setting.knob) != setting:
                 self._settings[setting.knob] = setting
                 rows.settings.append(setting)
@@ -288,7 +288,7 @@ class Reading:
             if link.values is not None and keys.PARTITION not in link.values:
                 raise UnreadableRow("links: values without partition")
 
-    def setting(self, setting: Setting) -> None:
+    def setting(self, setting: KnobRow) -> None:
         """Take a setting; a knob of a later version is left out. Raises UnreadableRow."""
         key, _, node = _text(setting.knob, "a setting").partition("@")
         if key not in BY_KEY:

@@ -1,6 +1,6 @@
 """The clients of one generator: each has its own connection and one transaction under way.
 
-Law: a client leaves, changes its course or its connection only between two transactions; in both
+Law: a client leaves, changes its job or its connection only between two transactions; in both
 loops the same clients with the same connections do the work.
 """
 
@@ -14,9 +14,9 @@ from typing import Final
 
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.workload import Statement
-from replexplorer.generator.course import Course, Floor
-from replexplorer.generator.run import Run, Turn
-from replexplorer.generator.session import Build, Prepared, Session, text_query
+from replexplorer.generator.client_run import ClientRun, RunEnd
+from replexplorer.generator.connection import Build, Connection, Prepared, text_query
+from replexplorer.generator.dispatcher import ClientJob, Dispatcher
 
 LOGIN_TIMEOUT_S: Final = 3.0
 """How long a login may take before it counts as failed."""
@@ -45,16 +45,16 @@ class Backoff:
 class Client:
     """One connection that does transactions until it is told to leave."""
 
-    def __init__(self, floor: Floor, on_settled: Callable[[Client], None]) -> None:
-        self._floor = floor
+    def __init__(self, dispatcher: Dispatcher, on_settled: Callable[[Client], None]) -> None:
+        self._dispatcher = dispatcher
         self._on_settled = on_settled
-        self._on_course: Course | None = None
+        self._on_job: ClientJob | None = None
         self._leaving = asyncio.Event()
-        self._session: Session | None = None
+        self._connection: Connection | None = None
         self._prepared: list[Prepared] = []
         self._was_lost = False
-        self._retry = Backoff(floor.random)
-        self.run: Run | None = None
+        self._retry = Backoff(dispatcher.random)
+        self.run: ClientRun | None = None
         """What it does now; None while it logs in or waits for the server."""
         self.task: asyncio.Task[None] = asyncio.create_task(self._live(), name="load client")
 
@@ -69,64 +69,66 @@ class Client:
                 try:
                     await self._stay()
                 except Exception as error:  # whatever it is, the load goes on and says so
-                    self._drop_session(lost=self._session is not None)
-                    self._floor.tally.fault = str(error) or type(error).__name__
+                    self._drop_connection(lost=self._connection is not None)
+                    self._dispatcher.tally.fault = str(error) or type(error).__name__
                     if isinstance(error, ServerRefused):
-                        self._floor.on_refused(error)
+                        self._dispatcher.on_refused(error)
                     self._on_settled(self)
                     await self._pause()
         finally:
-            self._drop_session()
+            self._drop_connection()
 
     async def _stay(self) -> None:
-        """Take the present course and work on it until something changes."""
-        floor, course = self._floor, self._floor.course
-        if self._session is not None and self._on_course is not None:
-            if self._on_course.fresh_sessions != course.fresh_sessions:
-                self._drop_session()
-            elif not self._session.is_alive():
-                self._drop_session(lost=True)
-        session = self._session or await self._log_in(course)
-        if session is None:
+        """Take the present job and work on it until something changes."""
+        dispatcher, job = self._dispatcher, self._dispatcher.job
+        if self._connection is not None and self._on_job is not None:
+            if self._on_job.fresh_sessions != job.fresh_sessions:
+                self._drop_connection()
+            elif not self._connection.is_alive():
+                self._drop_connection(lost=True)
+        connection = self._connection or await self._log_in(job)
+        if connection is None:
             return
-        builds = await self._builds(session, course)
-        self._on_course = course
-        run = self.run = Run(floor, session, course, builds, self._leaving)
+        builds = await self._builds(connection, job)
+        self._on_job = job
+        run = self.run = ClientRun(dispatcher, connection, job, builds, self._leaving)
         self._on_settled(self)
         turn = await run.last()
         self.run = None
         if run.has_committed:
             self._retry.reset()
-        if turn is Turn.LOST:
-            self._drop_session(lost=True)
-        elif turn is Turn.REFUSED and len(course.workload.statements) > 1:
-            await session.roll_back(timeout_s=LOGIN_TIMEOUT_S)
-        if turn is not Turn.CHANGED:
+        if turn is RunEnd.LOST:
+            self._drop_connection(lost=True)
+        elif turn is RunEnd.REFUSED and len(job.workload.statements) > 1:
+            await connection.roll_back(timeout_s=LOGIN_TIMEOUT_S)
+        if turn is not RunEnd.CHANGED:
             await self._pause()
 
-    async def _log_in(self, course: Course) -> Session | None:
-        """A new session, counted; a reconnect if the one before was lost. None when leaving."""
-        floor = self._floor
-        async with floor.logins:
+    async def _log_in(self, job: ClientJob) -> Connection | None:
+        """A new connection, counted; a reconnect if the one before was lost. None when leaving."""
+        dispatcher = self._dispatcher
+        async with dispatcher.logins:
             if self._leaving.is_set():
                 return None
-            session = await Session.open(floor.target, course.workload.database, timeout_s=LOGIN_TIMEOUT_S)
-        self._session = session
-        self._on_course = None
-        floor.connected += 1
+            connection = await Connection.open(
+                dispatcher.target, job.workload.database, timeout_s=LOGIN_TIMEOUT_S
+            )
+        self._connection = connection
+        self._on_job = None
+        dispatcher.connected += 1
         if self._was_lost:
-            floor.tally.reconnects += 1
+            dispatcher.tally.reconnects += 1
             self._was_lost = False
-        return session
+        return connection
 
-    def _drop_session(self, *, lost: bool = False) -> None:
-        """Close the session, if there is one; the next one is a reconnect if this was lost."""
+    def _drop_connection(self, *, lost: bool = False) -> None:
+        """Close the connection, if there is one; the next one is a reconnect if this was lost."""
         self._was_lost = self._was_lost or lost
         self._prepared.clear()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-            self._floor.connected -= 1
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            self._dispatcher.connected -= 1
 
     async def _pause(self) -> None:
         """Wait before the next try, unless told to leave."""
@@ -134,20 +136,20 @@ class Client:
             async with asyncio.timeout(self._retry.wait_s()):
                 await self._leaving.wait()
 
-    async def _builds(self, session: Session, course: Course) -> Sequence[Build]:
-        """What builds this client's commands on a course; the old one's statements are freed."""
-        session.forget(self._prepared)
+    async def _builds(self, connection: Connection, job: ClientJob) -> Sequence[Build]:
+        """What builds this client's commands on a job; the old one's statements are freed."""
+        connection.forget(self._prepared)
         self._prepared.clear()
-        before = self._on_course
-        if before is not None and before.workload.database != course.workload.database:
-            await session.use(course.workload.database, timeout_s=LOGIN_TIMEOUT_S)
-        return [await self._build(session, statement) for statement in course.workload.statements]
+        before = self._on_job
+        if before is not None and before.workload.database != job.workload.database:
+            await connection.use(job.workload.database, timeout_s=LOGIN_TIMEOUT_S)
+        return [await self._build(connection, statement) for statement in job.workload.statements]
 
-    async def _build(self, session: Session, statement: Statement) -> Build:
+    async def _build(self, connection: Connection, statement: Statement) -> Build:
         """What builds one statement's commands."""
         if statement.prepared:
             try:
-                prepared = await session.prepare(statement, timeout_s=LOGIN_TIMEOUT_S)
+                prepared = await connection.prepare(statement, timeout_s=LOGIN_TIMEOUT_S)
             except ServerRefused as refused:
                 if refused.number != _NOT_PREPARABLE:
                     raise
@@ -160,9 +162,9 @@ class Client:
 class Clients:
     """The clients as a group."""
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
-        floor.under_way = self._under_way
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        dispatcher.under_way = self._under_way
         self._staying: list[Client] = []
         self._present: dict[asyncio.Task[None], Client] = {}
         """Every client that has not ended, also those that leave."""
@@ -177,18 +179,18 @@ class Clients:
         """Transactions begun and not answered."""
         return sum(client.run is not None and client.run.is_under_way for client in self._present.values())
 
-    def change(self, clients: int, course: Course | None) -> None:
-        """Take another number of clients and, unless None, another course."""
-        if course is not None:
-            self._floor.course = course
+    def change(self, clients: int, job: ClientJob | None) -> None:
+        """Take another number of clients and, unless None, another job."""
+        if job is not None:
+            self._dispatcher.job = job
         while len(self._staying) > clients:
             leaving = self._staying.pop()
             leaving.leave()
             self._note_settled(leaving)
-        if course is not None:
+        if job is not None:
             self._unsettled.update(self._staying)
         while len(self._staying) < clients:
-            client = Client(self._floor, self._note_settled)
+            client = Client(self._dispatcher, self._note_settled)
             self._staying.append(client)
             self._unsettled.add(client)
             self._present[client.task] = client
@@ -196,16 +198,16 @@ class Clients:
         self._settled.clear()
         if not self._unsettled:
             self._settled.set()
-        self._floor.wake()
+        self._dispatcher.wake()
 
     def _note_settled(self, client: Client) -> None:
-        """This client is on the present course, or waits for the server."""
+        """This client is on the present job, or waits for the server."""
         self._unsettled.discard(client)
         if not self._unsettled:
             self._settled.set()
 
     async def settle(self) -> None:
-        """Wait until every client is on the present course or waits for the server."""
+        """Wait until every client is on the present job or waits for the server."""
         await self._settled.wait()
 
     async def stop(self, deadline_s: float) -> None:
@@ -216,8 +218,8 @@ class Clients:
         _, late = await asyncio.wait(self._present, timeout=deadline_s)
         runs = [run for task in late if (run := self._present[task].run) is not None and run.is_under_way]
         in_doubt = sum(run.is_in_doubt for run in runs)
-        self._floor.tally.unknown += in_doubt
-        self._floor.tally.lost += len(runs) - in_doubt
+        self._dispatcher.tally.unknown += in_doubt
+        self._dispatcher.tally.lost += len(runs) - in_doubt
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)

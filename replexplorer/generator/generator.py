@@ -11,18 +11,19 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import floor as whole
 from random import Random
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageError
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.load_share import LoadShare
 from replexplorer.core.load.pacing import CLOSED, Pace, Schedule
 from replexplorer.core.load.workload import Workload
 from replexplorer.generator.alarm import Alarm
 from replexplorer.generator.clients import Clients
-from replexplorer.generator.course import Course, Floor
+from replexplorer.generator.dispatcher import ClientJob, Dispatcher
 from replexplorer.generator.outbox import Outbox
 from replexplorer.generator.plan import check_script, course_of, workload_of
 from replexplorer.generator.tables import Tables
@@ -39,21 +40,6 @@ _GROWN_BYTES: Final = 1 << 30
 """A table that grows is truncated at so much payload, however few rows that is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one of several generators has of a load."""
-
-    clients: int
-    share: float = 1.0
-    """Of the arrivals of the open loop."""
-    leads: bool = True
-    """It prepares and truncates the tables."""
-    origin_s: float | None = None
-    """Intervals end at whole intervals after this time; None: after the first commit's begin."""
-    phase: float | None = None
-    """Of even arrivals, see `core.pacing.Pace`."""
-
-
 class Generator:
     """One load, or a part of it: its settings, its clients and its reports."""
 
@@ -63,9 +49,9 @@ class Generator:
         self._tally = Tally()
         self._schedule = Schedule(self._random)
         self._settings: LoadSettings | None = None
-        self._part = Part(0)
+        self._part = LoadShare(0)
         self._tables: Tables | None = None
-        self._floor: Floor | None = None
+        self._dispatcher: Dispatcher | None = None
         self._clients: Clients | None = None
         self._alarm: Alarm | None = None
         self._begun: asyncio.Future[None] | None = None
@@ -89,16 +75,16 @@ class Generator:
             match command.get("do"):
                 case "start":
                     settings = LoadSettings(**command["settings"])
-                    part = Part(**command.get("part", {"clients": settings.clients}))
+                    part = LoadShare(**command.get("part", {"clients": settings.clients}))
                     await self._start(LoadTarget(**command["target"]), settings, part, command["interval_s"])
                 case "change":
                     settings = LoadSettings(**command["settings"])
-                    part = Part(**command.get("part", {"clients": settings.clients}))
+                    part = LoadShare(**command.get("part", {"clients": settings.clients}))
                     async with self._changing:
                         await self._change(settings, part)
                 case "hold":
-                    if self._floor is not None:
-                        await self._floor.hold(SETTLE_S)
+                    if self._dispatcher is not None:
+                        await self._dispatcher.hold(SETTLE_S)
                 case "drain":
                     async with self._changing:
                         await self._drain()
@@ -118,7 +104,9 @@ class Generator:
             "failed", id=number, code=error.code, number=refusal, message=error.message, hint=error.hint
         )
 
-    async def _start(self, target: LoadTarget, settings: LoadSettings, part: Part, interval_s: float) -> None:
+    async def _start(
+        self, target: LoadTarget, settings: LoadSettings, part: LoadShare, interval_s: float
+    ) -> None:
         """Prepare, begin, and wait for the first commit."""
         if self._tables is not None:
             raise UsageError("the load runs already")
@@ -132,7 +120,7 @@ class Generator:
         async with self._changing:  # a change that comes meanwhile waits for the table
             await self._prepare(self._tables, settings, workload, target)
         self._begun = asyncio.get_running_loop().create_future()
-        floor = self._floor = Floor(
+        dispatcher = self._dispatcher = Dispatcher(
             target,
             course_of(settings, self._random),
             self._tally,
@@ -142,12 +130,12 @@ class Generator:
             on_refused=self._note_refusal,
         )
         self._alarm = Alarm(self._arrive)
-        self._clients = Clients(floor)
+        self._clients = Clients(dispatcher)
         self._clients.change(part.clients, None)
         if part.clients:
             # Arrivals wait for the logins, not for the clients: nobody intended them before.
             await self._settle(self._clients)
-        self._set_pace(floor)
+        self._set_pace(dispatcher)
         if part.clients and self._has_arrivals():
             await self._begun
         else:
@@ -180,21 +168,21 @@ class Generator:
             async with asyncio.timeout(SETTLE_S):
                 await clients.settle()
 
-    async def _change(self, settings: LoadSettings, part: Part) -> None:
+    async def _change(self, settings: LoadSettings, part: LoadShare) -> None:
         """Take other settings; the old ones stay when a table cannot be prepared."""
-        floor, clients = self._floor, self._clients
-        if clients is None or floor is None or self._tables is None or self._settings is None:
+        dispatcher, clients = self._dispatcher, self._clients
+        if clients is None or dispatcher is None or self._tables is None or self._settings is None:
             raise UsageError("the load does not run yet")
         same = _course_part(settings) == _course_part(self._settings)
         try:
             if not same:
-                await self._prepare(self._tables, settings, workload_of(settings), floor.target)
+                await self._prepare(self._tables, settings, workload_of(settings), dispatcher.target)
             self._settings, self._part = settings, part
             self._is_drained = self._has_ended = False
             clients.change(part.clients, None if same else course_of(settings, self._random))
-            self._set_pace(floor)
+            self._set_pace(dispatcher)
         finally:
-            floor.let_go()
+            dispatcher.let_go()
         await self._settle(clients)
 
     def _pace(self) -> Pace:
@@ -204,19 +192,19 @@ class Generator:
             return Pace()
         return Pace.open(settings.rate_tps, settings.spacing, self._part.share, self._part.phase)
 
-    def _set_pace(self, floor: Floor) -> None:
+    def _set_pace(self, dispatcher: Dispatcher) -> None:
         """Let arrivals come as asked; without clients nobody can be meant to be served."""
         pace = self._pace()
         is_held = self._is_drained or not self._part.clients
-        floor.change_pace(Pace() if is_held else pace, is_closed=not is_held and pace.rate_tps is None)
+        dispatcher.change_pace(Pace() if is_held else pace, is_closed=not is_held and pace.rate_tps is None)
         if not self._part.clients:
             self._schedule.drop_waiting()
         self._wind_alarm()
 
     def _arrive(self) -> None:
         """Arrivals are due."""
-        if self._floor is not None:
-            self._floor.admit()
+        if self._dispatcher is not None:
+            self._dispatcher.admit()
             self._wind_alarm()
 
     def _wind_alarm(self) -> None:
@@ -225,11 +213,11 @@ class Generator:
 
     async def _drain(self) -> None:
         """End the arrivals, serve who waits, report."""
-        if self._floor is None:
+        if self._dispatcher is None:
             raise UsageError("the load does not run yet")
         self._is_drained = True
-        self._set_pace(self._floor)
-        await self._floor.drain()
+        self._set_pace(self._dispatcher)
+        await self._dispatcher.drain()
         self._has_ended = True
         self._tell_interval()
 
@@ -251,8 +239,8 @@ class Generator:
 
     async def _hold(self) -> None:
         """A table is made anew: nobody works on it meanwhile."""
-        if self._floor is not None:
-            await self._floor.hold(SETTLE_S)
+        if self._dispatcher is not None:
+            await self._dispatcher.hold(SETTLE_S)
 
     def _progress(self, text: str, done: float | None) -> None:
         """Tell how far the preparation is."""
@@ -290,34 +278,34 @@ class Generator:
 
     def _tell_interval(self) -> None:
         """End the interval under way and send it."""
-        settings, floor = self._settings, self._floor
+        settings, dispatcher = self._settings, self._dispatcher
         if settings is None:
             return
-        if floor is not None and not self._is_drained:
-            floor.admit()
+        if dispatcher is not None and not self._is_drained:
+            dispatcher.admit()
             self._wind_alarm()
-        interval = self._tally.fold(self._gauges(settings, floor), self._schedule)
+        interval = self._tally.fold(self._gauges(settings, dispatcher), self._schedule)
         self._outbox.tell_interval(interval)
-        if floor is not None and self._part.leads:
-            self._watch_growth(interval, floor.course, settings)
+        if dispatcher is not None and self._part.leads:
+            self._watch_growth(interval, dispatcher.job, settings)
 
-    def _gauges(self, settings: LoadSettings, floor: Floor | None) -> Gauges:
+    def _gauges(self, settings: LoadSettings, dispatcher: Dispatcher | None) -> Gauges:
         """What there is to say of this moment."""
         clients = self._part.clients if self._clients is None else len(self._clients)
-        connected = floor.connected if floor is not None else 0
-        state = "waiting" if clients and not connected and floor is not None else "running"
+        connected = dispatcher.connected if dispatcher is not None else 0
+        state = "waiting" if clients and not connected and dispatcher is not None else "running"
         return Gauges(
             clients=clients,
             connected=connected,
-            under_way=floor.under_way() if floor is not None else 0,
-            workload=settings.workload if floor is None else floor.course.workload.name,
+            under_way=dispatcher.under_way() if dispatcher is not None else 0,
+            workload=settings.workload if dispatcher is None else dispatcher.job.workload.name,
             state="preparing" if self._preparing else "drained" if self._has_ended else state,
             pace=self._pace(),
         )
 
-    def _watch_growth(self, interval: Interval, course: Course, settings: LoadSettings) -> None:
+    def _watch_growth(self, interval: Interval, job: ClientJob, settings: LoadSettings) -> None:
         """Truncate a table that grew to its bound; other generators' rows are as many as their clients."""
-        table = course.workload.table
+        table = job.workload.table
         if table is None or not table.grows or self._tables is None:
             return
         others = settings.clients / self._part.clients if self._part.clients else 1.0
@@ -326,14 +314,14 @@ class Generator:
         if settings.payload_bytes:
             bound = min(bound, _GROWN_BYTES // settings.payload_bytes)
         if self._rows >= bound and self._truncation is None:
-            self._truncation = asyncio.create_task(self._truncate(self._tables, course))
+            self._truncation = asyncio.create_task(self._truncate(self._tables, job))
 
-    async def _truncate(self, tables: Tables, course: Course) -> None:
+    async def _truncate(self, tables: Tables, job: ClientJob) -> None:
         """Empty the table that reached its bound."""
         try:
-            if course.workload.table is not None:
-                await tables.truncate(course.workload.table)
-            if self._floor is not None and self._floor.course is course:
+            if job.workload.table is not None:
+                await tables.truncate(job.workload.table)
+            if self._dispatcher is not None and self._dispatcher.job is job:
                 self._rows = 0
             self._tally.rows_reset += 1
         except ReplexplorerError as error:
@@ -349,8 +337,8 @@ class Generator:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._alarm is not None:
             self._alarm.close()
-        if self._floor is not None:
-            self._floor.change_pace(Pace(), is_closed=False)
+        if self._dispatcher is not None:
+            self._dispatcher.change_pace(Pace(), is_closed=False)
             self._schedule.drop_waiting()
         if self._clients is not None:
             await self._clients.stop(STOP_COMMITS_S)
@@ -360,5 +348,5 @@ class Generator:
 
 
 def _course_part(settings: LoadSettings) -> LoadSettings:
-    """The settings that make a course; the rest at some fixed value."""
+    """The settings that make a job; the rest at some fixed value."""
     return replace(settings, clients=0, rows_bound=0, mode=CLOSED, rate_tps=0.0, spacing="")

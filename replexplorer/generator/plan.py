@@ -7,8 +7,8 @@ from random import Random
 from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS, Sources, Statement, Workload, draw_of
-from replexplorer.generator.course import Course
-from replexplorer.generator.session import Session
+from replexplorer.generator.connection import Connection
+from replexplorer.generator.dispatcher import ClientJob
 from replexplorer.ports import LoadSettings, LoadTarget
 
 _CHECK_TIMEOUT_S = 5.0
@@ -26,12 +26,12 @@ def workload_of(settings: LoadSettings) -> Workload:
     return workload.with_payload() if settings.payload_bytes else workload
 
 
-def course_of(settings: LoadSettings, random: Random) -> Course:
+def course_of(settings: LoadSettings, random: Random) -> ClientJob:
     """What these settings make the clients do; raises UsageError."""
     workload = workload_of(settings)
     if settings.script is not None:
         script = read_script(settings.script, settings.workload)
-        return Course(
+        return ClientJob(
             script.workload, lambda: script.draws(random), settings.fresh_sessions, settings.by_statement
         )
     sources = Sources.of(
@@ -40,7 +40,7 @@ def course_of(settings: LoadSettings, random: Random) -> Course:
         key_spread=settings.key_spread,
         payload_bytes=settings.payload_bytes,
     )
-    return Course(
+    return ClientJob(
         workload, lambda: draw_of(workload, sources), settings.fresh_sessions, settings.by_statement
     )
 
@@ -58,24 +58,24 @@ async def check_script(
         values.update(draw())
         if len(values) == len(workload.statements):
             break
-    session = await Session.open(target, workload.database, timeout_s=_CHECK_TIMEOUT_S)
+    connection = await Connection.open(target, workload.database, timeout_s=_CHECK_TIMEOUT_S)
     try:
         for index, statement in enumerate(workload.statements):
             if index in values:
                 text = (statement.format % values[index]).decode()
-                await _check(session, statement, text)
+                await _check(connection, statement, text)
     finally:
-        session.close()
+        connection.close()
 
 
-async def _check(session: Session, statement: Statement, text: str) -> None:
+async def _check(connection: Connection, statement: Statement, text: str) -> None:
     """Prepare one statement and forget it."""
     try:
-        prepared = await session.prepare(Statement(statement.name, text), timeout_s=_CHECK_TIMEOUT_S)
+        prepared = await connection.prepare(Statement(statement.name, text), timeout_s=_CHECK_TIMEOUT_S)
     except ServerRefused as refused:
         if refused.number != _NOT_PREPARABLE:
             raise UsageError(
                 f"{statement.place}: {refused.message}", "the server refuses this statement"
             ) from None
     else:
-        session.forget([prepared])
+        connection.forget([prepared])

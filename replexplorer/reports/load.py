@@ -17,7 +17,7 @@ from replexplorer.core.text import number, table
 from replexplorer.formats.json.load import (
     Course,
     CourseEvent,
-    Generator,
+    GeneratorHealth,
     LoadAnatomy,
     LoadInterval,
     LoadReport,
@@ -81,7 +81,7 @@ def load_report(
         tps=round(measured.tps, 2),
         latency_ms=latency(measured.service),
         response_ms=latency(total.response) if is_open and total is not None else None,
-        generator=Generator(
+        generator=GeneratorHealth(
             processes=max((each.processes for each in measured.intervals), default=1),
             cpu_percent=None if measured.cpu_percent is None else round(measured.cpu_percent, 1),
             lateness_p99_ms=_rounded(measured.lateness_p99_ms),

@@ -19,10 +19,10 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.model import (
     DEFAULT_PAGE_S,
-    Band,
     ChartMark,
     ChartModel,
     FaultWindow,
+    WindowKind,
     chart_models,
     density_model,
     zoomed,
@@ -33,11 +33,11 @@ from replexplorer.ui.words.figures import count, rate
 _MARK_WITHIN_S: Final = 2.0
 """A change's mark comes this close to the tick that first shows the change."""
 _FAULTS: Final = {
-    ProtectionState.BLOCKED: ("blocked", Band.BLOCKED),
-    ProtectionState.DEGRADED: ("degraded", Band.DEGRADED),
-    ProtectionState.DOWN: ("down", Band.DOWN),
+    ProtectionState.BLOCKED: ("blocked", WindowKind.BLOCKED),
+    ProtectionState.DEGRADED: ("degraded", WindowKind.DEGRADED),
+    ProtectionState.DOWN: ("down", WindowKind.DOWN),
 }
-_UNASKED: Final = ("async", Band.DEGRADED)
+_UNASKED: Final = ("async", WindowKind.DEGRADED)
 """Semi-sync is off though it is asked for."""
 _DROPS_APART_S: Final = 2.0
 """Without any for so long, what is dropped next has a window of its own."""
@@ -190,7 +190,9 @@ class Picture:
             if is_open:
                 self.drops[-1] = replace(self.drops[-1], word=word)
             else:
-                self.drops.append(FaultWindow(at_s - load.duration_s, None, word, Band.DROPPED, "dropped"))
+                self.drops.append(
+                    FaultWindow(at_s - load.duration_s, None, word, WindowKind.DROPPED, "dropped")
+                )
         elif is_open and at_s - self._dropped_s >= _DROPS_APART_S:
             word = f"dropped {count(self._dropped)}"
             self.drops[-1] = replace(self.drops[-1], end_s=self._dropped_s, word=word)
@@ -202,7 +204,7 @@ class Picture:
         if not protection.settled:
             return
         since_s = tick.at_s if protection.since_s is None else protection.since_s
-        word, kind = _fault_of(protection) if tick.state != "starting" else (None, Band.DOWN)
+        word, kind = _fault_of(protection) if tick.state != "starting" else (None, WindowKind.DOWN)
         _follow(self.windows, word, kind, since_s)
 
     def _watch_restarts(self, nodes: Sequence[NodeView]) -> None:
@@ -211,15 +213,15 @@ class Picture:
             word = f"{node.name} restarted"
             if node.restarted_s is not None and (word, node.restarted_s) not in known:
                 at_s = node.restarted_s
-                self.restarts.append(FaultWindow(at_s, at_s, word, Band.RESTART))
+                self.restarts.append(FaultWindow(at_s, at_s, word, WindowKind.RESTART))
 
     def _watch_partition(self, tick: Tick) -> None:
         """A partition's window begins at its mark and lasts until events flow again."""
         words = partition_words(tick.links)
         if words:
-            _follow(self.partitions, f"partition {', '.join(words)}", Band.PARTITION, tick.at_s)
+            _follow(self.partitions, f"partition {', '.join(words)}", WindowKind.PARTITION, tick.at_s)
         elif not any(link.partition is None or link.healing for link in tick.links):
-            _follow(self.partitions, None, Band.PARTITION, tick.at_s)
+            _follow(self.partitions, None, WindowKind.PARTITION, tick.at_s)
         if self.partitions and self.partitions[-1].end_s is None:
             self._begin_at_mark(self.partitions[-1])
 
@@ -245,14 +247,14 @@ def _apart(value: Any) -> Any:
     return value.copy() if isinstance(value, deque | list | dict) else value
 
 
-def _fault_of(protection: Protection) -> tuple[str | None, Band]:
+def _fault_of(protection: Protection) -> tuple[str | None, WindowKind]:
     """Word and band of a protection state that is an outage; no word for one that is none."""
     if protection.state is ProtectionState.OFF and protection.requested and protection.since_s is not None:
         return _UNASKED
-    return _FAULTS.get(protection.state, (None, Band.DOWN))
+    return _FAULTS.get(protection.state, (None, WindowKind.DOWN))
 
 
-def _follow(windows: deque[FaultWindow], word: str | None, kind: Band, at_s: float) -> None:
+def _follow(windows: deque[FaultWindow], word: str | None, kind: WindowKind, at_s: float) -> None:
     """A fault is a window: it opens with its word and closes with it."""
     last = windows[-1] if windows else None
     if last is not None and last.end_s is None:

@@ -12,11 +12,11 @@ from replexplorer.core.server.anatomy import Part
 from replexplorer.core.server.commit_counters import CommitSample, Source, Total
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.node_view import NodeView
-from replexplorer.core.server.truth import Applied, Check, ServerTruth
+from replexplorer.core.server.truth import ApplierSample, CrossCheck, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.observe.lookback import Lookback
+from replexplorer.engine.observe.sample_pair import Gathering
 from replexplorer.engine.observe.server_sample import NodeSample
-from replexplorer.engine.observe.stretch import Gathering
 
 TPS = 100
 VALUES: dict[str, Value] = {"wait_point": "after_sync", "innodb_flush_log_at_trx_commit": 1}
@@ -58,7 +58,7 @@ def lookback(seconds: float, *, tps: float = TPS, workload: str = "insert") -> L
     return seen
 
 
-def checks(truth: ServerTruth | None) -> dict[str, Check]:
+def checks(truth: ServerTruth | None) -> dict[str, CrossCheck]:
     assert truth is not None
     return {check.name: check for check in truth.checks}
 
@@ -255,7 +255,7 @@ def test_commits_that_the_server_does_not_know_of_are_a_mismatch() -> None:
 def test_replicas_and_what_is_sent_to_them() -> None:
     seen = lookback(10)
     for at in range(10):
-        seen.add_applied("replica", Applied(float(at), "", "", dump_thread=1, sent_bytes=1000 * at))
+        seen.add_applied("replica", ApplierSample(float(at), "", "", dump_thread=1, sent_bytes=1000 * at))
     seen.add_applied("replica2", None)
     truth = seen.truth(0.0, ())
     assert truth is not None

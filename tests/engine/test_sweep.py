@@ -14,7 +14,7 @@ from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.sweep_runs import figures_of
 from replexplorer.core.experiment.swept import SweepProgress, Swept
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.model.fitted import Setting
+from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.engine.session import Session, SessionOptions
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.sweeps import FakeShelf
@@ -93,7 +93,7 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
     assert (run.rtt_ms, run.state, run.errors, run.why, run.limited) == (20.0, "protected", 0, None, None)
     assert run.effective == {"rtt@replica": 20.0, "clients": 8}
     assert run.setting is not None
-    assert Setting(**run.setting) == Setting(
+    assert OperatingPoint(**run.setting) == OperatingPoint(
         8,
         "update_index",
         20.0,

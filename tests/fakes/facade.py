@@ -33,7 +33,7 @@ from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.server.truth import Check, ReplicaTruth, ServerTruth
+from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Roster
@@ -146,8 +146,8 @@ def explained(tick: Tick, *, failed: bool = False, excess_ms: float = 0.0) -> Ti
     rest_ms = max(0.0, mean_ms - sum(parts.values()) - 0.5)
     parts |= {Part.ACK: rest_ms, Part.ENGINE: 0.3, Part.OTHER: 0.2}
     checks = (
-        Check("Little's law", not failed, "8 clients, TPS x mean = 6.1"),
-        Check("commits", True, "5300 ours, 5300 counted"),
+        CrossCheck("Little's law", not failed, "8 clients, TPS x mean = 6.1"),
+        CrossCheck("commits", True, "5300 ours, 5300 counted"),
     )
     return replace(
         tick,

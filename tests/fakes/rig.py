@@ -26,7 +26,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
-from replexplorer.core.model.fitted import Setting
+from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
@@ -82,9 +82,9 @@ class FakeLog:
 class FakeForecast:
     """`experiment.rig.Forecast` of a model that was never fitted."""
 
-    def setting(self) -> Setting:
+    def setting(self) -> OperatingPoint:
         """See `experiment.rig.Forecast`."""
-        return Setting(1, "update_index")
+        return OperatingPoint(1, "update_index")
 
     def expected_tps(self, protection: Protection, rtt_ms: float | None) -> float | None:
         """See `experiment.rig.Forecast`."""

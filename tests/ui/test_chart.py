@@ -22,14 +22,14 @@ from replexplorer.ui.charts.axes import (
     tick_text,
     time_ticks,
 )
-from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.cells import CellGrid
 from replexplorer.ui.charts.model import (
-    Band,
     ChartMark,
     ChartModel,
     ChartSeries,
     FaultWindow,
     Stroke,
+    WindowKind,
     chart_models,
     condensed,
     tps_model,
@@ -114,9 +114,9 @@ def test_marks_stand_in_the_same_column_of_both_charts() -> None:
 
 
 def test_a_fault_is_tinted_with_its_word_inside_or_beside() -> None:
-    wide = FaultWindow(610.0, 650.0, "partition 40 s", Band.PARTITION)
-    narrow = FaultWindow(672.0, 676.0, "down 4 s", Band.DOWN)
-    late = FaultWindow(697.0, 699.5, "partition 2.5 s", Band.PARTITION)
+    wide = FaultWindow(610.0, 650.0, "partition 40 s", WindowKind.PARTITION)
+    narrow = FaultWindow(672.0, 676.0, "down 4 s", WindowKind.DOWN)
+    late = FaultWindow(697.0, 699.5, "partition 2.5 s", WindowKind.PARTITION)
     model = both(windows=[wide, narrow, late])[0]
     grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE, raster)
     text = "\n".join(grid.row(y) for y in range(HEIGHT))
@@ -135,9 +135,9 @@ def test_a_fault_is_tinted_with_its_word_inside_or_beside() -> None:
 def test_windows_of_two_kinds_are_told_apart_and_write_over_nothing(glyphs: Glyphs) -> None:
     """The cable out for 40 s: what it brought lies under it, and all three say their word."""
     windows = [
-        FaultWindow(610.0, 650.0, "partition both 40.0 s", Band.PARTITION, "partition both"),
-        FaultWindow(611.0, 621.0, "blocked 10.0 s", Band.BLOCKED, "blocked"),
-        FaultWindow(621.0, 655.0, "degraded 34.0 s", Band.DEGRADED, "degraded"),
+        FaultWindow(610.0, 650.0, "partition both 40.0 s", WindowKind.PARTITION, "partition both"),
+        FaultWindow(611.0, 621.0, "blocked 10.0 s", WindowKind.BLOCKED, "blocked"),
+        FaultWindow(621.0, 655.0, "degraded 34.0 s", WindowKind.DEGRADED, "degraded"),
     ]
     model = both(windows=windows)[0]
     grid = paint_chart(model, WIDTH, HEIGHT, glyphs, raster)
@@ -154,19 +154,21 @@ def test_windows_of_two_kinds_are_told_apart_and_write_over_nothing(glyphs: Glyp
         assert [grid.inks[7][at[second]].ground for second in at] == ["blockedbg", "degradedbg", "degradedbg"]
     drawn = paint_chart(model, WIDTH, HEIGHT, glyphs, raster, shades=True)
     signs = {char for row in drawn.chars for char in row}
-    assert {glyphs.shades[kind] for kind in (Band.PARTITION, Band.BLOCKED, Band.DEGRADED)} <= signs
+    assert {
+        glyphs.shades[kind] for kind in (WindowKind.PARTITION, WindowKind.BLOCKED, WindowKind.DEGRADED)
+    } <= signs
 
 
 def test_every_kind_of_window_has_colours_and_a_glyph_of_its_own() -> None:
-    assert set(BAND_INKS) == set(Band)
-    assert len(set(BAND_INKS.values())) == len(Band)
+    assert set(BAND_INKS) == set(WindowKind)
+    assert len(set(BAND_INKS.values())) == len(WindowKind)
     for glyphs in (BRAILLE, BLOCK, ASCII):
-        assert len({glyphs.shades[kind] for kind in Band}) == len(Band)
+        assert len({glyphs.shades[kind] for kind in WindowKind}) == len(WindowKind)
     assert all(sign.isascii() for sign in ASCII.shades.values())
 
 
 def test_an_open_fault_reaches_to_the_newest_sample() -> None:
-    model = both(windows=[FaultWindow(690.0, None, "partition", Band.PARTITION)])[1]
+    model = both(windows=[FaultWindow(690.0, None, "partition", WindowKind.PARTITION)])[1]
     grid = paint_chart(model, WIDTH, HEIGHT, BRAILLE, raster)
     tinted = [x - 7 for x in range(WIDTH) if grid.inks[2][x].ground == "partitionbg"]
     assert tinted == list(range(int(90 / 120 * 57), int(99.5 / 120 * 57) + 1))
@@ -219,7 +221,7 @@ def test_waiting_for_the_first_sample() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (29, 11), (30, 4), (31, 5), (200, 60)])
 def test_every_size_gives_a_picture_of_that_size(size: tuple[int, int]) -> None:
     for model in both(
-        marks=[ChartMark(650.0, 1)], windows=[FaultWindow(640.0, 650.0, "partition", Band.PARTITION)]
+        marks=[ChartMark(650.0, 1)], windows=[FaultWindow(640.0, 650.0, "partition", WindowKind.PARTITION)]
     ):
         for glyphs in (BRAILLE, BLOCK, ASCII):
             rows = picture(model, glyphs, *size)
@@ -230,7 +232,7 @@ def test_ascii_is_ascii() -> None:
     marks = [ChartMark(612.0, 1)]
     for model in both(
         marks=marks,
-        windows=[FaultWindow(640.0, 650.0, "partition", Band.PARTITION)],
+        windows=[FaultWindow(640.0, 650.0, "partition", WindowKind.PARTITION)],
         tps_notes=["48 ÷ 2 → x"],
     ):
         assert all(row.isascii() for row in picture(model, ASCII))
@@ -423,7 +425,7 @@ def test_our_own_raster_steps_in_for_a_canvas_of_another_size(monkeypatch: pytes
 
 _FUZZ = """
 import math, random, sys
-from replexplorer.ui.charts.model import Band, ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke
+from replexplorer.ui.charts.model import WindowKind, ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke
 from replexplorer.ui.words.figures import moment
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE
 from replexplorer.ui.widgets import chart
@@ -459,7 +461,7 @@ for frame in range(3000):
     model = ChartModel(
         "T", 0.0, 100.0, series=series, log=rng.random() < 0.5,
         marks=(ChartMark(rng.uniform(-9, 120), 3),),
-        windows=(FaultWindow(rng.uniform(-9, 120), None, "down", Band.DOWN),),
+        windows=(FaultWindow(rng.uniform(-9, 120), None, "down", WindowKind.DOWN),),
     )
     grid = paint_chart(model, width, height, glyphs, chart.raster)
     assert len(grid.row(height - 1)) == width
@@ -478,7 +480,7 @@ def test_3000_random_frames_never_end_the_process() -> None:
 
 
 def test_changes_are_the_cells_that_differ() -> None:
-    before, after = Grid(20, 3), Grid(20, 3)
+    before, after = CellGrid(20, 3), CellGrid(20, 3)
     assert list(after.changes(before)) == []
     after.text(2, 1, "ab", "tps")
     after.text(6, 1, "c", "tps")

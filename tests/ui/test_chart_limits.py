@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.ui.charts.axes import Scale, linear_scale, log_scale
-from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.cells import CellGrid
 from replexplorer.ui.charts.levels import levels_of
 from replexplorer.ui.charts.limits import drawn_values, finite, limits_of
 from replexplorer.ui.charts.model import ChartMark, ChartModel, tps_model
@@ -33,7 +33,7 @@ def half_seconds(*stretches: tuple[int, float | None]) -> History:
 
 def painted(
     model: ChartModel, glyphs: Glyphs = BRAILLE, width: int = WIDTH, height: int = HEIGHT
-) -> tuple[Grid, list[str]]:
+) -> tuple[CellGrid, list[str]]:
     grid = paint_chart(model, width, height, glyphs, raster)
     return grid, [grid.row(y) for y in range(height)]
 

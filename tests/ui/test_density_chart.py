@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from replexplorer.core.stats.density import DensityHistory
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.cells import CellGrid
 from replexplorer.ui.charts.density import SHADES, shade_of, top_of
 from replexplorer.ui.charts.model import (
-    Band,
     ChartMark,
     ChartModel,
     FaultWindow,
     Stroke,
+    WindowKind,
     density_model,
     latency_model,
 )
@@ -55,11 +55,11 @@ def model(**options: object) -> ChartModel:
 
 def painted(
     one: ChartModel, glyphs: Glyphs = BRAILLE, *, tones: bool = True, size: tuple[int, int] = (WIDTH, HEIGHT)
-) -> Grid:
+) -> CellGrid:
     return paint_chart(one, *size, glyphs, raster, tones=tones, shades=not tones)
 
 
-def shaded(grid: Grid, x: int, y: int) -> bool:
+def shaded(grid: CellGrid, x: int, y: int) -> bool:
     return any(token.startswith("heat") for token in (grid.inks[y][x].role, grid.inks[y][x].ground))
 
 
@@ -110,7 +110,7 @@ def test_percentiles_keep_their_labels_and_lines_are_not_drawn() -> None:
 
 
 def test_marks_faults_and_axis_are_those_of_the_line_chart() -> None:
-    marks, windows = [ChartMark(650.0, 1)], [FaultWindow(640.0, 656.0, "partition", Band.PARTITION)]
+    marks, windows = [ChartMark(650.0, 1)], [FaultWindow(640.0, 656.0, "partition", WindowKind.PARTITION)]
     grid = painted(model(marks=marks, windows=windows))
     x = 7 + int(50 / 120 * 57)
     assert "┊" in {grid.chars[y][x] for y in range(2, HEIGHT)}

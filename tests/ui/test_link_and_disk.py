@@ -13,7 +13,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.model import Band, FaultWindow
+from replexplorer.ui.charts.model import FaultWindow, WindowKind
 from replexplorer.ui.history import Picture
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
@@ -303,7 +303,7 @@ def windows(*ticks: Tick, now: bool = True) -> list[FaultWindow]:
 def cut(start_s: float, end_s: float | None, word: str) -> FaultWindow:
     """A partition's window, with the word that fits where its length does not."""
     short = "" if end_s is None else word.rpartition(" ")[0].rpartition(" ")[0]
-    return FaultWindow(start_s, end_s, word, Band.PARTITION, short)
+    return FaultWindow(start_s, end_s, word, WindowKind.PARTITION, short)
 
 
 def test_a_partition_is_a_window_from_its_mark_until_events_flow() -> None:
@@ -347,9 +347,9 @@ def test_a_partition_and_what_it_brings_are_windows_of_their_own() -> None:
         make_tick(16.0, values=CUT, state=DEGRADED),
     ]
     assert [(one.word, one.kind) for one in windows(*ticks)] == [
-        ("partition ack", Band.PARTITION),
-        ("blocked 10.0 s", Band.BLOCKED),
-        ("degraded", Band.DEGRADED),
+        ("partition ack", WindowKind.PARTITION),
+        ("blocked 10.0 s", WindowKind.BLOCKED),
+        ("degraded", WindowKind.DEGRADED),
     ]
     ticks += [make_tick(20.0, state=DEGRADED), make_tick(20.5)]
     assert [(one.word, one.end_s) for one in windows(*ticks)] == [
@@ -387,7 +387,9 @@ def test_a_server_that_restarts_is_a_window_with_its_name() -> None:
     tick = make_tick(8.0)
     back = replace(tick, nodes=(tick.nodes[0], replace(tick.nodes[1], restarted_s=7.4)))
     again = replace(back, at_s=9.0)
-    assert windows(make_tick(5.0), back, again) == [FaultWindow(7.4, 7.4, "replica restarted", Band.RESTART)]
+    assert windows(make_tick(5.0), back, again) == [
+        FaultWindow(7.4, 7.4, "replica restarted", WindowKind.RESTART)
+    ]
 
 
 def test_a_held_picture_keeps_its_open_window() -> None:

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static
 
-from replexplorer.ui.terminal.output import Difference, QuietOutput, Shadow, supported
+from replexplorer.ui.terminal.output import QuietOutput, ScreenDifference, Shadow, supported
 
 WIDTH, HEIGHT = 24, 6
 _TOKEN = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[([0-9;]*)([A-Za-z])|([^\x1b])")
@@ -124,7 +124,7 @@ def test_the_terminal_shows_the_same(seed: int) -> None:
     for update in updates(random.Random(seed), 25):
         own.feed(update.render_segments(console()))
         own.style.clear()
-        quiet.feed(Difference(update, shadow, WIDTH, HEIGHT).render_segments(console()))
+        quiet.feed(ScreenDifference(update, shadow, WIDTH, HEIGHT).render_segments(console()))
         assert shadow.broken is None
         assert quiet.style == {}, "a style was left on"
         assert quiet.cells == own.cells
@@ -134,17 +134,17 @@ def test_what_is_shown_already_costs_nothing() -> None:
     row = Strip([Segment("TPS 528", STYLES[1]), Segment(" " * (WIDTH - 7), STYLES[0])], WIDTH)
     update = LayoutUpdate([[row]], Region(0, 0, WIDTH, 1))
     shadow = Shadow()
-    assert Difference(update, shadow, WIDTH, HEIGHT).render_segments(console())
-    assert Difference(update, shadow, WIDTH, HEIGHT).render_segments(console()) == ""
+    assert ScreenDifference(update, shadow, WIDTH, HEIGHT).render_segments(console())
+    assert ScreenDifference(update, shadow, WIDTH, HEIGHT).render_segments(console()) == ""
     shadow.forget()
-    assert Difference(update, shadow, WIDTH, HEIGHT).render_segments(console())
+    assert ScreenDifference(update, shadow, WIDTH, HEIGHT).render_segments(console())
 
 
 def test_one_digit_costs_one_digit() -> None:
     shadow = Shadow()
     for figure in ("528", "529"):
         row = Strip([Segment(f"TPS {figure}".ljust(WIDTH), STYLES[0])], WIDTH)
-        codes = Difference(
+        codes = ScreenDifference(
             LayoutUpdate([[row]], Region(0, 0, WIDTH, 1)), shadow, WIDTH, HEIGHT
         ).render_segments(console())
     assert codes == "\x1b[1;7H\x1b[38;2;255;255;255;48;2;0;0;0m9\x1b[0m"
@@ -166,9 +166,9 @@ def test_another_size_or_other_colours_forget_the_terminal() -> None:
 def test_an_unknown_update_is_textuals_own_and_ends_the_difference() -> None:
     shadow = Shadow()
     update = InlineUpdate([Strip([Segment("abc", STYLES[0])], 3)])
-    assert Difference(update, shadow, WIDTH, HEIGHT).render_segments(console()) == update.render_segments(
+    assert ScreenDifference(update, shadow, WIDTH, HEIGHT).render_segments(
         console()
-    )
+    ) == update.render_segments(console())
     assert isinstance(shadow.broken, TypeError)
 
 
@@ -200,13 +200,13 @@ async def test_the_app_uses_it_with_the_pinned_textual(monkeypatch: pytest.Monke
         app.query_one("#one", Static).update("two")
         await pilot.pause()
         assert app.shadow is not None
-        assert any(isinstance(update, Difference) for update in handed)
+        assert any(isinstance(update, ScreenDifference) for update in handed)
         app.shadow.broken = ValueError("surprise")
         handed.clear()
         app.query_one("#one", Static).update("three")
         await pilot.pause()
         assert app.shadow is None
-        assert not any(isinstance(update, Difference) for update in handed)
+        assert not any(isinstance(update, ScreenDifference) for update in handed)
 
 
 async def test_another_textual_keeps_its_own_output(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from textual.color import Color
 from textual.widgets import Static
 
 from replexplorer.formats.themes import TOKENS, load_themes
-from replexplorer.ui.charts.model import Band, FaultWindow, tps_model
+from replexplorer.ui.charts.model import FaultWindow, WindowKind, tps_model
 from replexplorer.ui.theme import (
     NO_COLOR_THEME,
     WINDOW_GROUNDS,
@@ -28,7 +28,7 @@ MODEL = tps_model(
     [(at, 500.0) for at in range(60)],
     [(0.0, 520.0)],
     page=(0.0, 120.0),
-    windows=[FaultWindow(70.0, 90.0, "down", Band.DOWN)],
+    windows=[FaultWindow(70.0, 90.0, "down", WindowKind.DOWN)],
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.model.fit import Origin, fit, lacking, residuals, search
-from replexplorer.core.model.fitted import Calibration, LocalCost, Run, Setting, solve
+from replexplorer.core.model.fitted import Calibration, CalibrationRun, LocalCost, OperatingPoint, solve
 from replexplorer.formats.calibration import shipped_calibration
 
 ORIGIN = Origin("2026-01-31", "2 cores", "mysql 9.7.4")
@@ -36,11 +36,13 @@ TRUE = Calibration(
 GRID = tuple(product((1, 4, 16, 32, 64), (0.25, 10.0, 85.0), (False, True), (0.0, 1.0)))
 
 
-def runs(scatter: float = 0.0, workload: str = "update_index", after_commit: bool = False) -> list[Run]:
+def runs(
+    scatter: float = 0.0, workload: str = "update_index", after_commit: bool = False
+) -> list[CalibrationRun]:
     random = Random(1)
     made = []
     for clients, rtt_ms, semi_sync, fsyncs in GRID:
-        setting = Setting(
+        setting = OperatingPoint(
             clients,
             workload,
             rtt_ms=rtt_ms,
@@ -51,7 +53,7 @@ def runs(scatter: float = 0.0, workload: str = "update_index", after_commit: boo
             binlog_fsyncs=fsyncs,
         )
         tps = solve(setting, TRUE, TRUE.local[workload]).tps
-        made.append(Run(setting, tps * random.lognormvariate(0, scatter)))
+        made.append(CalibrationRun(setting, tps * random.lognormvariate(0, scatter)))
     return made
 
 

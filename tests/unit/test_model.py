@@ -13,15 +13,15 @@ from replexplorer.core.knobs.names import SOURCE, KnobName, Value
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.fitted import (
     Calibration,
+    CostTerm,
     LocalCost,
-    Setting,
-    Term,
+    OperatingPoint,
     queued_ms,
     solve,
     wait_factor,
 )
+from replexplorer.core.model.operating_point import beyond, operating_point_of
 from replexplorer.core.model.prediction import local_cost, measured, predict
-from replexplorer.core.model.setting import beyond, setting_of
 from replexplorer.core.server.anatomy import Anatomy, Part
 
 CALIBRATION = Calibration(
@@ -42,7 +42,9 @@ CALIBRATION = Calibration(
     network_half=30.0,
     fsync_half=2.5,
 )
-FAR = Setting(1, "update_index", rtt_ms=85.0, held=True, semi_sync=True, redo_fsyncs=0, binlog_fsyncs=0)
+FAR = OperatingPoint(
+    1, "update_index", rtt_ms=85.0, held=True, semi_sync=True, redo_fsyncs=0, binlog_fsyncs=0
+)
 
 costs = st.floats(0.001, 5.0)
 calibrations = st.builds(
@@ -58,7 +60,7 @@ calibrations = st.builds(
     fsync_half=st.floats(0.1, 200.0),
 )
 settings = st.builds(
-    Setting,
+    OperatingPoint,
     clients=st.integers(1, 200),
     workload=st.just("update_index"),
     rtt_ms=st.floats(0.0, 1000.0),
@@ -72,7 +74,7 @@ settings = st.builds(
 )
 
 
-def tps(setting: Setting, calibration: Calibration = CALIBRATION) -> float:
+def tps(setting: OperatingPoint, calibration: Calibration = CALIBRATION) -> float:
     return solve(setting, calibration, local_cost(setting.workload, calibration)).tps
 
 
@@ -84,7 +86,7 @@ def test_one_client_pays_each_term_once() -> None:
 
 
 def test_many_clients_come_to_what_the_cores_can_do() -> None:
-    here = Setting(1000, "update_index", redo_fsyncs=0, binlog_fsyncs=0)
+    here = OperatingPoint(1000, "update_index", redo_fsyncs=0, binlog_fsyncs=0)
     assert tps(here) == pytest.approx(1000 / 0.3, rel=0.01)
 
 
@@ -106,28 +108,34 @@ def test_mean_value_analysis_of_cases_that_can_be_done_by_hand(
 
 @examples(deadline=None)
 @given(settings, calibrations, st.floats(0.0, 500.0))
-def test_more_rtt_never_predicts_more(setting: Setting, calibration: Calibration, more_ms: float) -> None:
+def test_more_rtt_never_predicts_more(
+    setting: OperatingPoint, calibration: Calibration, more_ms: float
+) -> None:
     slower = replace(setting, rtt_ms=setting.rtt_ms + more_ms)
     assert tps(slower, calibration) <= tps(setting, calibration) * (1 + 1e-9)
 
 
 @examples(deadline=None)
 @given(settings, calibrations, st.integers(1, 50))
-def test_more_clients_never_predict_fewer(setting: Setting, calibration: Calibration, more: int) -> None:
+def test_more_clients_never_predict_fewer(
+    setting: OperatingPoint, calibration: Calibration, more: int
+) -> None:
     busier = replace(setting, clients=setting.clients + more)
     assert tps(busier, calibration) >= tps(setting, calibration) * (1 - 1e-9)
 
 
 @examples(deadline=None)
 @given(settings, calibrations)
-def test_semi_sync_and_fsyncs_never_predict_more(setting: Setting, calibration: Calibration) -> None:
+def test_semi_sync_and_fsyncs_never_predict_more(setting: OperatingPoint, calibration: Calibration) -> None:
     free = replace(setting, semi_sync=False, redo_fsyncs=0.0, binlog_fsyncs=0.0)
     assert tps(setting, calibration) <= tps(free, calibration) * (1 + 1e-9)
 
 
 @examples(deadline=None)
 @given(settings, calibrations)
-def test_the_terms_are_the_latency_and_littles_law_holds(setting: Setting, calibration: Calibration) -> None:
+def test_the_terms_are_the_latency_and_littles_law_holds(
+    setting: OperatingPoint, calibration: Calibration
+) -> None:
     predicted = predict(setting, calibration)
     assert predicted is not None
     assert sum(predicted.terms.values()) == pytest.approx(predicted.latency_ms)
@@ -137,7 +145,7 @@ def test_the_terms_are_the_latency_and_littles_law_holds(setting: Setting, calib
 
 @examples(deadline=None)
 @given(settings.filter(lambda setting: setting.semi_sync), calibrations)
-def test_the_bound_holds_without_being_asked(setting: Setting, calibration: Calibration) -> None:
+def test_the_bound_holds_without_being_asked(setting: OperatingPoint, calibration: Calibration) -> None:
     local = calibration.local["update_index"]
     ceiling = bound(setting.clients, setting.rtt_ms, local.delay_ms + local.cpu_ms)
     assert ceiling is not None
@@ -154,7 +162,7 @@ def test_without_a_client_nothing_is_predicted() -> None:
     assert predict(replace(FAR, clients=0), CALIBRATION) is None
 
 
-FSYNC = Setting(1, "update_index", fsync_delay_ms=2.0)
+FSYNC = OperatingPoint(1, "update_index", fsync_delay_ms=2.0)
 
 
 @pytest.mark.parametrize(
@@ -172,10 +180,13 @@ FSYNC = Setting(1, "update_index", fsync_delay_ms=2.0)
             "redo and binlog fsync: 61 % of a commit; the machine's CPU is full as well: more clients would",
         ),
         (replace(FAR, clients=64, rtt_ms=0.0), "the machine's CPU: more clients would only wait longer"),
-        (Setting(1, "insert", redo_fsyncs=0, binlog_fsyncs=0), "the machine's CPU: 80 % of a commit; "),
+        (
+            OperatingPoint(1, "insert", redo_fsyncs=0, binlog_fsyncs=0),
+            "the machine's CPU: 80 % of a commit; ",
+        ),
     ],
 )
-def test_the_limit_in_words(setting: Setting, words: str) -> None:
+def test_the_limit_in_words(setting: OperatingPoint, words: str) -> None:
     predicted = predict(setting, CALIBRATION)
     assert predicted is not None
     assert predicted.limit.startswith(words)
@@ -223,7 +234,7 @@ def knobs(**values: Value) -> dict[KnobName, Value | None]:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({}, Setting(8, "update_index")),
+        ({}, OperatingPoint(8, "update_index")),
         ({"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}, {"redo_fsyncs": 0, "binlog_fsyncs": 0}),
         ({"sync_binlog": 10}, {"binlog_fsyncs": 0.1}),
         ({"semi_sync": "on", "rtt": 85.0}, {"semi_sync": True, "rtt_ms": 85.0, "held": True}),
@@ -236,9 +247,9 @@ def knobs(**values: Value) -> dict[KnobName, Value | None]:
         ),
     ],
 )
-def test_from_knobs(values: dict[str, Value], expected: Setting | dict[str, object]) -> None:
-    setting = setting_of(knobs(**values), ("replica",))
-    if isinstance(expected, Setting):
+def test_from_knobs(values: dict[str, Value], expected: OperatingPoint | dict[str, object]) -> None:
+    setting = operating_point_of(knobs(**values), ("replica",))
+    if isinstance(expected, OperatingPoint):
         assert setting == expected
     else:
         assert {name: getattr(setting, name) for name in expected} == expected
@@ -247,15 +258,15 @@ def test_from_knobs(values: dict[str, Value], expected: Setting | dict[str, obje
 @pytest.mark.parametrize(("required", "rtt_ms"), [(1, 5.0), (2, 85.0), (3, 85.0)])
 def test_a_commit_waits_for_the_fastest_that_suffice(required: int, rtt_ms: float) -> None:
     values = knobs(semi_sync_replicas=required)
-    assert setting_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
+    assert operating_point_of(values, ("a", "b"), rtts_ms=(85.0, 5.0)).rtt_ms == rtt_ms
 
 
 def test_what_was_never_calibrated_is_told() -> None:
     values = knobs(clients=128, workload="ledger", rtt=200.0, semi_sync="on", jitter=5.0)
-    told = beyond(setting_of(values, ("replica", "b")), values, ("replica", "b"), CALIBRATION)
+    told = beyond(operating_point_of(values, ("replica", "b")), values, ("replica", "b"), CALIBRATION)
     assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@replica=5.0"]
     values = knobs(clients=64, rtt=85.0, semi_sync="on")
-    assert beyond(setting_of(values, ("replica",)), values, ("replica",), CALIBRATION) == ()
+    assert beyond(operating_point_of(values, ("replica",)), values, ("replica",), CALIBRATION) == ()
 
 
 @pytest.mark.parametrize("field", ["fsync_ms", "receive_ms", "network_half", "median_error"])
@@ -268,4 +279,10 @@ def test_figures_that_no_fit_makes_are_refused(field: str, value: float) -> None
 def test_terms_come_in_the_order_of_a_commit() -> None:
     predicted = predict(replace(FAR, redo_fsyncs=1.0, binlog_fsyncs=1.0), CALIBRATION)
     assert predicted is not None
-    assert list(predicted.terms) == [Term.EXECUTE, Term.CPU, Term.REDO, Term.BINLOG, Term.NETWORK]
+    assert list(predicted.terms) == [
+        CostTerm.EXECUTE,
+        CostTerm.CPU,
+        CostTerm.REDO,
+        CostTerm.BINLOG,
+        CostTerm.NETWORK,
+    ]

@@ -8,7 +8,7 @@ from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.outage import Outage, outage_words
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.server.states import Stretch, Turn
+from replexplorer.core.server.states import OutageSpan, StateChange
 from tests.unit.test_epochs import noisy, play
 
 BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.PROTECTED
@@ -59,15 +59,15 @@ def cable_out_and_in() -> Epochs:
     epochs.begin(1, 20.0, "partition none → both")
     epochs.effective(1, 20.1)
     play(epochs, 20.0, [0] * 20)
-    epochs.suffer(Stretch(BLOCKED, 19.9, 22.0, is_first=True))
-    epochs.suffer(Stretch(BLOCKED, 22.0, 29.9))
-    epochs.turned(Turn(29.9, BLOCKED, DEGRADED, 10.0, is_outage=True))
-    epochs.suffer(Stretch(DEGRADED, 29.9, 39.9, 18_678, is_first=True))
+    epochs.suffer(OutageSpan(BLOCKED, 19.9, 22.0, is_first=True))
+    epochs.suffer(OutageSpan(BLOCKED, 22.0, 29.9))
+    epochs.turned(StateChange(29.9, BLOCKED, DEGRADED, 10.0, is_outage=True))
+    epochs.suffer(OutageSpan(DEGRADED, 29.9, 39.9, 18_678, is_first=True))
     play(epochs, 30.0, noisy(20, 900, 2))
     epochs.begin(2, 40.0, "partition both → none")
     epochs.effective(2, 40.2)
-    epochs.suffer(Stretch(DEGRADED, 39.9, 40.4, 500))
-    epochs.turned(Turn(40.4, DEGRADED, PROTECTED, 10.5, outage_s=19.9, unprotected=19_178))
+    epochs.suffer(OutageSpan(DEGRADED, 39.9, 40.4, 500))
+    epochs.turned(StateChange(40.4, DEGRADED, PROTECTED, 10.5, outage_s=19.9, unprotected=19_178))
     play(epochs, 40.5, noisy(60, 30, 3))
     return epochs
 
@@ -98,8 +98,8 @@ def test_what_came_first_is_told_first() -> None:
     """The cable is in again: unprotected until the replica has caught up, then a commit waits for it."""
     epochs = Epochs(0.0)
     epochs.begin(1, 40.0, "partition both → none")
-    epochs.suffer(Stretch(DEGRADED, 40.0, 41.8, 2671))
-    epochs.suffer(Stretch(BLOCKED, 42.0, 44.3, is_first=True))
+    epochs.suffer(OutageSpan(DEGRADED, 40.0, 41.8, 2671))
+    epochs.suffer(OutageSpan(BLOCKED, 42.0, 44.3, is_first=True))
     row = epochs.rows()[1]
     assert row.after is not None
     assert outage_words(row.after.outage)[1] == "2,671 commits unprotected, then blocked 2.3 s"
@@ -134,7 +134,7 @@ def test_a_restart_within_an_epoch_claims_nothing() -> None:
 
 def test_an_outage_that_lasts_says_so_until_its_epoch_ends() -> None:
     epochs = Epochs(0.0)
-    epochs.suffer(Stretch(BLOCKED, 3.0, 9.2, is_first=True))
+    epochs.suffer(OutageSpan(BLOCKED, 3.0, 9.2, is_first=True))
     (row,) = epochs.rows()
     assert row.after is not None
     assert outage_words(row.after.outage)[0] == "blocked 6.2 s, not over yet"

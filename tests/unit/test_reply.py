@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.load.workload import WORKLOADS, Statement
+from replexplorer.generator.connection import execution, text_query
 from replexplorer.generator.reply import Refusal, Reply
-from replexplorer.generator.session import execution, text_query
 
 MORE, LAST = 0x08, 0x02
 

@@ -30,7 +30,7 @@ from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.outage import Outage
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.server.truth import Check, ReplicaTruth, ServerTruth
+from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.tick import Tick
@@ -81,7 +81,7 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
         anatomy=Anatomy(2.5, seed, 1.2, {Part.WIRE: 0.1, Part.ACK: chance.random()}, 0.01),
         truth=ServerTruth(
             2.5, seed, 1.5, replicas=(ReplicaTruth("replica", chance.random(), 3, 1e6),),
-            checks=(Check("Little's law", True, f"{chance.random():.3f}"),),
+            checks=(CrossCheck("Little's law", True, f"{chance.random():.3f}"),),
         ),
         predicted=Prediction(chance.random(), 2.0, "network wait: 97 % of a commit", None),
         epochs=(Epoch(1, 0.5, "rtt 0 -> 85 ms", 500.0, chance.random(), before=side, after=side),),

@@ -14,7 +14,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.state_words import turn_words
-from replexplorer.core.server.states import Look, Seen, States, Stretch, unprotected_between
+from replexplorer.core.server.states import Look, OutageSpan, Seen, States, unprotected_between
 
 PROTECTED, BLOCKED, DEGRADED = ProtectionState.PROTECTED, ProtectionState.BLOCKED, ProtectionState.DEGRADED
 DOWN, OFF, ARMED = ProtectionState.DOWN, ProtectionState.OFF, ProtectionState.ARMED
@@ -121,7 +121,7 @@ def test_an_outage_that_outlasts_the_change_counts_from_its_beginning() -> None:
     states.see(look(0.0, PROTECTED))
     states.see(look(2.0, BLOCKED, oldest_s=1.5, waiting=8), changing=True)
     found = states.see(look(2.5, BLOCKED, oldest_s=2.0, waiting=8))
-    assert found.stretches == (Stretch(BLOCKED, 0.5, 2.5, is_first=True),)
+    assert found.stretches == (OutageSpan(BLOCKED, 0.5, 2.5, is_first=True),)
     assert (states.state, states.since_s) == (BLOCKED, 0.5)
 
 

@@ -13,7 +13,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
 from replexplorer.core.server.counters import Rates, Sample, ServerStatus, rates
 from replexplorer.core.server.truth import (
-    Applied,
+    ApplierSample,
     CountedBetween,
     ServerTruth,
     commits_agree,
@@ -206,7 +206,7 @@ def test_what_the_boundaries_leave_open_is_never_a_mismatch(counts: list[int], e
 # -- replicas
 
 
-APPLIED = Applied(10.0, "", "", None, 900_000, dump_thread=41, sent_bytes=5000)
+APPLIED = ApplierSample(10.0, "", "", None, 900_000, dump_thread=41, sent_bytes=5000)
 
 
 @pytest.mark.parametrize(

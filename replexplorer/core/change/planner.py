@@ -61,7 +61,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ReadBack:
     """After the step, this knob's variable must read as this value."""
 
     name: KnobName
@@ -74,7 +74,7 @@ class SqlStep:
 
     node: str
     statements: tuple[str, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[ReadBack, ...]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     """Run whenever `before` ran, also when a statement failed: an applier must not stay stopped."""
@@ -411,7 +411,7 @@ class _Planner:
         return SqlStep(
             node,
             statements=tuple(server.set(name.key, value) for name, value in values),
-            checks=tuple(Check(name, value) for name, value in values),
+            checks=tuple(ReadBack(name, value) for name, value in values),
             before=(server.stop_applier(),) if stop else (),
             after=(server.start_applier(),) if stop else (),
         )

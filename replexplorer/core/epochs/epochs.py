@@ -21,7 +21,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, OPEN
 from replexplorer.core.server.outage import Outage, with_restart
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.server.states import Stretch, Turn
+from replexplorer.core.server.states import OutageSpan, StateChange
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import (
     PERCENTS,
@@ -232,7 +232,7 @@ class Epochs:
             newest.until_s = at_s
             newest.touch()
 
-    def suffer(self, stretch: Stretch) -> None:
+    def suffer(self, stretch: OutageSpan) -> None:
         """An outage went on for a stretch: it counts for the epochs that it lies in.
 
         A commit that was under way when a change began may have been the first to wait: its stall is the
@@ -253,7 +253,7 @@ class Epochs:
             if begins_here:
                 return
 
-    def turned(self, turn: Turn) -> None:
+    def turned(self, turn: StateChange) -> None:
         """Another protection state is in force."""
         self._in_outage = turn.is_outage
         newest = self._segments[-1]

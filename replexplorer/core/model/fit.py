@@ -15,7 +15,7 @@ from statistics import fmean, median
 from typing import Any, Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.model.fitted import FITTED, Calibration, LocalCost, Run, solve
+from replexplorer.core.model.fitted import FITTED, Calibration, CalibrationRun, LocalCost, solve
 
 LEAST_RUNS: Final = 16
 """Fewer say too little for nine parameters."""
@@ -48,7 +48,7 @@ class Origin:
 class Residual:
     """One run beside what the model says of it."""
 
-    run: Run
+    run: CalibrationRun
     predicted_tps: float
 
     @property
@@ -57,7 +57,7 @@ class Residual:
         return self.predicted_tps / self.run.tps - 1
 
 
-def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
+def fit(runs: Sequence[CalibrationRun], origin: Origin) -> Calibration:
     """The calibration that these runs give; raises UsageError when they cannot tell (`lacking`).
 
     What all workloads share comes from the workload with most runs, the others add their local cost
@@ -95,7 +95,7 @@ def fit(runs: Sequence[Run], origin: Origin) -> Calibration:
     return replace(calibration, median_error=round(median(errors), 4))
 
 
-def lacking(runs: Sequence[Run]) -> str | None:
+def lacking(runs: Sequence[CalibrationRun]) -> str | None:
     """What the runs need more, so that each parameter shows in some of them; None: nothing."""
     settings = [run.setting for run in runs]
     waiting = [setting for setting in settings if setting.semi_sync]
@@ -115,7 +115,7 @@ def lacking(runs: Sequence[Run]) -> str | None:
     return next((need for need, is_met in needs if not is_met), None)
 
 
-def residuals(runs: Sequence[Run], calibration: Calibration) -> list[Residual]:
+def residuals(runs: Sequence[CalibrationRun], calibration: Calibration) -> list[Residual]:
     """Each run of a calibrated workload beside the model's answer from its settings alone."""
     return [
         Residual(run, solve(replace(run.setting, fsync_ms=None), calibration, local).tps)
@@ -125,7 +125,7 @@ def residuals(runs: Sequence[Run], calibration: Calibration) -> list[Residual]:
 
 
 def _fitted(
-    calibration: Calibration, runs: Sequence[Run], workload: str, names: Sequence[str]
+    calibration: Calibration, runs: Sequence[CalibrationRun], workload: str, names: Sequence[str]
 ) -> Calibration:
     """The calibration with this workload's cost fitted, and these of what all share as well."""
     own = [

@@ -21,7 +21,7 @@ from math import inf
 from typing import Final
 
 
-class Term(StrEnum):
+class CostTerm(StrEnum):
     """One term of a predicted commit, in the words that a user reads."""
 
     EXECUTE = "execute and wire"
@@ -44,12 +44,12 @@ class Prediction:
     TPS`."""
     calibrated: str | None = None
     """The day and number of runs that the model was fitted from; None: the shipped calibration."""
-    terms: Mapping[Term, float] = field(default_factory=dict)
+    terms: Mapping[CostTerm, float] = field(default_factory=dict)
     """What the latency is made of, in ms; only terms that are there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class OperatingPoint:
     """What of a stack's settings the model looks at; a closed loop of clients."""
 
     clients: int
@@ -77,10 +77,10 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CalibrationRun:
     """One measured run: a closed loop in a settled state."""
 
-    setting: Setting
+    setting: OperatingPoint
     tps: float
     """Acknowledged transactions per second."""
 
@@ -161,12 +161,12 @@ FITTED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Solution:
     """What the formula gives, without words."""
 
     tps: float
     latency_ms: float
-    terms: Mapping[Term, float]
+    terms: Mapping[CostTerm, float]
 
 
 def wait_factor(clients: int, half: float) -> float:
@@ -190,7 +190,7 @@ def queued_ms(demand_ms: float, elsewhere_ms: float, clients: int) -> float:
     return residence_ms
 
 
-def solve(setting: Setting, calibration: Calibration, local: LocalCost) -> Answer:
+def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -> Solution:
     """The formula at the top of this module, for at least one client."""
     clients = setting.clients
     fsync_ms = setting.fsync_ms
@@ -198,9 +198,9 @@ def solve(setting: Setting, calibration: Calibration, local: LocalCost) -> Answe
         fsync_ms = calibration.fsync_ms + setting.fsync_delay_ms
     group = wait_factor(clients, calibration.fsync_half)
     terms = {
-        Term.REDO: group * setting.redo_fsyncs * fsync_ms,
-        Term.BINLOG: group * setting.binlog_fsyncs * fsync_ms,
-        Term.GROUP: group * setting.group_delay_ms,
+        CostTerm.REDO: group * setting.redo_fsyncs * fsync_ms,
+        CostTerm.BINLOG: group * setting.binlog_fsyncs * fsync_ms,
+        CostTerm.GROUP: group * setting.group_delay_ms,
     }
     cpu_ms = calibration.fsync_cpu_ms * (setting.redo_fsyncs + setting.binlog_fsyncs) / 2
     if setting.semi_sync:
@@ -208,16 +208,16 @@ def solve(setting: Setting, calibration: Calibration, local: LocalCost) -> Answe
         half = calibration.network_half
         if setting.after_commit and calibration.after_commit_half is not None:
             half = calibration.after_commit_half
-        terms[Term.NETWORK] = wait_factor(clients, half) * trip_ms
+        terms[CostTerm.NETWORK] = wait_factor(clients, half) * trip_ms
         cpu_ms += calibration.receive_cpu_ms + calibration.held_cpu_ms * setting.held
     # One commit alone: its fsyncs and its round trip take what they take, their own work within them.
     waits_ms = sum(terms.values())
     within_ms = min(cpu_ms, waits_ms)
     queued = queued_ms(local.cpu_ms + cpu_ms, local.delay_ms + waits_ms - within_ms, clients)
-    terms |= {Term.EXECUTE: local.delay_ms, Term.CPU: queued - within_ms}
+    terms |= {CostTerm.EXECUTE: local.delay_ms, CostTerm.CPU: queued - within_ms}
     latency_ms = sum(terms.values())
-    return Answer(
+    return Solution(
         tps=1000 * clients / latency_ms,
         latency_ms=latency_ms,
-        terms={term: terms[term] for term in Term if terms.get(term)},
+        terms={term: terms[term] for term in CostTerm if terms.get(term)},
     )

@@ -6,10 +6,18 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import Final
 
-from replexplorer.core.model.fitted import Answer, Calibration, LocalCost, Prediction, Setting, Term, solve
+from replexplorer.core.model.fitted import (
+    Calibration,
+    CostTerm,
+    LocalCost,
+    OperatingPoint,
+    Prediction,
+    Solution,
+    solve,
+)
 from replexplorer.core.server.anatomy import Anatomy, Part
 
-_FSYNCS: Final = (Term.REDO, Term.BINLOG)
+_FSYNCS: Final = (CostTerm.REDO, CostTerm.BINLOG)
 _LOCAL: Final = (Part.WIRE, Part.EXECUTE, Part.ENGINE)
 """Parts of a measured commit that nothing but this machine's work takes."""
 _DOUBLES: Final = 1.9
@@ -21,7 +29,7 @@ _SPEEDS: Final = (0.02, 50.0)
 
 
 def predict(
-    setting: Setting,
+    setting: OperatingPoint,
     calibration: Calibration,
     *,
     local: LocalCost | None = None,
@@ -66,15 +74,15 @@ def local_cost(workload: str, calibration: Calibration) -> LocalCost:
     return calibration.local.get(workload) or next(iter(calibration.local.values()))
 
 
-def alone_ms(setting: Setting, calibration: Calibration) -> float:
+def alone_ms(setting: OperatingPoint, calibration: Calibration) -> float:
     """What a commit of one client costs while nothing waits for a replica: the ceiling's local term."""
     alone = replace(setting, clients=1, semi_sync=False)
     return solve(alone, calibration, local_cost(setting.workload, calibration)).latency_ms
 
 
 def measured(
-    setting: Setting, calibration: Calibration, anatomy: Anatomy
-) -> tuple[Setting, LocalCost | None]:
+    setting: OperatingPoint, calibration: Calibration, anatomy: Anatomy
+) -> tuple[OperatingPoint, LocalCost | None]:
     """The setting with the fsync as measured now, and the local cost as measured now; None: unknown.
 
     A measured execute time holds the wait for cores of all clients that there are now, so the
@@ -91,14 +99,14 @@ def measured(
     return setting, _scaled(setting, calibration, wanted_ms)
 
 
-def _scaled(setting: Setting, calibration: Calibration, wanted_ms: float) -> LocalCost:
+def _scaled(setting: OperatingPoint, calibration: Calibration, wanted_ms: float) -> LocalCost:
     """The calibrated cost times what makes the model spend so many ms on execution and CPU."""
     cost = local_cost(setting.workload, calibration)
     low, high = _SPEEDS
     for _ in range(40):
         times = (low * high) ** 0.5
         answer = solve(setting, calibration, _times(cost, times))
-        spent_ms = answer.terms.get(Term.EXECUTE, 0.0) + answer.terms.get(Term.CPU, 0.0)
+        spent_ms = answer.terms.get(CostTerm.EXECUTE, 0.0) + answer.terms.get(CostTerm.CPU, 0.0)
         low, high = (times, high) if spent_ms < wanted_ms else (low, times)
     return _times(cost, (low * high) ** 0.5)
 
@@ -107,7 +115,7 @@ def _times(cost: LocalCost, factor: float) -> LocalCost:
     return LocalCost(cost.delay_ms * factor, cost.cpu_ms * factor)
 
 
-def _busy_clients(setting: Setting, calibration: Calibration, cost: LocalCost, rate_tps: float) -> int:
+def _busy_clients(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, rate_tps: float) -> int:
     """The least number of clients that answer this rate; at most those that there are."""
 
     def most_tps(clients: int) -> float:
@@ -116,7 +124,7 @@ def _busy_clients(setting: Setting, calibration: Calibration, cost: LocalCost, r
     return 1 + bisect_left(range(1, setting.clients), rate_tps, key=most_tps)
 
 
-def _limit(setting: Setting, calibration: Calibration, cost: LocalCost, answer: Answer) -> str:
+def _limit(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, answer: Solution) -> str:
     """What takes most of a commit, and what would help most by the model itself."""
 
     def gain(**changed: float) -> float:
@@ -124,19 +132,19 @@ def _limit(setting: Setting, calibration: Calibration, cost: LocalCost, answer: 
 
     name, took_ms = _largest(answer)
     twice = gain(clients=2 * setting.clients)
-    if name == Term.CPU and twice < _HELPS:
+    if name == CostTerm.CPU and twice < _HELPS:
         return f"{name}: {_WAIT_LONGER}"
     told = f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; "
     if twice < _HELPS:
         # Whatever a group waits for is shared by more clients; what is not is the cores.
-        return f"{told}{Term.CPU} is full as well: {_WAIT_LONGER}"
+        return f"{told}{CostTerm.CPU} is full as well: {_WAIT_LONGER}"
     told += f"twice the clients would {_told(twice)}"
-    if name == Term.NETWORK and (half := gain(rtt_ms=setting.rtt_ms / 2)) > 1.05 * twice:
+    if name == CostTerm.NETWORK and (half := gain(rtt_ms=setting.rtt_ms / 2)) > 1.05 * twice:
         told += f", half the RTT {half:.1f} times"
     return told
 
 
-def _largest(answer: Answer) -> tuple[str, float]:
+def _largest(answer: Solution) -> tuple[str, float]:
     """The largest term, both fsyncs as one."""
     terms: dict[str, float] = {term: ms for term, ms in answer.terms.items() if term not in _FSYNCS}
     fsyncs = [term for term in _FSYNCS if term in answer.terms]

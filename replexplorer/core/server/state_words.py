@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from replexplorer.core.event import Severity
 from replexplorer.core.server.protection import Protection, ProtectionState
-from replexplorer.core.server.states import Turn
+from replexplorer.core.server.states import StateChange
 
 
-def turn_words(turn: Turn, protection: Protection) -> tuple[Severity, str] | None:
+def turn_words(turn: StateChange, protection: Protection) -> tuple[Severity, str] | None:
     """How the log has it; None where another line says so: a server that is down or back, a switch that
     somebody turned."""
     match turn.after:
@@ -30,7 +30,7 @@ def turn_words(turn: Turn, protection: Protection) -> tuple[Severity, str] | Non
     return None
 
 
-def _after_outage(turn: Turn) -> str:
+def _after_outage(turn: StateChange) -> str:
     if turn.outage_s is None:
         return ": an acknowledged commit is on a replica"
     count = turn.unprotected

@@ -32,7 +32,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OutageSpan:
     """A stretch of an outage in one state."""
 
     state: ProtectionState
@@ -45,7 +45,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StateChange:
     """One state gave way to another."""
 
     at_s: float
@@ -65,8 +65,8 @@ class Turn:
 class Seen:
     """What one look brought."""
 
-    stretches: tuple[Stretch, ...] = ()
-    turn: Turn | None = None
+    stretches: tuple[OutageSpan, ...] = ()
+    turn: StateChange | None = None
 
 
 def is_outage(protection: Protection) -> bool:
@@ -160,7 +160,7 @@ class States:
         if is_now:
             stretches.append(self._stretch(turned_s, look.at_s, unprotected, is_first=True))
         over = outage_s is not None and look.protection.state in _SOUND and not is_now
-        turn = Turn(
+        turn = StateChange(
             turned_s,
             before,
             look.protection.state,
@@ -179,13 +179,13 @@ class States:
         elif not self._is_outage and state in _SOUND:
             self._outage_s = None
 
-    def _stay(self, last: Look, look: Look, unprotected: int) -> tuple[Stretch, ...]:
+    def _stay(self, last: Look, look: Look, unprotected: int) -> tuple[OutageSpan, ...]:
         """The state in force goes on."""
         return (self._stretch(last.at_s, look.at_s, unprotected),) if self._is_outage else ()
 
-    def _stretch(self, from_s: float, to_s: float, unprotected: int, *, is_first: bool = False) -> Stretch:
+    def _stretch(self, from_s: float, to_s: float, unprotected: int, *, is_first: bool = False) -> OutageSpan:
         self._outage_unprotected += unprotected
-        return Stretch(self.state, from_s, to_s, unprotected, is_first)
+        return OutageSpan(self.state, from_s, to_s, unprotected, is_first)
 
 
 def unprotected_between(before: Look, after: Look) -> int:

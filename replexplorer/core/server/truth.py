@@ -21,7 +21,7 @@ _LITTLE_SHARE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CrossCheck:
     """Two ways to count one thing."""
 
     name: str
@@ -69,7 +69,7 @@ class ServerTruth:
     unprotected: int | None = None
     """Commits that did not wait for a replica though semi-sync is on."""
     replicas: tuple[ReplicaTruth, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CrossCheck, ...] = ()
 
 
 def server_truth(
@@ -78,7 +78,7 @@ def server_truth(
     *,
     wait_point: str | None,
     replicas: tuple[ReplicaTruth, ...] = (),
-    checks: tuple[Check, ...] = (),
+    checks: tuple[CrossCheck, ...] = (),
 ) -> ServerTruth:
     """Put together what the primary counted between two samples; what one of them lacks is None.
 
@@ -117,7 +117,7 @@ def _per(many: int | None, few: int | None) -> float | None:
 # -- checks
 
 
-def littles_law(stretch: Sequence[Interval]) -> Check | None:
+def littles_law(stretch: Sequence[Interval]) -> CrossCheck | None:
     """clients = TPS x mean latency, over a stretch of the closed loop in which every client was at work.
 
     A transaction is counted whole where it ends: per client the first brings time of before the
@@ -137,7 +137,7 @@ def littles_law(stretch: Sequence[Interval]) -> Check | None:
         f"{clients} client{'' if clients == 1 else 's'}; {commits / seconds:,.1f} TPS x {mean_ms:.2f} ms"
         f" mean latency keeps {busy:.2f} of them busy"
     )
-    return Check("Little's law", abs(busy - clients) <= allowed, evidence)
+    return CrossCheck("Little's law", abs(busy - clients) <= allowed, evidence)
 
 
 def _at_work(interval: Interval, clients: int) -> bool:
@@ -156,7 +156,7 @@ class CountedBetween:
     most: int
 
 
-def commits_agree(own: int, heartbeats: int, server: CountedBetween, *, under_way: int) -> Check:
+def commits_agree(own: int, heartbeats: int, server: CountedBetween, *, under_way: int) -> CrossCheck:
     """Commits that our clients had acknowledged and our heartbeats against what the server wrote to its
     binlog in the same span (Binlog_cache_use); our test commits belong to changes, and no span crosses one.
 
@@ -170,14 +170,14 @@ def commits_agree(own: int, heartbeats: int, server: CountedBetween, *, under_wa
     evidence = f"{own:,} own + {heartbeats:,} heartbeats, server {counted}"
     if others:
         evidence += f" ({others:,} by other clients)"
-    return Check("commits", ours <= server.most + under_way, evidence)
+    return CrossCheck("commits", ours <= server.most + under_way, evidence)
 
 
 # -- replicas
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ApplierSample:
     """What a replica says of its applier, and the primary's dump thread of it, at one moment."""
 
     at_s: float
@@ -194,7 +194,7 @@ class Applied:
     """By that dump thread since its connection began."""
 
 
-def replica_truth(name: str, now: Applied, before: Applied | None = None) -> ReplicaTruth:
+def replica_truth(name: str, now: ApplierSample, before: ApplierSample | None = None) -> ReplicaTruth:
     """One replica's figures; `before` is an earlier moment, for the rate."""
     return ReplicaTruth(
         name,
@@ -204,7 +204,7 @@ def replica_truth(name: str, now: Applied, before: Applied | None = None) -> Rep
     )
 
 
-def _shipped_per_s(before: Applied, now: Applied) -> float | None:
+def _shipped_per_s(before: ApplierSample, now: ApplierSample) -> float | None:
     """None for another connection of the dump, and where it is not counted."""
     seconds = now.at_s - before.at_s
     if before.dump_thread != now.dump_thread or seconds <= 0:
@@ -214,7 +214,7 @@ def _shipped_per_s(before: Applied, now: Applied) -> float | None:
     return (now.sent_bytes - before.sent_bytes) / seconds
 
 
-def _lag_ms(now: Applied) -> float | None:
+def _lag_ms(now: ApplierSample) -> float | None:
     """See `ReplicaTruth.lag_ms`; the servers of a stack share the host's clock."""
     if now.queued_gtids is None and now.missing_gtids is None:
         age_us = now.applied_us

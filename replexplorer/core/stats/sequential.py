@@ -20,7 +20,7 @@ _FIRST_LOOK_S: Final = LEAST_BATCHES * LEAST_BATCH_S
 _LAST_LOOK_S: Final = 86_400.0
 
 
-class Side(Protocol):
+class ComparedFigure(Protocol):
     """One side of a comparison: an estimate with its bounds."""
 
     @property
@@ -60,7 +60,7 @@ class Difference:
         return -1 if self.high is not None and self.high < 0 else 0
 
 
-def difference(before: Side, after: Side) -> Difference | None:
+def difference(before: ComparedFigure, after: ComparedFigure) -> Difference | None:
     """Compare two sides; None while a side's variance cannot be told.
 
     Welch's degrees of freedom; the bounds of both sides are put together as Zou & Donner 2008 do

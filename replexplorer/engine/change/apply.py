@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from replexplorer.core.change.planner import (
-    Check,
     DiskStep,
     FreshSessions,
     IoRestart,
@@ -21,6 +20,7 @@ from replexplorer.core.change.planner import (
     LinkStep,
     LoadStep,
     Plan,
+    ReadBack,
     SqlStep,
     Step,
     statements_of,
@@ -223,7 +223,7 @@ class Applier:
             self._own.offs += 1
         return {check.name: await self._until_same(member, check) for check in step.checks}
 
-    async def _until_same(self, member: Member, check: Check) -> Value:
+    async def _until_same(self, member: Member, check: ReadBack) -> Value:
         """Read a variable until it says what was asked; raises ServerRefused past the deadline."""
         ends_s = self._clock.monotonic() + _CHECK_DEADLINE_S
         while True:
@@ -236,7 +236,7 @@ class Applier:
                 )
             await self._clock.sleep(_CHECK_EVERY_S)
 
-    async def _value_of(self, member: Member, check: Check) -> Value:
+    async def _value_of(self, member: Member, check: ReadBack) -> Value:
         """What a variable says now."""
         return await ask(member.control, member.dialect.setting(check.name.key))
 

@@ -17,7 +17,7 @@ from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
-from replexplorer.core.model.fitted import Setting
+from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.protection import Protection
 from replexplorer.ports import Clock, LoadSettings, Report, Sql, SweepJournal
@@ -59,7 +59,7 @@ class Log(Protocol):
 class Forecast(Protocol):
     """What the fitted model knows of the settings in force."""
 
-    def setting(self) -> Setting:
+    def setting(self) -> OperatingPoint:
         """These settings as the model sees them."""
         ...
 

@@ -17,9 +17,9 @@ from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.counters import rates, restarted
 from replexplorer.core.server.truth import (
     CHECKED_S,
-    Applied,
-    Check,
+    ApplierSample,
     CountedBetween,
+    CrossCheck,
     ReplicaTruth,
     ServerTruth,
     commits_agree,
@@ -27,8 +27,8 @@ from replexplorer.core.server.truth import (
     replica_truth,
     server_truth,
 )
+from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.server_sample import NodeSample
-from replexplorer.engine.observe.stretch import Stretch
 
 FIGURES_S: Final = 5.0
 """How much is merged."""
@@ -46,7 +46,7 @@ class Lookback:
     def __init__(self) -> None:
         self._intervals: deque[Interval] = deque()
         self._samples: deque[NodeSample] = deque()
-        self._applied: dict[str, deque[Applied]] = {}
+        self._applied: dict[str, deque[ApplierSample]] = {}
 
     def add_intervals(self, intervals: Iterable[Interval]) -> None:
         """Take what the load reported."""
@@ -68,7 +68,7 @@ class Lookback:
             while self._samples[0].at_s < sample.at_s - KEPT_S:
                 self._samples.popleft()
 
-    def add_applied(self, replica: str, applied: Applied | None) -> None:
+    def add_applied(self, replica: str, applied: ApplierSample | None) -> None:
         """Take what a replica says of its applier; None: it does not answer."""
         known = self._applied.setdefault(replica, deque())
         if applied is None:
@@ -85,7 +85,7 @@ class Lookback:
         """The primary's last sample; None while it does not answer."""
         return self._samples[-1] if self._samples else None
 
-    def stretch(self, since_s: float) -> Stretch | None:
+    def stretch(self, since_s: float) -> SamplePair | None:
         """The last FIGURES_S, or more for want of commits, but nothing before `since_s`."""
         for seconds in (FIGURES_S, FIGURES_MOST_S):
             found = self._back(since_s, seconds)
@@ -93,7 +93,7 @@ class Lookback:
                 return found
         return found
 
-    def _back(self, since_s: float, seconds: float) -> Stretch | None:
+    def _back(self, since_s: float, seconds: float) -> SamplePair | None:
         """So many seconds back, or fewer where there are no more."""
         if not self._samples:
             return None
@@ -102,7 +102,7 @@ class Lookback:
         first = next(sample for sample in self._samples if sample.at_s >= from_s or sample is last)
         if last.at_s - first.at_s < LEAST_S:
             return None
-        return Stretch.of(first, last, self._intervals)
+        return SamplePair.of(first, last, self._intervals)
 
     def _settled_s(self, since_s: float) -> float:
         """The start of the first interval in which nothing ended that had begun before `since_s`: what
@@ -141,7 +141,7 @@ class Lookback:
             for name, known in self._applied.items()
         )
 
-    def _checks(self, since_s: float, heartbeats_s: Sequence[float]) -> tuple[Check, ...]:
+    def _checks(self, since_s: float, heartbeats_s: Sequence[float]) -> tuple[CrossCheck, ...]:
         """Over CHECKED_S of intervals, each with the samples around it; none while there are fewer."""
         from_s, until_s = self._settled_s(since_s), self._samples[-1].at_s
         intervals = [each for each in self._intervals if each.start_s >= from_s and each.end_s <= until_s]
@@ -153,7 +153,7 @@ class Lookback:
         found = (littles_law(taken), self._commits_agree(taken, heartbeats_s))
         return tuple(check for check in found if check is not None)
 
-    def _commits_agree(self, taken: Sequence[Interval], heartbeats_s: Sequence[float]) -> Check | None:
+    def _commits_agree(self, taken: Sequence[Interval], heartbeats_s: Sequence[float]) -> CrossCheck | None:
         """Our commits against the primary's; None where it is unknown what a transaction writes."""
         from_s, to_s = taken[0].start_s, taken[-1].end_s
         counted = self._counted_between(from_s, to_s)

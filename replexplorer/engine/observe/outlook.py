@@ -13,9 +13,9 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound
-from replexplorer.core.model.fitted import Calibration, Prediction, Setting
+from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
+from replexplorer.core.model.operating_point import operating_point_of
 from replexplorer.core.model.prediction import measured, predict
-from replexplorer.core.model.setting import setting_of
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.engine.observe.sight import Sight
@@ -115,23 +115,23 @@ class Outlook:
         prediction = predict(replace(setting, fsync_ms=None), self.calibration, rate_tps=rate_tps)
         return None if prediction is None else prediction.tps
 
-    def setting(self) -> Setting:
+    def setting(self) -> OperatingPoint:
         """The settings in force as the model sees them, and as requested what is not known; round trips
         and fsync are the measured ones."""
         values: dict[KnobName, Value | None] = {}
         for name in self.sight.names():
             effective = self.sight.effective_value(name)
             values[name] = self.sight.requested_value(name) if effective is None else effective
-        setting = setting_of(values, self.sight.fleet.replica_names, rtts_ms=self._rtts_ms())
+        setting = operating_point_of(values, self.sight.fleet.replica_names, rtts_ms=self._rtts_ms())
         disk = self.sight.source_disk
         return replace(setting, fsync_ms=disk.measured_ms if disk else None)
 
-    def _in_force(self, load: LoadView, protection: Protection) -> Setting:
+    def _in_force(self, load: LoadView, protection: Protection) -> OperatingPoint:
         """The settings with the load as it is, and as commits really wait."""
         setting = replace(self.setting(), clients=load.clients)
         return _waiting(setting, protection)
 
-    def _can_tell(self, setting: Setting, protection: Protection) -> bool:
+    def _can_tell(self, setting: OperatingPoint, protection: Protection) -> bool:
         """Whether the primary commits, enough links that are waited for are whole and measured, and clients
         do not wait for each other's row locks, which the model does not know."""
         whole = [link for link in self.sight.links.values() if _is_whole(link)]
@@ -161,7 +161,7 @@ def _fastest_ms(load: LoadView) -> float | None:
     return None if load.service is None else load.service.min_ms
 
 
-def _waiting(setting: Setting, protection: Protection) -> Setting:
+def _waiting(setting: OperatingPoint, protection: Protection) -> OperatingPoint:
     """The setting as commits wait now: fallen back, or not switched yet, they do not."""
     return setting if protection.state in _WAITING else replace(setting, semi_sync=False)
 

@@ -19,7 +19,7 @@ from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
-from replexplorer.core.server.truth import Applied
+from replexplorer.core.server.truth import ApplierSample
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import ask, ask_if_known, probe
 from replexplorer.engine.fleet import Member
@@ -178,7 +178,7 @@ async def sample_commits(member: Member, user: str, clock: Clock) -> CommitSampl
     return CommitSample((asked_s + clock.monotonic()) / 2, totals)
 
 
-async def sample_applied(primary: Member | None, replica: Member, clock: Clock) -> Applied | None:
+async def sample_applied(primary: Member | None, replica: Member, clock: Clock) -> ApplierSample | None:
     """How far a replica is, against what the primary had executed a moment before; None for a primary
     that does not answer: then only what the replica received counts."""
     sent = await _sent(primary, replica.address.address) if primary else None
@@ -189,7 +189,7 @@ async def sample_applied(primary: Member | None, replica: Member, clock: Clock) 
         return None
     if behind is None:
         return None
-    return Applied(
+    return ApplierSample(
         at_s=clock.monotonic(),
         queued_gtids=behind.queued,
         missing_gtids=behind.missing if sent else None,

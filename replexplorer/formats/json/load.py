@@ -10,7 +10,7 @@ from replexplorer.formats.json.measured import Conditions, Latency
 from replexplorer.formats.json.model import JsonObject
 
 
-class Generator(JsonObject):
+class GeneratorHealth(JsonObject):
     """The load generator's own health."""
 
     processes: int
@@ -97,7 +97,7 @@ class LoadReport(JsonObject):
     tps: float
     latency_ms: Latency
     response_ms: Latency | None
-    generator: Generator
+    generator: GeneratorHealth
     intervals: list[LoadInterval]
     qps: float
     queries: dict[Literal["read", "write", "other"], int]

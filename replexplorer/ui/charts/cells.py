@@ -41,7 +41,7 @@ _BRIDGE: Final = 3
 """Unchanged cells between two changes that are drawn along with them."""
 
 
-class Grid:
+class CellGrid:
     """Rows of cells; writes outside of it are left out."""
 
     __slots__ = ("chars", "height", "inks", "width")
@@ -81,7 +81,7 @@ class Grid:
             yield "".join(self.chars[y][at : at + length]), ink
             at += length
 
-    def changes(self, before: Grid) -> Iterator[tuple[int, int, int]]:
+    def changes(self, before: CellGrid) -> Iterator[tuple[int, int, int]]:
         """(row, first column, column after the last) of what differs from a grid of the same size."""
         for y in range(self.height):
             chars, inks, old_chars, old_inks = self.chars[y], self.inks[y], before.chars[y], before.inks[y]

@@ -12,7 +12,7 @@ from typing import Final
 
 from replexplorer.core.stats.density import band_ms, columns_of
 from replexplorer.ui.charts.axes import Scale, tick_text
-from replexplorer.ui.charts.cells import Grid, Plot
+from replexplorer.ui.charts.cells import CellGrid, Plot
 from replexplorer.ui.charts.model import ChartModel
 from replexplorer.ui.charts.raster import Raster
 from replexplorer.ui.terminal.glyphs import Glyphs
@@ -45,7 +45,7 @@ def top_of(greatest: float) -> float:
 
 
 def paint_density(
-    grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs, *, tones: bool
+    grid: CellGrid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs, *, tones: bool
 ) -> Raster:
     """Draw the density; answers which cells hold any, for what is drawn around them."""
     halves = 2 if tones else 1
@@ -82,7 +82,7 @@ def _halves_of(model: ChartModel, plot: Plot, scale: Scale, halves: int) -> list
     return found
 
 
-def _halves(grid: Grid, x: int, y: int, upper: int, lower: int) -> None:
+def _halves(grid: CellGrid, x: int, y: int, upper: int, lower: int) -> None:
     """One cell as two shades, one above the other; 0 leaves the ground."""
     if upper == lower:
         grid.put(x, y, " ", f"heat{upper}")
@@ -92,7 +92,7 @@ def _halves(grid: Grid, x: int, y: int, upper: int, lower: int) -> None:
         grid.tint(x, y, f"heat{lower}")
 
 
-def _legend(grid: Grid, top: float, glyphs: Glyphs, *, tones: bool) -> None:
+def _legend(grid: CellGrid, top: float, glyphs: Glyphs, *, tones: bool) -> None:
     """` few ▄▄▄▄▄ 1000/s ` at the right end of the title."""
     most = f" {tick_text(top)}/s "
     at = grid.width - LEGEND_CELLS

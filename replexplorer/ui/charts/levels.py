@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from replexplorer.ui.charts.axes import Scale, column
-from replexplorer.ui.charts.cells import Grid, Plot
+from replexplorer.ui.charts.cells import CellGrid, Plot
 from replexplorer.ui.charts.limits import finite
 from replexplorer.ui.charts.model import ChartModel, ChartSeries, Stroke
 from replexplorer.ui.charts.raster import Raster, braille_bit
@@ -158,7 +158,7 @@ def _characters(
 
 
 def paint_arrows(
-    grid: Grid,
+    grid: CellGrid,
     plot: Plot,
     levels: Sequence[Level],
     raster: Raster,

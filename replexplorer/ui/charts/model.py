@@ -79,7 +79,7 @@ class ChartMark:
     number: int
 
 
-class Band(StrEnum):
+class WindowKind(StrEnum):
     """What a window is of; each has colours and a glyph of its own, and a word beside."""
 
     PARTITION = "partition"
@@ -100,7 +100,7 @@ class FaultWindow:
     end_s: float | None
     """None while it lasts."""
     word: str
-    kind: Band
+    kind: WindowKind
     short: str = ""
     """What stands inside where the word is too long for it; empty: nothing does."""
 

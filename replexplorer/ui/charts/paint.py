@@ -17,16 +17,16 @@ from replexplorer.ui.charts.axes import (
     spread_rows,
     time_ticks,
 )
-from replexplorer.ui.charts.cells import Grid, Plot
+from replexplorer.ui.charts.cells import CellGrid, Plot
 from replexplorer.ui.charts.density import LEGEND_CELLS, paint_density
 from replexplorer.ui.charts.levels import Cells, level_cells, levels_of, paint_arrows
 from replexplorer.ui.charts.limits import Limits, finite, limits_of
 from replexplorer.ui.charts.model import (
-    Band,
     ChartModel,
     ChartSeries,
     FaultWindow,
     Stroke,
+    WindowKind,
 )
 from replexplorer.ui.charts.raster import Raster, Trace, traces_of
 from replexplorer.ui.terminal.glyphs import Glyphs
@@ -40,15 +40,15 @@ GUTTER_CELLS: Final = 11
 WIDE_GUTTER_CELLS: Final = 14
 _WIDE_FROM: Final = 90
 BAND_INKS: Final = {
-    Band.PARTITION: ("partitioned", "partitionbg"),
-    Band.BLOCKED: ("blocked", "blockedbg"),
-    Band.DEGRADED: ("degraded", "degradedbg"),
-    Band.DOWN: ("down", "downbg"),
-    Band.RESTART: ("restart", "restartbg"),
-    Band.DROPPED: ("fault", "faultbg"),
+    WindowKind.PARTITION: ("partitioned", "partitionbg"),
+    WindowKind.BLOCKED: ("blocked", "blockedbg"),
+    WindowKind.DEGRADED: ("degraded", "degradedbg"),
+    WindowKind.DOWN: ("down", "downbg"),
+    WindowKind.RESTART: ("restart", "restartbg"),
+    WindowKind.DROPPED: ("fault", "faultbg"),
 }
 """Theme tokens of a window's word and ground."""
-_CAUSES: Final = frozenset({Band.PARTITION, Band.DROPPED})
+_CAUSES: Final = frozenset({WindowKind.PARTITION, WindowKind.DROPPED})
 """Windows that others may lie over."""
 _CAUSE_ROWS: Final = 2
 """Upper rows that a cause keeps under a state's window: one for the marks' numbers, one for its word."""
@@ -71,10 +71,10 @@ def paint_chart(
     *,
     shades: bool = False,
     tones: bool = True,
-) -> Grid:
+) -> CellGrid:
     """The whole chart; `shades` draws tints with a glyph and `tones=False` a density with characters,
     for terminals without the colours."""
-    grid = Grid(width, height)
+    grid = CellGrid(width, height)
     _title(grid, model, glyphs)
     if width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
         return grid
@@ -116,7 +116,7 @@ def scale_of(model: ChartModel, limits: Limits | None, rows: int) -> Scale:
     return log_scale(limits.least, limits.greatest, rows, has_zero=limits.has_zero)
 
 
-def _title(grid: Grid, model: ChartModel, glyphs: Glyphs) -> None:
+def _title(grid: CellGrid, model: ChartModel, glyphs: Glyphs) -> None:
     """`- TPS commits/s ------- note -`."""
     for x in range(grid.width):
         grid.put(x, 0, glyphs.rule, "rule")
@@ -145,7 +145,7 @@ def _fitting(model: ChartModel, room: int) -> tuple[str, str]:
     return model.short_subtitle or model.subtitle, notes[-1]
 
 
-def _axes(grid: Grid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs: Glyphs) -> None:
+def _axes(grid: CellGrid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs: Glyphs) -> None:
     """Both axes with their labels, and the grid lines at the ticks."""
     for y in range(plot.height):
         grid.put(plot.x - 1, plot.y + y, glyphs.axis, "axis")
@@ -165,7 +165,7 @@ def _axes(grid: Grid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs
             grid.text(plot.x + start, bottom, f" {label} ", "muted")
 
 
-def _windows(grid: Grid, plot: Plot, model: ChartModel, glyphs: Glyphs, *, shades: bool) -> None:
+def _windows(grid: CellGrid, plot: Plot, model: ChartModel, glyphs: Glyphs, *, shades: bool) -> None:
     """Tint the columns under a fault; a state's window leaves its cause the upper rows."""
     caused: set[int] = set()
     for window in sorted(model.windows, key=lambda one: one.kind not in _CAUSES):
@@ -193,7 +193,7 @@ def _columns(window: FaultWindow, model: ChartModel, width: int) -> tuple[int, i
     return start, max(start + 1, min(width, end))
 
 
-def _fills(grid: Grid, plot: Plot, model: ChartModel, traces: Sequence[Trace], raster: Raster) -> None:
+def _fills(grid: CellGrid, plot: Plot, model: ChartModel, traces: Sequence[Trace], raster: Raster) -> None:
     """Tint what lies under a series."""
     fills = {one.ink: one.fill for one in model.series if one.fill}
     for index, trace in enumerate(traces):
@@ -208,7 +208,7 @@ def _fills(grid: Grid, plot: Plot, model: ChartModel, traces: Sequence[Trace], r
 
 
 def _series(
-    grid: Grid,
+    grid: CellGrid,
     plot: Plot,
     model: ChartModel,
     traces: Sequence[Trace],
@@ -234,7 +234,9 @@ def _series(
             grid.put(plot.x + x, plot.y + y, char, token)
 
 
-def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> set[tuple[int, int]]:
+def _marks(
+    grid: CellGrid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs
+) -> set[tuple[int, int]]:
     """Dashed verticals behind the series, with their numbers in the first row that hides nothing;
     answers the numbers' cells in the plot."""
     taken: set[tuple[int, int]] = set()
@@ -254,7 +256,7 @@ def _marks(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Gl
     return taken
 
 
-def _words(grid: Grid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
+def _words(grid: CellGrid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:
     """The word of each window, inside when it fits, else beside it, in the first row that is free.
 
     A window that lasts grows into the room after it: its word stands there from the start. A state's word
@@ -298,7 +300,7 @@ def _inked(raster: Raster, y: int, start: int, end: int) -> bool:
     return bool(raster) and any(cell is not None for cell in raster[y][start:end])
 
 
-def _labels(grid: Grid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
+def _labels(grid: CellGrid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
     """Labels at the ends of the series in the order of their values, moved apart where they would
     collide; an arrow before those whose value is off scale."""
     labelled = [one for one in model.series if one.labels]

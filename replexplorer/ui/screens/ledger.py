@@ -13,7 +13,7 @@ from replexplorer.ui.keys.actions import LEDGER, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.epochs import details, heads, row, unprotected_total
+from replexplorer.ui.widgets.epoch_table import details, heads, row, unprotected_total
 from replexplorer.ui.widgets.lines import Line
 from replexplorer.ui.words.labels import with_labels
 

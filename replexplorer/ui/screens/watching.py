@@ -24,7 +24,7 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.anatomy import AnatomyPanel
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
-from replexplorer.ui.widgets.epochs import Epochs, EpochStrip
+from replexplorer.ui.widgets.epoch_table import EpochStrip, EpochTable
 from replexplorer.ui.widgets.event_log import EventLog
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.header import Header
@@ -32,10 +32,10 @@ from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.replica_strip import ReplicaStrip
-from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, Statement
+from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, StatementPanel
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
-from replexplorer.ui.words.effects import Effect, effect_of, measured_of
+from replexplorer.ui.words.effects import InForce, effect_of, measured_of
 from replexplorer.ui.words.labels import with_labels
 
 DRAWER_LEAVES = 6
@@ -71,13 +71,13 @@ class PictureScreen(Screen[None]):
             with Vertical(id="left"):
                 yield Topology(glyphs=glyphs, id="topology")
                 yield KnobPanel(self.board, glyphs=glyphs, id="knobs")
-                yield Statement(glyphs=glyphs, id="statement")
+                yield StatementPanel(glyphs=glyphs, id="statement")
             with Vertical(id="right"):
                 yield Chart(glyphs=glyphs, id="tps-chart")
                 yield Chart(glyphs=glyphs, id="latency-chart")
                 yield ValueStrip(glyphs=glyphs, id="value-strip")
                 yield AnatomyPanel(glyphs=glyphs, id="anatomy")
-                yield Epochs(glyphs=glyphs, id="epochs")
+                yield EpochTable(glyphs=glyphs, id="epochs")
                 yield EpochStrip(glyphs=glyphs, id="epoch-strip")
         yield EventLog(glyphs=glyphs, id="events")
         yield KnobLine(glyphs=glyphs, id="knob-line")
@@ -168,7 +168,7 @@ class PictureScreen(Screen[None]):
             self.call_after_refresh(self._draw)
 
     def _draw_epochs(self, tick: Tick) -> None:
-        table = self.query_one(Epochs)
+        table = self.query_one(EpochTable)
         table.origin_s = self.picture.shown.origin_s
         epochs = with_labels(tick.epochs, self.board)
         table.epochs = epochs
@@ -189,13 +189,13 @@ class PictureScreen(Screen[None]):
         tick = self.picture.tick_of_knobs
         panel.show(tick)
         intent, fold = self.intent(panel.hidden_below), self._fold_intent()
-        statement, line = self.query_one(Statement), self.query_one(KnobLine)
+        statement, line = self.query_one(StatementPanel), self.query_one(KnobLine)
         statement.fold = line.fold = fold
         statement.intent = line.intent = intent
         if intent is not None:
             effect = effect_of(self.board.views[intent.name], tick)
             applying = intent.name in self.board.pending
-            line.effect = Effect("applying…", False) if applying else effect
+            line.effect = InForce("applying…", False) if applying else effect
             line.measured = measured_of(intent.name, tick)
 
     def _fold_intent(self) -> FoldIntent | None:

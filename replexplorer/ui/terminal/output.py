@@ -100,7 +100,7 @@ class Shadow:
         return self._interned.setdefault(bare, bare)
 
 
-class Difference(_compositor.CompositorUpdate):
+class ScreenDifference(_compositor.CompositorUpdate):
     """One of Textual's updates, rendered as the difference from what the terminal shows."""
 
     def __init__(self, update: _compositor.CompositorUpdate, shadow: Shadow, width: int, height: int) -> None:
@@ -152,7 +152,7 @@ class QuietOutput(App[ReturnType]):
             shadow = self.shadow = None
         if shadow is not None and renderable is not None:
             if isinstance(renderable, _compositor.CompositorUpdate):
-                renderable = Difference(renderable, shadow, *self.size)
+                renderable = ScreenDifference(renderable, shadow, *self.size)
             else:
                 shadow.forget()
         super()._display(screen, renderable)
@@ -190,7 +190,7 @@ def _spans(update: _compositor.CompositorUpdate) -> Iterator[tuple[int, int, lis
         raise TypeError(f"not a known update: {type(update).__name__}")
 
 
-class Run(NamedTuple):
+class StyledRun(NamedTuple):
     """Neighbouring cells of one style to write."""
 
     y: int
@@ -203,7 +203,7 @@ class Run(NamedTuple):
     """Address and id as OSC 8 wants them; empty: no link."""
 
 
-def _different(shadow: Shadow, y: int, x: int, strips: list[Strip]) -> Iterator[Run]:
+def _different(shadow: Shadow, y: int, x: int, strips: list[Strip]) -> Iterator[StyledRun]:
     """What a span changes, as runs; the shadow takes it over."""
     if not 0 <= y < shadow.height:
         return
@@ -230,15 +230,15 @@ def _harmless(text: str) -> str:
 
 def _unsure(
     row: list[Cell], y: int, x: int, text: str, width: int, style: Style, shadow: Shadow
-) -> Iterator[Run]:
+) -> Iterator[StyledRun]:
     """A text whose cells cannot be told apart (wide letters, links): always written, never known."""
     if x < shadow.width:
         row[x : x + width] = [None] * (min(shadow.width, x + width) - x)
         link = f"id={style.link_id};{style.link}" if style.link else ""
-        yield Run(y, x, text, width, shadow.sgr(style), link)
+        yield StyledRun(y, x, text, width, shadow.sgr(style), link)
 
 
-def _compared(row: list[Cell], y: int, x: int, text: str, sgr: Sgr, shadow: Shadow) -> Iterator[Run]:
+def _compared(row: list[Cell], y: int, x: int, text: str, sgr: Sgr, shadow: Shadow) -> Iterator[StyledRun]:
     """The cells of a text that the terminal does not show yet."""
     start = end = -1
     blank = shadow.blank(sgr)
@@ -251,16 +251,16 @@ def _compared(row: list[Cell], y: int, x: int, text: str, sgr: Sgr, shadow: Shad
             continue
         row[at] = (char, seen)
         if start >= 0 and at - end > _BRIDGE:
-            yield Run(y, start, text[start - x : end - x], end - start, sgr)
+            yield StyledRun(y, start, text[start - x : end - x], end - start, sgr)
             start = -1
         if start < 0:
             start = at
         end = at + 1
     if start >= 0:
-        yield Run(y, start, text[start - x : end - x], end - start, sgr)
+        yield StyledRun(y, start, text[start - x : end - x], end - start, sgr)
 
 
-def written(runs: list[Run], shadow: Shadow) -> str:
+def written(runs: list[StyledRun], shadow: Shadow) -> str:
     """Codes for the runs: by style when they are few, so that a colour is sent once; else by row."""
     if not any(run.link or run.width != len(run.text) for run in runs) and (
         sum(run.width for run in runs) * 4 < shadow.width * shadow.height

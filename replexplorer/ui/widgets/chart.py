@@ -17,7 +17,7 @@ from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
 
-from replexplorer.ui.charts.cells import Grid
+from replexplorer.ui.charts.cells import CellGrid
 from replexplorer.ui.charts.model import ChartModel
 from replexplorer.ui.charts.paint import paint_chart
 from replexplorer.ui.charts.raster import Raster, Trace, raster_dots
@@ -140,7 +140,7 @@ class Chart(OwnRows):
         super().__init__(id=id, classes=classes)
         self._model = model
         self._glyphs = glyphs
-        self._grid: Grid | None = None
+        self._grid: CellGrid | None = None
         self._inks: Inks | None = None
         self._strips: dict[int, Strip] = {}
 

@@ -12,7 +12,7 @@ from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.engine.change.outcome import Preview
 from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
-from replexplorer.ui.words.effects import Effect, Measured
+from replexplorer.ui.words.effects import InForce, Measured
 
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""
@@ -122,11 +122,11 @@ def _place_of(value: float, knob: Knob) -> int:
     return next((at for at, step in figures if step > value), figures[-1][0] + 1 if figures else 0)
 
 
-class Statement(Lines):
+class StatementPanel(Lines):
     """The panel under the knobs."""
 
     GROUND: ClassVar[str] = "panel"
-    DEFAULT_CSS = "Statement { height: 8; }"
+    DEFAULT_CSS = "StatementPanel { height: 8; }"
 
     intent: reactive[Intent | None] = reactive(None)
     """What is selected."""
@@ -187,7 +187,7 @@ class KnobLine(Lines):
     """What is selected."""
     fold: reactive[FoldIntent | None] = reactive(None)
     """What the line of a fold stands for, while the cursor is on it."""
-    effect: reactive[Effect] = reactive(Effect("", True))
+    effect: reactive[InForce] = reactive(InForce("", True))
     """What is in effect, and whether it is what was asked for."""
     measured: reactive[Measured] = reactive(Measured())
     """What is measured of it."""

@@ -22,7 +22,7 @@ _TIMER_SHARE: Final = 0.02
 """By how much the server's timer may differ from the clock that a delay is slept by."""
 
 
-class Effect(NamedTuple):
+class InForce(NamedTuple):
     """What is in force, in words, and whether it is what was asked for."""
 
     text: str
@@ -37,17 +37,17 @@ class Measured(NamedTuple):
     """It contradicts what was asked for."""
 
 
-def effect_of(view: KnobView, tick: Tick | None) -> Effect:
+def effect_of(view: KnobView, tick: Tick | None) -> InForce:
     """What is in force for a knob."""
     name = view.name
     if tick is not None and (told := _semi_sync_effect(name, tick.protection)):
         return told
     if view.effective is not None:
-        return Effect(format_value(name.knob, view.effective), view.effective == view.requested)
+        return InForce(format_value(name.knob, view.effective), view.effective == view.requested)
     disk = _disk(name, tick)
     if disk is not None and disk.fault:
-        return Effect("not possible", not disk.delay_asked_ms)
-    return Effect(view.note or "unknown", view.note is not None)
+        return InForce("not possible", not disk.delay_asked_ms)
+    return InForce(view.note or "unknown", view.note is not None)
 
 
 def measured_of(name: KnobName, tick: Tick | None) -> Measured:
@@ -92,17 +92,17 @@ def _disk(name: KnobName, tick: Tick | None) -> DiskView | None:
     return next((disk for disk in disks if disk.node == name.node), None)
 
 
-def _semi_sync_effect(name: KnobName, protection: Protection) -> Effect | None:
+def _semi_sync_effect(name: KnobName, protection: Protection) -> InForce | None:
     """Semi-sync's effect is the protection state, not the variable; acks are counted."""
     state = protection.state
     if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != "primary":
         return None
     if name.key == keys.SEMI_SYNC_REPLICAS and protection.replicas_acking is not None:
         required = protection.replicas_required or 0
-        return Effect(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
+        return InForce(f"{protection.replicas_acking} of {required}", protection.replicas_acking >= required)
     told = {
         ProtectionState.ARMED: "armed",
         ProtectionState.BLOCKED: "waiting",
         ProtectionState.DEGRADED: "fell back",
     }
-    return Effect(told[state], False) if name.key == keys.SEMI_SYNC and state in told else None
+    return InForce(told[state], False) if name.key == keys.SEMI_SYNC and state in told else None

@@ -16,7 +16,7 @@ from replexplorer.engine.observe.server_sample import NodeSample
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SamplePair:
     """Two samples of the primary and what the load did between them."""
 
     first: NodeSample
@@ -111,10 +111,10 @@ class Gathering:
         return _read_s(self._first), _read_s(self._last)
 
     def anatomy(self) -> Anatomy | None:
-        """The mean commit taken apart; None before two samples, and as `Stretch.anatomy` says."""
+        """The mean commit taken apart; None before two samples, and as `SamplePair.anatomy` says."""
         if self._first is None or self._last is None:
             return None
-        return Stretch.of(self._first, self._last, self._intervals).anatomy()
+        return SamplePair.of(self._first, self._last, self._intervals).anatomy()
 
 
 def _read_s(sample: NodeSample) -> float:

@@ -34,7 +34,7 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 
 """Seconds, seconds, probes: a host that vanished is noticed in 11 s; a paused server still answers."""
 
 
-class Session:
+class Connection:
     """A logged-in connection in autocommit mode."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -44,7 +44,7 @@ class Session:
         self._reading = False
 
     @classmethod
-    async def open(cls, target: LoadTarget, database: str, *, timeout_s: float) -> Session:
+    async def open(cls, target: LoadTarget, database: str, *, timeout_s: float) -> Connection:
         """Log in; raises ServerRefused or ServerUnreachable.
 
         The driver logs in on one descriptor of the socket and closes it; the connection lives on

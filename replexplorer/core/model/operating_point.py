@@ -19,7 +19,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
-from replexplorer.core.model.fitted import Calibration, Setting
+from replexplorer.core.model.fitted import Calibration, OperatingPoint
 
 Values = Mapping[KnobName, Value | None]
 """Knobs by name; one that is missing or None counts as its default."""
@@ -60,9 +60,9 @@ _LOOKED_AT: Final = (
 )
 
 
-def setting_of(
+def operating_point_of(
     values: Values, replicas: Sequence[str], *, rtts_ms: Sequence[float | None] | None = None
-) -> Setting:
+) -> OperatingPoint:
     """What these knobs mean to the model, on a stack with these replicas.
 
     `rtts_ms` are the links' measured round trips; without them those asked count. With more replicas
@@ -76,7 +76,7 @@ def setting_of(
     sync_binlog = int(_value(values, keys.SYNC_BINLOG))
     required = min(int(_value(values, keys.SEMI_SYNC_REPLICAS)), max(len(rtts_ms), 1))
     redo = int(_value(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) == 1
-    return Setting(
+    return OperatingPoint(
         clients=int(_value(values, keys.CLIENTS, Place.LOAD)),
         workload=workload,
         rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
@@ -129,7 +129,7 @@ def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
 
 
 def beyond(
-    setting: Setting, values: Values, replicas: Sequence[str], calibration: Calibration
+    setting: OperatingPoint, values: Values, replicas: Sequence[str], calibration: Calibration
 ) -> tuple[str, ...]:
     """What of these settings the calibration has never seen or the model does not look at, a line each."""
     told = []

@@ -24,7 +24,7 @@ _LOGINS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class ClientJob:
     """What every client is to do; a new object makes each client look at it."""
 
     workload: Workload
@@ -50,11 +50,11 @@ class Parked(Protocol):
 
 
 @dataclass(slots=True)
-class Floor:
+class Dispatcher:
     """The place where arrivals meet clients."""
 
     target: LoadTarget
-    course: Course
+    job: ClientJob
     tally: Tally
     schedule: Schedule
     random: Random

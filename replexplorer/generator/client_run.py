@@ -1,4 +1,4 @@
-"""One client's transactions over one session, driven by the event loop's callbacks.
+"""One client's transactions over one connection, driven by the event loop's callbacks.
 
 Law: the next statement is sent from the reply to the last one, without a task switch. A run ends
 only between two transactions, or when one cannot go on. A deadlock or a lock timeout begins the
@@ -16,9 +16,9 @@ from typing import Final
 
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.workload import Draw, Transaction
-from replexplorer.generator.course import Course, Floor
+from replexplorer.generator.connection import Build, Connection, query_packet
+from replexplorer.generator.dispatcher import ClientJob, Dispatcher
 from replexplorer.generator.reply import Refusal
-from replexplorer.generator.session import Build, Session, query_packet
 from replexplorer.generator.tally import DEADLOCK, LOCK_TIMEOUT
 
 READ_ONLY: Final = frozenset({1290, 1836})
@@ -26,33 +26,33 @@ READ_ONLY: Final = frozenset({1290, 1836})
 _ROLLBACK: Final = query_packet(b"ROLLBACK")
 
 
-class Turn(Enum):
+class RunEnd(Enum):
     """Why a run ended."""
 
     CHANGED = auto()
-    """The client leaves, or its course is another."""
+    """The client leaves, or its job is another."""
     REFUSED = auto()
     LOST = auto()
 
 
-class Run:
-    """A client on one course; `last` is its whole life."""
+class ClientRun:
+    """A client on one job; `last` is its whole life."""
 
     __slots__ = (
         "_begun_s",
         "_builds",
-        "_course",
+        "_connection",
+        "_dispatcher",
         "_draw",
         "_end",
-        "_floor",
         "_intended_s",
         "_is_first",
         "_is_recovering",
+        "_job",
         "_kinds",
         "_leaving",
         "_send",
         "_sent_s",
-        "_session",
         "_step",
         "_transaction",
         "is_idle",
@@ -60,17 +60,22 @@ class Run:
     )
 
     def __init__(
-        self, floor: Floor, session: Session, course: Course, builds: Sequence[Build], leaving: asyncio.Event
+        self,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        job: ClientJob,
+        builds: Sequence[Build],
+        leaving: asyncio.Event,
     ) -> None:
-        self._floor = floor
-        self._session = session
-        self._course = course
+        self._dispatcher = dispatcher
+        self._connection = connection
+        self._job = job
         self._builds = builds
         self._leaving = leaving
-        self._draw: Draw = course.draws()
-        self._kinds = [statement.kind for statement in course.workload.statements]
-        self._send = session.send
-        self._end: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self._draw: Draw = job.draws()
+        self._kinds = [statement.kind for statement in job.workload.statements]
+        self._send = connection.send
+        self._end: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
         self._transaction: Transaction = ()
         self._step = 0
         self._begun_s = self._sent_s = self._intended_s = 0.0
@@ -86,34 +91,34 @@ class Run:
         """A commit was sent and is not answered."""
         if not self.is_under_way or self._is_recovering:
             return False
-        return self._course.workload.statements[self._transaction[self._step][0]].commits
+        return self._job.workload.statements[self._transaction[self._step][0]].commits
 
-    async def last(self) -> Turn:
+    async def last(self) -> RunEnd:
         """Do transactions until something changes."""
-        self._session.watch(self._on_end, self._on_refused, self._on_lost)
+        self._connection.watch(self._on_end, self._on_refused, self._on_lost)
         try:
             self.go_on()
             return await self._end
         finally:
             self.is_idle = False
-            self._session.unwatch()
+            self._connection.unwatch()
 
-    def _finish(self, turn: Turn) -> None:
+    def _finish(self, turn: RunEnd) -> None:
         """End this run."""
         self.is_idle = self.is_under_way = False
-        self._session.unwatch()
+        self._connection.unwatch()
         if not self._end.done():
             self._end.set_result(turn)
 
     def go_on(self) -> None:
         """Begin what is to be done next, or wait for it."""
-        floor = self._floor
-        if floor.course is not self._course or self._leaving.is_set():
-            self._finish(Turn.CHANGED)
+        dispatcher = self._dispatcher
+        if dispatcher.job is not self._job or self._leaving.is_set():
+            self._finish(RunEnd.CHANGED)
             return
-        intended_s = floor.take()
+        intended_s = dispatcher.take()
         if intended_s is None:
-            floor.park(self)
+            dispatcher.park(self)
         else:
             self.begin(intended_s)
 
@@ -130,7 +135,7 @@ class Run:
         self._step = step
         index, values = self._transaction[step]
         packets = self._builds[index](values)
-        if self._course.by_statement:
+        if self._job.by_statement:
             self._sent_s = time.monotonic()
         if not self._send(packets):
             self._lose(was_sent=False)
@@ -141,9 +146,9 @@ class Run:
             self._is_recovering = False
             self._send_step(0)
             return
-        tally, transaction, step = self._floor.tally, self._transaction, self._step
+        tally, transaction, step = self._dispatcher.tally, self._transaction, self._step
         tally.queries[self._kinds[transaction[step][0]]] += 1
-        if self._course.by_statement:
+        if self._job.by_statement:
             self._note_statement()
         if step + 1 < len(transaction):
             self._send_step(step + 1)
@@ -155,7 +160,7 @@ class Run:
         self.is_under_way = False
         if self._is_first:
             self._is_first = False
-            self._floor.on_first_commit()
+            self._dispatcher.on_first_commit()
         self.go_on()
 
     @property
@@ -165,21 +170,21 @@ class Run:
 
     def _note_statement(self) -> None:
         """Count this statement's time in its class."""
-        name = self._course.workload.statements[self._transaction[self._step][0]].name
+        name = self._job.workload.statements[self._transaction[self._step][0]].name
         took_s = time.monotonic() - self._sent_s
-        self._floor.tally.statements_s.setdefault(name, []).append(took_s)
+        self._dispatcher.tally.statements_s.setdefault(name, []).append(took_s)
 
     def _on_refused(self, refusal: Refusal) -> None:
         """The server refused a statement: begin the transaction anew, or give it up."""
-        floor, number = self._floor, refusal.number
+        dispatcher, number = self._dispatcher, refusal.number
         if not self.is_under_way:
             # Said to nobody's statement, as a goodbye is.
-            self._finish(Turn.LOST)
+            self._finish(RunEnd.LOST)
             return
         told = self._told(refusal)
-        floor.tally.fault = told
+        dispatcher.tally.fault = told
         if number in (DEADLOCK, LOCK_TIMEOUT):
-            floor.tally.retried[number] += 1
+            dispatcher.tally.retried[number] += 1
             if number == DEADLOCK or len(self._transaction) == 1:
                 self._send_step(0)
                 return
@@ -188,13 +193,13 @@ class Run:
             if not self._send(_ROLLBACK):
                 self._lose(was_sent=False)
             return
-        floor.tally.refused[number] += 1
-        self._finish(Turn.REFUSED)
-        floor.on_refused(ServerRefused(number, told))
+        dispatcher.tally.refused[number] += 1
+        self._finish(RunEnd.REFUSED)
+        dispatcher.on_refused(ServerRefused(number, told))
 
     def _told(self, refusal: Refusal) -> str:
         """A refusal in one line, with what it means and where it was."""
-        place = self._course.workload.statements[self._transaction[self._step][0]].place
+        place = self._job.workload.statements[self._transaction[self._step][0]].place
         meaning = "the primary is read-only: " if refusal.number in READ_ONLY else ""
         return f"{f'{place}: ' if place else ''}{refusal.number} {meaning}{refusal.text}"
 
@@ -204,11 +209,11 @@ class Run:
 
     def _lose(self, *, was_sent: bool) -> None:
         """The connection is gone; what could not even be sent is not in doubt."""
-        tally = self._floor.tally
+        tally = self._dispatcher.tally
         if was_sent and self.is_in_doubt:
             tally.unknown += 1
             tally.fault = "the connection was lost during a commit: its outcome is unknown"
         elif self.is_under_way:
             tally.lost += 1
             tally.fault = "the connection was lost within a transaction: nothing of it is kept"
-        self._finish(Turn.LOST)
+        self._finish(RunEnd.LOST)

@@ -27,10 +27,10 @@ WIDE_FROM = 100
 """Columns from which the table shows the time of each change and the interval itself."""
 
 
-class Epochs(Lines):
+class EpochTable(Lines):
     """The table, newest change first."""
 
-    DEFAULT_CSS = "Epochs { height: 6; }"
+    DEFAULT_CSS = "EpochTable { height: 6; }"
 
     epochs: reactive[tuple[Epoch, ...]] = reactive(())
     """Newest last, as in the tick."""

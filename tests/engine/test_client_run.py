@@ -12,9 +12,9 @@ import pytest
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.pacing import EVEN, Pace, Schedule
 from replexplorer.core.load.workload import OTHER, READ, WRITE, Statement, Workload
-from replexplorer.generator.course import Course, Floor
+from replexplorer.generator.client_run import ClientRun, RunEnd
+from replexplorer.generator.dispatcher import ClientJob, Dispatcher
 from replexplorer.generator.reply import Refusal
-from replexplorer.generator.run import Run, Turn
 from replexplorer.generator.tally import Tally
 from replexplorer.ports import LoadTarget
 
@@ -65,10 +65,10 @@ class Scene:
         self.leaving = asyncio.Event()
         self.refusals: list[ServerRefused] = []
         self.tally = Tally()
-        course = Course(workload, lambda: lambda: [(n, ()) for n in range(len(workload.statements))])
-        self.floor = Floor(
+        job = ClientJob(workload, lambda: lambda: [(n, ()) for n in range(len(workload.statements))])
+        self.dispatcher = Dispatcher(
             LoadTarget("", 0, "", "", "direct"),
-            course,
+            job,
             self.tally,
             Schedule(Random(1)),
             Random(1),
@@ -77,7 +77,7 @@ class Scene:
             is_closed=pace is None,
         )
         builds = [lambda _, text=each.text: text.encode() for each in workload.statements]
-        self.run = Run(self.floor, self.wire, course, builds, self.leaving)  # type: ignore[arg-type]
+        self.run = ClientRun(self.dispatcher, self.wire, job, builds, self.leaving)  # type: ignore[arg-type]
         self.life = asyncio.create_task(self.run.last())
 
     def said(self) -> str:
@@ -86,7 +86,7 @@ class Scene:
         self.wire.sent.clear()
         return words
 
-    async def turn(self) -> Turn:
+    async def turn(self) -> RunEnd:
         return await asyncio.wait_for(self.life, 5)
 
 
@@ -127,7 +127,7 @@ async def test_a_transaction_is_its_statements_one_after_the_other(one: Scene) -
     for _ in range(4):
         assert not one.life.done()
         one.wire.ok()
-    assert await one.turn() is Turn.CHANGED
+    assert await one.turn() is RunEnd.CHANGED
     assert len(one.tally.latencies_s) == 2
 
 
@@ -168,7 +168,7 @@ async def test_a_refusal_is_counted_by_number_and_named_with_its_place(one: Scen
     for _ in range(2):
         one.wire.ok()
     one.wire.refuse(Refusal(1290, "super-read-only"))
-    assert await one.turn() is Turn.REFUSED
+    assert await one.turn() is RunEnd.REFUSED
     assert one.tally.refused == {1290: 1}
     assert one.tally.fault == "own.sql:3: 1290 the primary is read-only: super-read-only"
     assert [error.number for error in one.refusals] == [1290]
@@ -178,7 +178,7 @@ async def test_a_refusal_is_counted_by_number_and_named_with_its_place(one: Scen
 async def test_lost_before_the_commit_is_an_error_and_not_unknown(one: Scene) -> None:
     one.wire.ok()
     one.wire.lose()
-    assert await one.turn() is Turn.LOST
+    assert await one.turn() is RunEnd.LOST
     assert (one.tally.lost, one.tally.unknown) == (1, 0)
 
 
@@ -188,7 +188,7 @@ async def test_lost_during_the_commit_is_unknown(one: Scene) -> None:
         one.wire.ok()
     assert one.run.is_in_doubt
     one.wire.lose()
-    assert await one.turn() is Turn.LOST
+    assert await one.turn() is RunEnd.LOST
     assert (one.tally.lost, one.tally.unknown) == (0, 1)
 
 
@@ -197,7 +197,7 @@ async def test_a_single_write_is_in_doubt_and_a_read_is_not(workload: Workload, 
     one = Scene(workload)
     await asyncio.sleep(0)
     one.wire.lose()
-    assert await one.turn() is Turn.LOST
+    assert await one.turn() is RunEnd.LOST
     assert (one.tally.unknown, one.tally.lost) == (unknown, 1 - unknown)
 
 
@@ -205,7 +205,7 @@ async def test_a_single_write_is_in_doubt_and_a_read_is_not(workload: Workload, 
 async def test_what_could_not_be_sent_is_not_in_doubt(one: Scene) -> None:
     one.wire.is_broken = True
     one.wire.ok()
-    assert await one.turn() is Turn.LOST
+    assert await one.turn() is RunEnd.LOST
     assert (one.tally.unknown, one.tally.lost) == (0, 1)
 
 
@@ -213,18 +213,18 @@ async def test_what_could_not_be_sent_is_not_in_doubt(one: Scene) -> None:
 async def test_an_open_client_waits_for_arrivals_and_counts_from_the_intended_start(one: Scene) -> None:
     assert one.said() == ""
     assert one.run.is_idle
-    one.floor.schedule.waiting.extend([5.0, 6.0])
-    one.floor.meet()
+    one.dispatcher.schedule.waiting.extend([5.0, 6.0])
+    one.dispatcher.meet()
     assert one.said() == "UPDATE"
-    assert list(one.floor.schedule.waiting) == [6.0]
+    assert list(one.dispatcher.schedule.waiting) == [6.0]
     one.wire.ok()
     [response_s], [latency_s] = one.tally.responses_s, one.tally.latencies_s
     assert response_s - latency_s == pytest.approx(one.run._begun_s - 5.0, abs=1.0)
     assert one.said() == "UPDATE"  # who waits is served at once
     one.wire.ok()
     assert one.run.is_idle
-    one.floor.is_closed = True
-    one.floor.wake()
+    one.dispatcher.is_closed = True
+    one.dispatcher.wake()
     assert one.said() == "UPDATE"
     one.wire.ok()
     assert len(one.tally.responses_s) == 2  # a closed one has no intended start
@@ -233,33 +233,33 @@ async def test_an_open_client_waits_for_arrivals_and_counts_from_the_intended_st
 @scene(SINGLE, Pace.open(100, EVEN))
 async def test_a_connection_lost_while_idle_loses_nothing(one: Scene) -> None:
     one.wire.lose()
-    assert await one.turn() is Turn.LOST
+    assert await one.turn() is RunEnd.LOST
     assert (one.tally.unknown, one.tally.lost) == (0, 0)
-    one.floor.schedule.waiting.append(5.0)
-    one.floor.meet()  # nobody is there to take it
-    assert len(one.floor.schedule.waiting) == 1
+    one.dispatcher.schedule.waiting.append(5.0)
+    one.dispatcher.meet()  # nobody is there to take it
+    assert len(one.dispatcher.schedule.waiting) == 1
 
 
 @scene(SINGLE)
 async def test_a_held_client_begins_nothing_and_goes_on_afterwards(one: Scene) -> None:
-    one.floor.under_way = lambda: int(one.run.is_under_way)
-    holding = asyncio.create_task(one.floor.hold(5))
+    one.dispatcher.under_way = lambda: int(one.run.is_under_way)
+    holding = asyncio.create_task(one.dispatcher.hold(5))
     await asyncio.sleep(0)
     assert not holding.done()
     one.said()
     one.wire.ok()
     await holding
     assert one.said() == ""
-    one.floor.let_go()
+    one.dispatcher.let_go()
     assert one.said() == "UPDATE"
 
 
 @scene(SINGLE, Pace.open(100, EVEN))
 async def test_a_drain_serves_who_waits(one: Scene) -> None:
-    one.floor.under_way = lambda: int(one.run.is_under_way)
-    one.floor.schedule.waiting.extend([1.0, 2.0, 3.0])
-    one.floor.meet()
-    draining = asyncio.create_task(one.floor.drain())
+    one.dispatcher.under_way = lambda: int(one.run.is_under_way)
+    one.dispatcher.schedule.waiting.extend([1.0, 2.0, 3.0])
+    one.dispatcher.meet()
+    draining = asyncio.create_task(one.dispatcher.drain())
     for _ in range(3):
         await asyncio.sleep(0)
         assert not draining.done()
