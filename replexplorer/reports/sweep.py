@@ -9,7 +9,8 @@ from pathlib import Path
 
 from replexplorer.core.experiment.heat import HeatMap, heat_map
 from replexplorer.core.experiment.sweep import SCENE, Dimension
-from replexplorer.core.experiment.sweep_runs import CellFigures, Effect, SweptRun, effects_of, figures_of
+from replexplorer.core.experiment.sweep_effects import Effect, effects_of
+from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of
 from replexplorer.core.experiment.sweep_text import HEADINGS, headings_of, heat_lines, partial, rows_of
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.knobs.keys import WORKLOAD

@@ -15,6 +15,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.experiment.labs import LABS, find_lab
+from replexplorer.engine.experiment.labs.bulk_load import bulk_load_of
 from replexplorer.engine.experiment.labs.evidence import busy
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.run import LabRun
@@ -22,6 +23,7 @@ from replexplorer.engine.experiment.labs.step import Conductor, LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.recorder import FakeRecorder
+from tests.fakes.rig import FakeRig
 from tests.fakes.world import World, tasks_left
 from tests.turning import turn
 
@@ -383,3 +385,23 @@ async def test_a_deviation_is_a_verdict_and_no_failure() -> None:
         lab = Lab("never", "Never", "", LAB.phases[:1], lambda _: (Relation("no", False, "1 > 2"),))
         result = await LabRun(lab, quick=True).run(session.rig)
     assert result.verdict == "deviates"
+
+
+@virtual
+async def test_a_dump_is_inserted_by_nobody_else() -> None:
+    """The first phase asked for a client, which inserted rows of its own beside the dump."""
+    beside: set[int] = set()
+
+    def answer(node: str, statement: str) -> Sequence[Mapping[str, object]]:
+        if statement.startswith("INSERT"):
+            assert rig.load.settings is not None
+            beside.add(rig.load.settings.clients)
+        return ()
+
+    rig = FakeRig(replicas=2, answer=answer)
+    dump = bulk_load_of(lambda: iter(["(1,'1953-09-02','a','b','M','1986-06-26')"] * 20))
+    result = await LabRun(dump, quick=True).run(rig)
+    assert result.aborted is None
+    assert beside == {0}
+    assert {phase.service.count for phase in result.phases} == {20}
+    assert all(sql.closed for sql in rig.sqls)

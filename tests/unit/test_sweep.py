@@ -21,7 +21,8 @@ from replexplorer.adapters.sweep_journal import FileJournal
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.heat import heat_map, mapped
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
-from replexplorer.core.experiment.sweep_runs import Effect, SweptRun, effects_of, figures_of
+from replexplorer.core.experiment.sweep_effects import Effect, effects_of
+from replexplorer.core.experiment.sweep_runs import SweptRun, figures_of
 from replexplorer.core.experiment.sweep_text import duration_text, heat_lines, rows_of, run_line, scatter
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment

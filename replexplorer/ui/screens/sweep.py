@@ -11,7 +11,8 @@ from textual.widgets import Input
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.heat import heat_map
-from replexplorer.core.experiment.sweep_runs import effects_of, figures_of
+from replexplorer.core.experiment.sweep_effects import effects_of
+from replexplorer.core.experiment.sweep_runs import figures_of
 from replexplorer.core.experiment.sweep_text import duration_text, plan_text, runs_text
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.screens.listing import ListingScreen

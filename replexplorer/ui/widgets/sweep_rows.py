@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from replexplorer.core.experiment.heat import HeatMap
 from replexplorer.core.experiment.sweep import Grid
-from replexplorer.core.experiment.sweep_runs import CellFigures, Effect
+from replexplorer.core.experiment.sweep_effects import Effect
+from replexplorer.core.experiment.sweep_runs import CellFigures
 from replexplorer.core.experiment.sweep_text import figure, heat_text, scatter
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Line, wrapped

@@ -132,7 +132,10 @@ def bulk_load_of(rows: Callable[[], Iterator[str]]) -> Lab:
     """The lab with the rows of a dump, `(10001,'1953-09-02',...)` each, inserted by one session of its own;
     each phase begins at the dump's first row."""
     play = partial(_insert, rows=rows)
-    return replace(BULK_LOAD, phases=tuple(replace(phase, play=play) for phase in BULK_LOAD.phases))
+    first, *others = (replace(phase, play=play) for phase in BULK_LOAD.phases)
+    # The load rests: the dump is the only one that inserts.
+    first = replace(first, settings=(*first.settings, "clients=0"))
+    return replace(BULK_LOAD, phases=(first, *others))
 
 
 async def _insert(act: Act, rows: Callable[[], Iterator[str]]) -> Played:
