@@ -14,7 +14,7 @@ from replexplorer.core.dialect.question import Row
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.tick import Tick
-from replexplorer.core.wire import DiskState, Health, LinkState, Shape
+from replexplorer.core.wire import DiskState, Document, Experiment, Health, Lease, LinkState, Shape
 
 
 class Clock(Protocol):
@@ -151,45 +151,6 @@ class Bridge(Protocol):
     async def close(self) -> None:
         """End the process's stdin, which ends it."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Who drives the stack's load."""
-
-    holder: str
-    """`tui`, `load`, `lab tour`, ..."""
-    pid: int
-    host: str
-    load: Mapping[str, int | float | str] | None = None
-    """Knobs of the load that it runs, by key; empty: it runs none now; None: it does not tell."""
-
-    def __str__(self) -> str:
-        """The name that people are told: `load (pid 12)`."""
-        return f"{self.holder} (pid {self.pid})"
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """What measures the stack now: nobody else turns its knobs meanwhile."""
-
-    kind: str
-    """`lab`, `sweep`."""
-    name: str
-    """The lab's, or the sweep's grid as it is typed."""
-    holder: str
-    """`tui`, `lab tour`, `sweep`, ..."""
-    pid: int
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The requested values, kept by the stack for all apps."""
-
-    version: int
-    """Grows by one at each write; 0 when nothing was ever written."""
-    content: Mapping[str, Any]
 
 
 class Keeper(Protocol):

@@ -15,6 +15,7 @@ import signal
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,20 @@ from document import DocumentFile
 from footprint import Footprint
 from links import Links
 from tool import Refused
-from wire import PROTOCOL_VERSION, Health, Malformed, Volume
+from wire import (
+    PROTOCOL_VERSION,
+    DiskState,
+    Document,
+    Experiment,
+    ExperimentState,
+    Health,
+    Lease,
+    LeaseState,
+    LinkState,
+    Malformed,
+    Request,
+    Volume,
+)
 
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
 STATE_PATH = Path("/run/replexplorer/links.json")
@@ -78,14 +92,25 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()
         self._boot = uuid.uuid4().hex
-        self._ops: dict[str, Callable[[Bridge, Fields], Awaitable[Fields]]] = {
-            "hello": self._hello, "link": self._link, "set_link": self._set_link, "watch": self._watch,
-            "disk": self._read_disk, "set_disk": self._set_disk,
-            "document": self._read_document, "write_document": self._write_document,
-            "take_lease": self._take_lease, "lease": self._lease, "release_lease": self._release_lease,
-            "take_turn": self._take_turn, "leave_turn": self._leave_turn, "health": self._health,
-            "begin_experiment": self._begin_experiment, "end_experiment": self._end_experiment,
-        }  # fmt: skip
+        self._ops: dict[type[Request[Any]], Callable[[Bridge, Any], Awaitable[Any]]] = {
+            wire.Hello: self._hello,
+            wire.AskLink: self._link,
+            wire.SetLink: self._set_link,
+            wire.Watch: self._watch,
+            wire.AskDisk: self._read_disk,
+            wire.SetDisk: self._set_disk,
+            wire.AskDocument: self._read_document,
+            wire.WriteDocument: self._write_document,
+            wire.TakeLease: self._take_lease,
+            wire.AskLease: self._lease,
+            wire.ReleaseLease: self._release_lease,
+            wire.TakeTurn: self._take_turn,
+            wire.LeaveTurn: self._leave_turn,
+            wire.BeginExperiment: self._begin_experiment,
+            wire.EndExperiment: self._end_experiment,
+            wire.AskHealth: self._health,
+        }
+        """What carries out each request."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a bridge until it ends. Requests overlap, answers carry ids."""
@@ -110,12 +135,15 @@ class Server:
             if not isinstance(request, dict):
                 raise Rejected("request", "a request is a JSON object")
             number = request.get("id")
-            op = request.get("op")
-            if op not in self._ops:
-                raise Rejected("request", f"unknown op {op!r}")
-            if op != "hello" and bridge.token is None:
+            kind = wire.REQUESTS.get(str(request.get("op")))
+            if kind is None:
+                raise Rejected("request", f"unknown op {request.get('op')!r}")
+            if kind is wire.Hello:
+                _check_version(request.get("version"))
+            elif bridge.token is None:
                 raise Rejected("version", "say hello first")
-            answer = {"id": number, "ok": await self._ops[op](bridge, request)}
+            done = await self._ops[kind](bridge, wire.read(kind, request))
+            answer = {"id": number, "ok": wire.written(done)}
         except Rejected as rejected:
             answer = {"id": number, "error": {"code": rejected.code, "message": str(rejected)}}
         except Refused as refused:
@@ -128,99 +156,83 @@ class Server:
             answer = {"id": number, "error": {"code": "system", "message": error.strerror or str(error)}}
         bridge.tell(answer)
 
-    async def _hello(self, bridge: Bridge, request: Fields) -> Fields:
-        spoken = request.get("version")
-        if spoken != PROTOCOL_VERSION:  # another version's greeting may have other fields
-            raise Rejected(
-                "version", f"the agent speaks version {PROTOCOL_VERSION}, the app version {spoken}"
-            )
-        bridge.token = wire.read(wire.Hello, request).token
-        return wire.written(wire.Welcome(PROTOCOL_VERSION, self._node))
+    async def _hello(self, bridge: Bridge, asked: wire.Hello) -> wire.Welcome:
+        bridge.token = asked.token
+        return wire.Welcome(PROTOCOL_VERSION, self._node)
 
-    async def _link(self, _bridge: Bridge, request: Fields) -> Fields:
-        asked = wire.read(wire.AskLink, request)
+    async def _link(self, _bridge: Bridge, asked: wire.AskLink) -> LinkState:
         if asked.anew:
             self._links.measure_anew(asked.peer)
-        return wire.written(await self._links.state(asked.peer))
+        return await self._links.state(asked.peer)
 
-    async def _set_link(self, _bridge: Bridge, request: Fields) -> Fields:
-        asked = wire.read(wire.SetLink, request)
-        return wire.written(await self._links.set(asked.peer, asked.address, asked.shape))
+    async def _set_link(self, _bridge: Bridge, asked: wire.SetLink) -> LinkState:
+        return await self._links.set(asked.peer, asked.address, asked.shape)
 
-    async def _read_disk(self, _bridge: Bridge, request: Fields) -> Fields:
-        if wire.read(wire.AskDisk, request).probe:
+    async def _read_disk(self, _bridge: Bridge, asked: wire.AskDisk) -> DiskState:
+        if asked.probe:
             await self._disk.probe()
-        return wire.written(self._disk.state())
+        return self._disk.state()
 
-    async def _set_disk(self, _bridge: Bridge, request: Fields) -> Fields:
-        return wire.written(await self._disk.set_delay(wire.read(wire.SetDisk, request).delay_ms))
+    async def _set_disk(self, _bridge: Bridge, asked: wire.SetDisk) -> DiskState:
+        return await self._disk.set_delay(asked.delay_ms)
 
-    async def _watch(self, _bridge: Bridge, request: Fields) -> Fields:
-        asked = wire.read(wire.Watch, request)
-        return wire.written(await self._links.watch(asked.peer, asked.address))
+    async def _watch(self, _bridge: Bridge, asked: wire.Watch) -> LinkState:
+        return await self._links.watch(asked.peer, asked.address)
 
-    async def _read_document(self, _bridge: Bridge, _request: Fields) -> Fields:
-        version, content = await asyncio.to_thread(self._document.read)
-        return {"version": version, "content": content}
+    async def _read_document(self, _bridge: Bridge, _asked: wire.AskDocument) -> Document:
+        return Document(*await asyncio.to_thread(self._document.read))
 
-    async def _write_document(self, _bridge: Bridge, request: Fields) -> Fields:
-        expect_version, content = request["expect_version"], request["content"]
-        if not isinstance(expect_version, int) or not isinstance(content, dict):
-            raise Rejected("request", "expect_version is a number, content an object")
-        written = await asyncio.to_thread(self._document.write, expect_version, content)
-        return {"document": None if written is None else {"version": written[0], "content": written[1]}}
+    async def _write_document(self, _bridge: Bridge, asked: wire.WriteDocument) -> wire.Written:
+        content = dict(asked.content)
+        written = await asyncio.to_thread(self._document.write, asked.expect_version, content)
+        return wire.Written(None if written is None else Document(*written))
 
-    async def _take_lease(self, bridge: Bridge, request: Fields) -> Fields:
-        first = await self._hold(bridge, LEASE, {**_holder(request), "load": request.get("load")})
-        return {"lease": first.wish, "ours": first.token == bridge.token}
+    async def _take_lease(self, bridge: Bridge, asked: wire.TakeLease) -> LeaseState:
+        return _lease_of(bridge, await self._hold(bridge, LEASE, asdict(asked.wish)))
 
-    async def _lease(self, bridge: Bridge, _request: Fields) -> Fields:
-        first = await self._first(LEASE)
-        return {"lease": first and first.wish, "ours": first is not None and first.token == bridge.token}
+    async def _lease(self, bridge: Bridge, _asked: Request[LeaseState]) -> LeaseState:
+        return _lease_of(bridge, await self._first(LEASE))
 
-    async def _release_lease(self, bridge: Bridge, request: Fields) -> Fields:
+    async def _release_lease(self, bridge: Bridge, asked: wire.ReleaseLease) -> LeaseState:
         await self._leave(bridge, LEASE)
-        return await self._lease(bridge, request)
+        return await self._lease(bridge, asked)
 
-    async def _take_turn(self, bridge: Bridge, request: Fields) -> Fields:
-        anyway, within_s = bool(request["anyway"]), _within(request, "within_s", 3600)
-        if refused := await self._refused_turn(bridge, anyway):
+    async def _take_turn(self, bridge: Bridge, asked: wire.TakeTurn) -> LeaseState:
+        if refused := await self._refused_turn(bridge, asked.anyway):
             return refused
-        until_s = time.monotonic() + within_s
-        first: Claim | None = await self._claim(bridge, TURN, _holder(request), wait=True)
+        until_s = time.monotonic() + asked.within_s
+        first: Claim | None = await self._claim(bridge, TURN, asdict(asked.wish), wait=True)
         while first is not None and first.token != bridge.token:
             if time.monotonic() > until_s:
                 await self._leave(bridge, TURN)
-                return {"lease": first.wish, "ours": False}
+                return _lease_of(bridge, first)
             await asyncio.sleep(LOOK_EVERY_S)
             queue = await self._claims.run(lambda: self._claims.queue(TURN))
             waits = bridge in self._bridges and any(claim.token == bridge.token for claim in queue)
             first = queue[0] if waits else None
-        if first is not None and (refused := await self._refused_turn(bridge, anyway)):  # it began meanwhile
+        # An experiment may have begun meanwhile.
+        if first is not None and (refused := await self._refused_turn(bridge, asked.anyway)):
             await self._leave(bridge, TURN)
             return refused
-        return {"lease": first and first.wish, "ours": first is not None}
+        return _lease_of(bridge, first)
 
-    async def _refused_turn(self, bridge: Bridge, anyway: bool) -> Fields | None:
+    async def _refused_turn(self, bridge: Bridge, anyway: bool) -> LeaseState | None:
         """The answer to who may turn nothing, because another app's experiment runs."""
         first = None if anyway else await self._first(EXPERIMENT)
         if first is None or first.token == bridge.token:
             return None
-        return {"lease": None, "ours": False, "experiment": first.wish}
+        return LeaseState(None, False, Experiment(**first.wish))
 
-    async def _leave_turn(self, bridge: Bridge, _request: Fields) -> Fields:
+    async def _leave_turn(self, bridge: Bridge, _asked: wire.LeaveTurn) -> LeaseState:
         await self._leave(bridge, TURN)
-        return {"lease": None, "ours": False}
+        return LeaseState(None, False)
 
-    async def _begin_experiment(self, bridge: Bridge, request: Fields) -> Fields:
-        wish = {"kind": str(request["kind"]), "name": str(request["name"]), **_holder(request)}
-        first = await self._hold(bridge, EXPERIMENT, wish)
-        return {"experiment": first.wish, "ours": first.token == bridge.token}
+    async def _begin_experiment(self, bridge: Bridge, asked: wire.BeginExperiment) -> ExperimentState:
+        return _experiment_of(bridge, await self._hold(bridge, EXPERIMENT, asdict(asked.wish)))
 
-    async def _end_experiment(self, bridge: Bridge, _request: Fields) -> Fields:
+    async def _end_experiment(self, bridge: Bridge, _asked: wire.EndExperiment) -> ExperimentState:
         await self._leave(bridge, EXPERIMENT)
-        first = await self._first(EXPERIMENT)
-        return {"experiment": first and first.wish, "ours": False}
+        return _experiment_of(bridge, await self._first(EXPERIMENT))
 
     async def _claim(self, bridge: Bridge, slot: str, wish: Fields, *, wait: bool = False) -> Claim:
         """Claim for the bridge's app; answers the first in the queue."""
@@ -245,15 +257,14 @@ class Server:
         token = str(bridge.token)
         await self._claims.run(lambda: self._claims.leave(slot, token))
 
-    async def _health(self, _bridge: Bridge, request: Fields) -> Fields:
-        wire.read(wire.AskHealth, request)
+    async def _health(self, _bridge: Bridge, _asked: wire.AskHealth) -> Health:
         volumes = {}
         for path in VOLUMES:
             with contextlib.suppress(OSError):
                 disk = os.statvfs(path)
                 total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
                 volumes[Path(path).name] = Volume(total, free)
-        health = Health(
+        return Health(
             node=self._node,
             boot=self._boot,
             uptime_s=time.monotonic() - self._started_s,
@@ -265,7 +276,6 @@ class Server:
             footprint_bytes=await self._footprint.bytes(),
             links=await self._links.cost(),
         )
-        return wire.written(health)
 
 
 def _machine_busy_s() -> float | None:
@@ -279,17 +289,23 @@ def _machine_busy_s() -> float | None:
     return (user + nice + system + sum(other)) / os.sysconf("SC_CLK_TCK")
 
 
-def _holder(request: Fields) -> Fields:
-    """Who asks."""
-    return {"holder": str(request["holder"]), "pid": int(request["pid"]), "host": str(request["host"])}
+def _check_version(spoken: object) -> None:
+    """Before anything else of a greeting is looked at: another version's may have other fields."""
+    if spoken != PROTOCOL_VERSION:
+        raise Rejected("version", f"the agent speaks version {PROTOCOL_VERSION}, the app version {spoken}")
 
 
-def _within(request: Fields, name: str, most: float) -> float:
-    """A figure of a request; raises Rejected when it is out of range."""
-    value = float(request[name])
-    if not 0 <= value <= most:
-        raise Rejected("request", f"{name} must be within 0..{most:g}")
-    return value
+def _lease_of(bridge: Bridge, first: Claim | None) -> LeaseState:
+    """Who is first in the queue of the lease or the turn."""
+    if first is None:
+        return LeaseState(None, False)
+    return LeaseState(Lease(**first.wish), first.token == bridge.token)
+
+
+def _experiment_of(bridge: Bridge, first: Claim | None) -> ExperimentState:
+    if first is None:
+        return ExperimentState(None, False)
+    return ExperimentState(Experiment(**first.wish), first.token == bridge.token)
 
 
 async def _until_told(links: Links, disk: Disk, claims: Claims, server: Server) -> None:

@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-PROTOCOL_VERSION: Final = 5
+PROTOCOL_VERSION: Final = 6
 """Both sides must speak the same; `hello` says which."""
 LONGEST_DELAY_MS: Final = 60_000
 
@@ -224,6 +224,91 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class Lease:
+    """Who drives the stack's load."""
+
+    holder: str
+    """`tui`, `load`, `lab tour`, ..."""
+    pid: int
+    host: str
+    load: Mapping[str, int | float | str] | None = None
+    """Knobs of the load that it runs, by key; empty: it runs none now; None: it does not tell."""
+
+    def __str__(self) -> str:
+        """The name that people are told: `load (pid 12)`."""
+        return f"{self.holder} (pid {self.pid})"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What measures the stack now: nobody else turns its knobs meanwhile."""
+
+    kind: str
+    """`lab`, `sweep`."""
+    name: str
+    """The lab's, or the sweep's grid as it is typed."""
+    holder: str
+    """`tui`, `lab tour`, `sweep`, ..."""
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The requested values, kept by the stack for all apps."""
+
+    version: int
+    """Grows by one at each write; 0 when nothing was ever written."""
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The requested document as written; None when somebody else wrote meanwhile."""
+
+    document: Document | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """The lease, or the turn, now."""
+
+    lease: Lease | None
+    ours: bool
+    """It belongs to the app that asked."""
+    experiment: Experiment | None = None
+    """Because of which a turn was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentState:
+    """The experiment now."""
+
+    experiment: Experiment | None
+    ours: bool
+    """It belongs to the app that asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request was not done."""
+
+    code: str
+    """`version`, `request`, `refused` (kernel or tool), `system`, `absent` (no agent)."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A line from the agent: an answer when it has an id, else the bridge's own error."""
+
+    id: int | None = None
+    ok: Mapping[str, Any] | None = None
+    """What was asked for."""
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Welcome:
     """The answer to `hello`."""
 
@@ -305,6 +390,66 @@ class SetDisk(Request[DiskState], op="set_disk"):
 
 
 @dataclass(frozen=True)
+class AskDocument(Request[Document], op="document"):
+    """The requested document."""
+
+
+@dataclass(frozen=True)
+class WriteDocument(Request[Written], op="write_document"):
+    """Compare and set."""
+
+    content: Mapping[str, Any]
+    expect_version: int = _ranged(10**9)
+
+
+@dataclass(frozen=True)
+class TakeLease(Request[LeaseState], op="take_lease"):
+    """Become the driver of the load, or say again what one drives. Some seconds after the bridge ended, in
+    which the app can come back through any agent, the lease ends."""
+
+    wish: Lease
+
+
+@dataclass(frozen=True)
+class AskLease(Request[LeaseState], op="lease"):
+    """Who drives."""
+
+
+@dataclass(frozen=True)
+class ReleaseLease(Request[LeaseState], op="release_lease"):
+    """Give the lease back, when it is ours."""
+
+
+@dataclass(frozen=True)
+class TakeTurn(Request[LeaseState], op="take_turn"):
+    """Wait for our turn to change knobs; answered with the holder when it did not come in time, and with
+    the experiment of another app, while which nobody else may turn anything. The turn ends as the lease
+    does."""
+
+    wish: Lease
+    within_s: float = _ranged(3600)
+    anyway: bool = False
+    """Though somebody's experiment runs."""
+
+
+@dataclass(frozen=True)
+class LeaveTurn(Request[LeaseState], op="leave_turn"):
+    """End our turn, or our waiting for it."""
+
+
+@dataclass(frozen=True)
+class BeginExperiment(Request[ExperimentState], op="begin_experiment"):
+    """Run an experiment from now on: nobody else turns a knob meanwhile. It ends as the lease does."""
+
+    wish: Experiment
+
+
+@dataclass(frozen=True)
+class EndExperiment(Request[ExperimentState], op="end_experiment"):
+    """Our experiment is over."""
+
+
+@dataclass(frozen=True)
 class AskHealth(Request[Health], op="health"):
     """What the agent costs and counts."""
 
@@ -319,6 +464,11 @@ def read(asked: type[Declared], line: Mapping[str, Any]) -> Declared:
     """What a line with an id and an op asks; raises Malformed."""
     content = {name: value for name, value in line.items() if name not in ("id", "op")}
     return cast(Declared, _read(asked, content, str(line.get("op")), strict=True))
+
+
+def answer_line(line: object) -> Answer:
+    """A line from the agent; raises Malformed."""
+    return cast(Answer, _read(Answer, line, "an answer", strict=False))
 
 
 def answer(asked: Request[Answered], content: object) -> Answered:
@@ -339,9 +489,9 @@ def _read(kind: Any, value: object, name: str, *, strict: bool) -> Any:
         if value in inner:
             return value
     elif origin is not None and issubclass(origin, Mapping):
-        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-            each = inner[1]
-            return {key: _read(each, got, f"{name}.{key}", strict=strict) for key, got in value.items()}
+        if not isinstance(value, dict):
+            raise Malformed(f"{name} is no object")
+        return {key: _read(inner[1], got, f"{name}.{key}", strict=strict) for key, got in value.items()}
     elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     elif isinstance(value, kind) and isinstance(value, bool) == (kind is bool):

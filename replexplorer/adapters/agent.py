@@ -14,13 +14,10 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
-
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable, UsageError
-from replexplorer.core.wire import DiskState, Health, LinkState, Shape
-from replexplorer.formats import agent_protocol as protocol
-from replexplorer.ports import Bridge, Document, Experiment, Lease
+from replexplorer.core.wire import DiskState, Document, Experiment, Health, Lease, LinkState, Shape
+from replexplorer.ports import Bridge
 
 OPEN_DEADLINE_S = 10.0
 """For the exec and the greeting."""
@@ -34,7 +31,6 @@ REPAIR = "`replexplorer up` repairs the stack"
 
 OpenBridge = Callable[[str], Awaitable[Bridge]]
 """`Provider.open_bridge`."""
-Told = TypeVar("Told", bound=BaseModel)
 Answered = TypeVar("Answered")
 
 
@@ -47,7 +43,7 @@ class _Connection:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._waiting: dict[int, asyncio.Future[protocol.Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[wire.Answer]] = {}
         self._number = 0
         self._writes: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
@@ -63,17 +59,17 @@ class _Connection:
         try:
             async for line in self._bridge.lines():
                 self._take(line)
-        except (ValidationError, _BridgeLost) as error:
-            reason = (
-                str(error) if isinstance(error, _BridgeLost) else "its agent sent something else than answers"
-            )
+        except _BridgeLost as lost:
+            reason = str(lost)
+        except ValueError:
+            reason = "its agent sent something else than answers"
         except ReplexplorerError as error:
             reason = error.message
         finally:
             self.lose(reason)
 
     def _take(self, line: str) -> None:
-        answer = protocol.Answer.model_validate_json(line)
+        answer = wire.answer_line(json.loads(line))
         if answer.id is not None:
             future = self._waiting.pop(answer.id, None)
             if future is not None and not future.done():
@@ -97,16 +93,16 @@ class _Connection:
             except ReplexplorerError as error:
                 self.lose(error.message)
 
-    async def ask(self, request: BaseModel | wire.Request[Any], deadline_s: float) -> protocol.Answer:
+    async def ask(self, request: wire.Request[Any], deadline_s: float) -> wire.Answer:
         """One request and its answer; raise _BridgeLost, TimeoutError."""
         if self.lost is not None:
             raise _BridgeLost(self.lost)
         self._number += 1
         number = self._number
-        future: asyncio.Future[protocol.Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[wire.Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        asked = request.model_dump() if isinstance(request, BaseModel) else wire.written(request)
-        write = asyncio.create_task(self._write(json.dumps({"id": number, **asked})))
+        line = json.dumps({"id": number, **wire.written(request)})
+        write = asyncio.create_task(self._write(line))
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
         try:
@@ -167,31 +163,19 @@ class BridgedAgent:
             self._connection = connection
             return connection
 
-    def _read(self, answer: protocol.Answer, shape: type[Told]) -> Told:
-        """The answer's content; raise ReplexplorerError when it is an error."""
-        if answer.error is not None:
-            raise self._failure(answer.error)
-        try:
-            return shape.model_validate(answer.ok)
-        except ValidationError:
-            raise self._unknown_shape() from None
-
-    def _answer(self, request: wire.Request[Answered], answer: protocol.Answer) -> Answered:
+    def _answer(self, request: wire.Request[Answered], answer: wire.Answer) -> Answered:
         """What answers a request; raise ReplexplorerError when it is an error."""
         if answer.error is not None:
             raise self._failure(answer.error)
         try:
             return wire.answer(request, answer.ok)
         except wire.Malformed:
-            raise self._unknown_shape() from None
+            raise StackUnavailable(
+                f"the agent of {self.node} answers in a shape that this version does not know",
+                "`replexplorer down`, then `up`, takes the stack to this version",
+            ) from None
 
-    def _unknown_shape(self) -> ReplexplorerError:
-        return StackUnavailable(
-            f"the agent of {self.node} answers in a shape that this version does not know",
-            "`replexplorer down`, then `up`, takes the stack to this version",
-        )
-
-    def _failure(self, failure: protocol.Failure) -> ReplexplorerError:
+    def _failure(self, failure: wire.Failure) -> ReplexplorerError:
         if failure.code == "version":
             return StackUnavailable(
                 f"the sidecar of {self.node} is of another version, {failure.message}",
@@ -206,29 +190,20 @@ class BridgedAgent:
             return UsageError(f"the agent of {self.node} refused, {failure.message}")
         return StackUnavailable(f"the agent of {self.node} failed, {failure.message}", REPAIR)
 
-    async def _call(
+    async def _ask(
         self,
-        request: BaseModel,
-        shape: type[Told],
+        request: wire.Request[Answered],
+        deadline_s: float = CALL_DEADLINE_S,
         *,
         repeatable: bool = True,
-        deadline_s: float = CALL_DEADLINE_S,
-    ) -> Told:
-        """Ask, and read the answer as a model; raise ReplexplorerError."""
-        return self._read(await self._exchange(request, repeatable, deadline_s), shape)
+    ) -> Answered:
+        """Ask; when the bridge turns out to be lost, ask once more on a new one if that is harmless.
 
-    async def _ask(self, request: wire.Request[Answered], deadline_s: float = CALL_DEADLINE_S) -> Answered:
-        """Ask what may be asked twice; raise ReplexplorerError."""
-        return self._answer(request, await self._exchange(request, True, deadline_s))
-
-    async def _exchange(
-        self, request: BaseModel | wire.Request[Any], repeatable: bool, deadline_s: float
-    ) -> protocol.Answer:
-        """Ask; when the bridge turns out to be lost, ask once more on a new one if that is harmless."""
+        Raise ReplexplorerError."""
         for attempt in (1, 2):
             connection = await self._connect()
             try:
-                return await connection.ask(request, deadline_s)
+                return self._answer(request, await connection.ask(request, deadline_s))
             except TimeoutError:
                 connection.lose("an answer did not come in time")
                 await connection.close()  # what it gets too late, it must not hold
@@ -265,66 +240,52 @@ class BridgedAgent:
 
     async def document(self) -> Document:
         """The requested document."""
-        told = await self._call(protocol.AskDocument(), protocol.Document)
-        return Document(told.version, told.content)
+        return await self._ask(wire.AskDocument())
 
     async def write_document(self, expect_version: int, content: Mapping[str, Any]) -> Document | None:
-        """Compare and set. A bridge lost midway is an error: whether it was written, `document` tells."""
-        request = protocol.WriteDocument(expect_version=expect_version, content=dict(content))
-        written = (await self._call(request, protocol.Written, repeatable=False)).document
-        return None if written is None else Document(written.version, written.content)
+        """Compare and set. A bridge lost midway is an error: whether it was written, `document` says."""
+        request = wire.WriteDocument(dict(content), expect_version)
+        return (await self._ask(request, repeatable=False)).document
 
     async def take_lease(
         self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
     ) -> Lease | None:
         """Take the lease; the holder when another has it. `beside` does not take it away: the caller
         that drives beside gets None, and the lease stays where it is."""
-        request = protocol.TakeLease(
-            holder=holder,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            load=None if load is None else dict(load),
-        )
-        told = await self._call(request, protocol.LeaseState, deadline_s=CALL_DEADLINE_S + COMING_BACK_S)
-        return None if told.ours or beside else _lease(told)
+        wish = Lease(holder, os.getpid(), socket.gethostname(), None if load is None else dict(load))
+        found = await self._ask(wire.TakeLease(wish), CALL_DEADLINE_S + COMING_BACK_S)
+        return None if found.ours or beside else found.lease
 
     async def lease(self) -> Lease | None:
         """Who drives now."""
-        return _lease(await self._call(protocol.AskLease(), protocol.LeaseState))
+        return (await self._ask(wire.AskLease())).lease
 
     async def release_lease(self) -> None:
         """Give it back; nothing when it is not ours."""
-        await self._call(protocol.ReleaseLease(), protocol.LeaseState)
+        await self._ask(wire.ReleaseLease())
 
     async def take_turn(
         self, holder: str, *, within_s: float, anyway: bool = False
     ) -> Lease | Experiment | None:
         """Wait for our turn to change knobs; the holder when it does not come in time, or the experiment
         that forbids it."""
-        request = protocol.TakeTurn(
-            holder=holder, pid=os.getpid(), host=socket.gethostname(), within_s=within_s, anyway=anyway
-        )
-        told = await self._call(request, protocol.LeaseState, deadline_s=CALL_DEADLINE_S + within_s)
-        if told.experiment is not None:
-            return _experiment(told.experiment)
-        return None if told.ours else _lease(told)
+        wish = Lease(holder, os.getpid(), socket.gethostname())
+        found = await self._ask(wire.TakeTurn(wish, within_s, anyway), CALL_DEADLINE_S + within_s)
+        return found.experiment or (None if found.ours else found.lease)
 
     async def leave_turn(self) -> None:
         """End our turn, or our waiting for it."""
-        await self._call(protocol.LeaveTurn(), protocol.LeaseState)
+        await self._ask(wire.LeaveTurn())
 
     async def begin_experiment(self, kind: str, name: str, holder: str) -> Experiment | None:
         """Refuse turns to all others from now on; whose experiment runs when it is not ours."""
-        request = protocol.BeginExperiment(
-            kind=kind, name=name, holder=holder, pid=os.getpid(), host=socket.gethostname()
-        )
-        deadline_s = CALL_DEADLINE_S + COMING_BACK_S
-        told = await self._call(request, protocol.ExperimentState, deadline_s=deadline_s)
-        return None if told.ours or told.experiment is None else _experiment(told.experiment)
+        wish = Experiment(kind, name, holder, os.getpid(), socket.gethostname())
+        found = await self._ask(wire.BeginExperiment(wish), CALL_DEADLINE_S + COMING_BACK_S)
+        return None if found.ours else found.experiment
 
     async def end_experiment(self) -> None:
         """Our experiment is over; nothing when there is none."""
-        await self._call(protocol.EndExperiment(), protocol.ExperimentState)
+        await self._ask(wire.EndExperiment())
 
     async def until_lost(self) -> None:
         """Return when the bridge in use has ended, at once when there is none."""
@@ -344,11 +305,3 @@ class BridgedAgent:
         """End the bridge; the lease goes with it. A later call opens a new one."""
         async with self._opening:
             await self._drop()
-
-
-def _lease(told: protocol.LeaseState) -> Lease | None:
-    return None if told.lease is None else Lease(**told.lease.model_dump())
-
-
-def _experiment(told: protocol.ExperimentHolder) -> Experiment:
-    return Experiment(told.kind, told.name, told.holder, told.pid, told.host)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.tick import Tick
-from replexplorer.core.wire import DiskState
+from replexplorer.core.wire import DiskState, Lease
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.keeping import Keeping
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import Configuration, LoadedConfiguration, load_configuration
 from replexplorer.formats.workload_file import workload_file
-from replexplorer.ports import Credentials, Lease, NodeAddress, Recorder, UpOptions
+from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.adapters.agent import BridgedAgent

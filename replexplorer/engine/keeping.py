@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
-from replexplorer.ports import Agent, Clock, Document, Experiment, Lease
+from replexplorer.core.wire import Document, Experiment, Lease
+from replexplorer.ports import Agent, Clock
 
 _AGAIN_S: Final = 0.2
 """Between two rounds of asking all agents, while none answers."""

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value, parse_name
-from replexplorer.ports import Document, Keeper
+from replexplorer.core.wire import Document
+from replexplorer.ports import Keeper
 
 _ATTEMPTS = 5
 

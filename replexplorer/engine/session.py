@@ -28,6 +28,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.tick import Tick
+from replexplorer.core.wire import Lease
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.bringup import connect
 from replexplorer.engine.change.controls import Controls
@@ -54,7 +55,7 @@ from replexplorer.engine.observe.status import Status, take_status
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
 from replexplorer.engine.view import Progress, ProgressCallback
-from replexplorer.ports import Lease, LoadSettings, UpOptions
+from replexplorer.ports import LoadSettings, UpOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import pytest
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, StackUnavailable
-from replexplorer.core.wire import DiskProbe, DiskState, LinkState, Shape
-from replexplorer.ports import Bridge, Lease
+from replexplorer.core.wire import DiskProbe, DiskState, Lease, LinkState, Shape
+from replexplorer.ports import Bridge
 from tests.fakes.clock import until
 
 SHAPE = Shape(42.4, 3.0, loss_percent=1.5, bandwidth_bps=1_000_000)
@@ -67,7 +67,7 @@ class FakeSidecar:
             self.document = (self.document[0] + 1, request["content"])
             return {"ok": {"document": {"version": self.document[0], "content": self.document[1]}}}
         if op == "take_lease" and self.driver is None:
-            self.driver = (bridge, {key: request[key] for key in ("holder", "pid", "host")})
+            self.driver = (bridge, request["wish"])
         if op == "release_lease" and self.driver is not None and self.driver[0] is bridge:
             self.driver = None
         ours = self.driver is not None and self.driver[0] is bridge

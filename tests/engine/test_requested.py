@@ -10,8 +10,8 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.wire import Document
 from replexplorer.engine.requested import Requested, read_requested, write_requested
-from replexplorer.ports import Document
 from tests.fakes.clock import virtual
 from tests.fakes.sidecar import FakeAgent
 from tests.fakes.world import World

@@ -12,8 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
-from replexplorer.core.wire import PLAIN_KNOBS, DiskProbe, DiskState, Health, LinkState, Shape, Volume
-from replexplorer.ports import Document, Experiment, Lease
+from replexplorer.core.wire import (
+    PLAIN_KNOBS,
+    DiskProbe,
+    DiskState,
+    Document,
+    Experiment,
+    Health,
+    Lease,
+    LinkState,
+    Shape,
+    Volume,
+)
 from tests.sidecar import load
 
 GRACE_S: float = load("claims").GRACE_S

@@ -21,8 +21,8 @@ from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker import images
 from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.core.errors import MissingPiece
-from replexplorer.core.wire import LinkState, Shape
-from replexplorer.ports import Bridge, Experiment
+from replexplorer.core.wire import Experiment, LinkState, Shape
+from replexplorer.ports import Bridge
 from tests.sidecar import DIRECTORY, load
 from tests.waiting import until
 

@@ -16,7 +16,8 @@ import pytest
 
 from replexplorer.adapters.agent import COMING_BACK_S, BridgedAgent
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.ports import Bridge, Document
+from replexplorer.core.wire import Document
+from replexplorer.ports import Bridge
 from tests.sidecar import DIRECTORY, load
 
 claims = load("claims")

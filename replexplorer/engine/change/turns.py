@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.wire import Experiment, Lease
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
-from replexplorer.ports import Experiment, Lease
 
 _TURN_SOON_S: Final = 0.5
 """Past it, it is said whom one waits for."""

@@ -19,13 +19,13 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import ThreadWatch
+from replexplorer.core.wire import Lease
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
-from replexplorer.ports import Lease
 
 
 class Responder:

@@ -13,6 +13,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.wire import Lease
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.fleet import Member
@@ -21,7 +22,7 @@ from replexplorer.engine.observe.heartbeat import Heartbeat
 from replexplorer.engine.observe.probing import watch_links
 from replexplorer.engine.observe.server_sample import NodeSample
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.ports import Lease, NodeAddress
+from replexplorer.ports import NodeAddress
 
 _SOURCE_EVERY_S: Final = 0.5
 _REPLICA_EVERY_S: Final = 1.0

@@ -11,11 +11,12 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Value
+from replexplorer.core.wire import Lease
 from replexplorer.engine.load.driver import LoadDriver, with_knobs
 from replexplorer.engine.load.upkeep import low_disk, trim_binlogs
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
-from replexplorer.ports import Lease, LoadSettings, LoadTarget
+from replexplorer.ports import LoadSettings, LoadTarget
 
 _RETRY_S: Final = 1.0
 _UPKEEP_EVERY_S: Final = 20.0

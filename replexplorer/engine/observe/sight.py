@@ -27,6 +27,7 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.topology import Standing, role_of
+from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.lookback import Lookback
@@ -40,7 +41,6 @@ from replexplorer.engine.observe.server_sample import (
     waits_too_long,
 )
 from replexplorer.engine.requested import Requested, read_requested
-from replexplorer.ports import Lease
 
 NO_LOAD = "no load runs"
 """The note of a load knob that is stored and has no effect yet."""

@@ -14,12 +14,12 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
+from replexplorer.core.wire import Lease
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Member
 from replexplorer.engine.in_time import in_time
 from replexplorer.engine.observe.probing import watch_link
 from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.ports import Lease
 
 _LOGIN_WITHIN_S: Final = 5.0
 """A server that is silent beside the others is given up before."""
