@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.engine.record.replay import Replay
+from replexplorer.engine.replay import Replay
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.settings import Settings

@@ -1,11 +1,21 @@
-"""Knobs turned as they are typed."""
+"""Commands to a session: knobs turned as they are typed, a sweep run."""
 
 from __future__ import annotations
 
+from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.engine.change.outcome import SetResult
+from replexplorer.engine.console import Run, Turn
+from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.session import Session
 
 
-async def turn(session: Session, *texts: str, anyway: bool = False) -> SetResult:
+async def turn(session: Session, *texts: str, dry_run: bool = False, anyway: bool = False) -> SetResult:
     """Set each `KEY=VALUE`; `anyway` also while an experiment runs."""
-    return await session.set([session.parse(text) for text in texts], anyway=anyway)
+    assignments = tuple(session.console.parse(text) for text in texts)
+    return await session.console.do(Turn(assignments, dry_run, anyway))
+
+
+async def sweep(session: Session, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+    """Measure every combination."""
+    return await session.console.do(Run(SweepRun(wanted, report, fresh)))

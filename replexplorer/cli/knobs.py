@@ -17,6 +17,7 @@ from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assig
 from replexplorer.core.topology import Roster, new_roster
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.outcome import SetResult
+from replexplorer.engine.console import Reset, Turn
 from replexplorer.engine.session import Session
 from replexplorer.formats.workload_file import workload_file
 from replexplorer.reports.documents import knob_document, set_report
@@ -35,7 +36,7 @@ def set_knobs(call: Call) -> int:
 
 def reset(call: Call) -> int:
     """All knobs to their defaults."""
-    return run_async(turn(call, "reset", lambda session: session.reset(anyway=call.args.anyway)))
+    return run_async(turn(call, "reset", lambda session: session.console.do(Reset(call.args.anyway))))
 
 
 def get(call: Call) -> int:
@@ -77,8 +78,8 @@ def check_without_stack(text: str) -> None:
 
 async def apply(session: Session, texts: Iterable[str], args: Namespace) -> SetResult:
     """Parse all, then turn all; `--dry-run` and `--anyway` are heard."""
-    assignments = [session.parse(text) for text in texts]
-    return await session.set(assignments, dry_run=args.dry_run, anyway=args.anyway)
+    assignments = tuple(session.console.parse(text) for text in texts)
+    return await session.console.do(Turn(assignments, dry_run=args.dry_run, anyway=args.anyway))
 
 
 _CONNECTING_IS_SAID_AFTER_S: Final = 2.0

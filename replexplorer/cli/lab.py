@@ -15,6 +15,7 @@ from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed, recorded_ticks
 from replexplorer.core.errors import ExpectationFailed, StackUnavailable, UsageError
 from replexplorer.core.text import folded, table
+from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
 from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
@@ -130,10 +131,10 @@ async def _run(call: Call, lab: Lab) -> int:
     ) as session:
         try:
             await session.up(lambda step: console.progress(step.text, step.done))
-            turned = (session.parse(text).value for phase in lab.phases for text in phase.settings)
+            turned = (session.console.parse(text).value for phase in lab.phases for text in phase.settings)
             conditions = conditions_of(session, turned)
             async with session.observed(console.hear):
-                result = await LabRun(lab, call.args.quick, Narration(console)).run(session.rig)
+                result = await session.console.do(Run(LabRun(lab, call.args.quick, Narration(console))))
         finally:
             console.narrate(await asyncio.shield(session.close()))
     document = lab_document(result)

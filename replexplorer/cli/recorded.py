@@ -45,7 +45,7 @@ def replay(call: Call) -> int:
     """Play a recorded session in the dashboard; needs no servers and no Docker."""
     check_textual_variables(os.environ)
     from replexplorer.cli.dashboard import settings_of, told
-    from replexplorer.engine.record.replay import Replay
+    from replexplorer.engine.replay import Replay
     from replexplorer.ui.app import ExplorerApp
 
     if not sys.stdout.isatty() or not sys.stdin.isatty():

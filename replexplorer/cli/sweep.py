@@ -15,6 +15,8 @@ from replexplorer.core.experiment.sweep_text import plan_text, run_line, runs_te
 from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.topology import new_roster
+from replexplorer.engine.console import Run
+from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
 from replexplorer.reports.conditions import conditions_of
@@ -47,13 +49,13 @@ async def _run(call: Call) -> int:
     report = report_directory(args.report)
     tick_s = min(_MOST_TICK_S, max(_LEAST_TICK_S, args.duration / _READINGS))
     async with attached(call, "sweep", beside=args.beside, tick_s=tick_s) as session:
-        grid = read_grid(args.knobs, session.parse, scene_texts)
+        grid = read_grid(args.knobs, session.console.parse, scene_texts)
         wanted = Sweep(grid, args.duration, args.repeat, args.seed)
         conditions = conditions_of(session, (value for cell in grid.cells for value in cell.values.values()))
         console.narrate(f"{plan_text(wanted)}: {grid.text}")
         progress = _Narrator(console)
         try:
-            swept = await session.sweep(wanted, progress.show, fresh=args.fresh)
+            swept = await session.console.do(Run(SweepRun(wanted, progress.show, args.fresh)))
         except BaseException:
             progress.tell_the_rest()
             raise

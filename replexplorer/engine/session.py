@@ -1,4 +1,4 @@
-"""The session: one stack, watched and turned. The one surface for dashboard, verbs and labs.
+"""The session: one live stack, watched, and turned by its console.
 
 `attach` is enough for a single verb; `start` brings the stack up, drives the load and keeps
 looking until `close`.
@@ -10,21 +10,15 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from replexplorer import __version__
-from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
-from replexplorer.core.experiment.sweep import Sweep
-from replexplorer.core.experiment.swept import SweepReport, Swept
 from replexplorer.core.hints import command
-from replexplorer.core.knobs.names import (
-    Assignment,
-    Desired,
-    desired_of,
-)
 from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.tick import Tick
@@ -33,28 +27,24 @@ from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.bringup import connect
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.marked import MarkedChanges
-from replexplorer.engine.change.outcome import Preview, SetResult
-from replexplorer.engine.change.turns import Actor, ExperimentUnderWay, Turns
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult
-from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
-from replexplorer.engine.experiment.sweep import SweepRun
+from replexplorer.engine.change.turns import Actor, Turns
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import TickFold
 from replexplorer.engine.incidents.lost import Lost
-from replexplorer.engine.incidents.repair import Consent, Repair
+from replexplorer.engine.incidents.repair import Consent, Repairer
 from replexplorer.engine.incidents.responder import Responder
 from replexplorer.engine.incidents.watcher import Watcher
+from replexplorer.engine.live_console import LiveConsole
 from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driver, Driving
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.status import Status, take_status
+from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
-from replexplorer.engine.view import Progress, ProgressCallback
 from replexplorer.ports import LoadSettings, UpOptions
 
 
@@ -82,7 +72,10 @@ class SessionOptions:
 
 
 class Session:
-    """One stack (`facade.Facade` on live servers)."""
+    """One stack as it lives (`view.View`)."""
+
+    player: Final = None
+    """Its time goes by itself."""
 
     def __init__(self, outside: Outside, options: SessionOptions) -> None:
         self.options = options
@@ -106,9 +99,8 @@ class Session:
             self.sight, self.controls, self.changes, self.chronicle,
             reapply=options.reapply, asks=options.asks,
         )  # fmt: skip
-        self._repair = Repair(self.sight, self.changes, self.lost, options.up)
+        self._repairer = repairer = Repairer(self.sight, self.changes, self.lost, options.up)
         responder = Responder(self.sight, self.accounts, self.lost, self.load, self.driving, self.chronicle)
-        responder.on_remade = self._remade
         self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
         self.outlook = Outlook(self.sight, options.calibration)
         self._picture = TickFold(
@@ -125,10 +117,20 @@ class Session:
             reapplies=options.reapply == "auto",
         )
         """What experiments work with."""
+        self.console = LiveConsole(
+            self.turns,
+            self.controls,
+            self.changes,
+            self.driving,
+            self.chronicle,
+            repairer,
+            self.lost,
+            self.rig,
+        )
+        responder.on_remade = self.console.forget
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
         self.narrate: Callable[[str], None] = lambda _: None
         """Called with what a change does or waits for while it is under way."""
-        self._undo: list[Desired] = []
         self._closed = asyncio.Event()
 
     # -- beginning and ending
@@ -151,7 +153,7 @@ class Session:
 
         Answers whether this call created it.
         """
-        return (await self._repair.bring_up(progress, consent)).created
+        return (await self._repairer.bring_up(progress, consent)).created
 
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
@@ -162,7 +164,7 @@ class Session:
             progress(Progress("attaching to the running stack"))
             await self.attach()
             if self.fleet.source.capabilities is None:
-                await self.up(progress, self._repair.later if self.lost.asks else None)
+                await self.up(progress, self._repairer.later if self.lost.asks else None)
         else:
             await self.up(progress)
         await self.lost.catch_up()
@@ -236,7 +238,7 @@ class Session:
         driver = await self._other_driver()
         await to_the_end(self._let_go())
         name = self.outside.provider.name
-        if self._repair.created and self.options.on_quit == "remove" and not keep:
+        if self._repairer.created and self.options.on_quit == "remove" and not keep:
             await self.outside.provider.down()
             return f"stack '{name}' is removed"
         if not nodes:
@@ -291,90 +293,6 @@ class Session:
     def load_settings(self) -> LoadSettings:
         """The load as requested."""
         return self.driving.settings()
-
-    async def toggle_load(self) -> bool:
-        """Stop or start our load; raises StackUnavailable when another app drives it, or an experiment of
-        ours does."""
-        self.turns.refuse_meanwhile()
-        return await self.driving.toggle()
-
-    # -- knobs
-
-    def parse(self, text: str) -> Assignment:
-        """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
-        return self.controls.parse(text)
-
-    def preview(self, assignments: Sequence[Assignment]) -> Preview:
-        """What these would run and warn of."""
-        return self.controls.preview(assignments)
-
-    async def set(
-        self, assignments: Sequence[Assignment], *, dry_run: bool = False, anyway: bool = False
-    ) -> SetResult:
-        """Turn knobs; can be undone. Raises UsageError, StackUnavailable, RolledBack."""
-        desired = desired_of(assignments)
-        if dry_run:
-            return await self.controls.set(desired, dry_run=True)
-        return await self.turn(desired, anyway=anyway)
-
-    async def turn(self, desired: Desired, *, anyway: bool = False) -> SetResult:
-        """Turn knobs given by name; can be undone. While an experiment of anybody runs this is refused,
-        unless `anyway`."""
-        if not anyway:
-            self.turns.refuse_meanwhile()
-        result = await self.changes.turn(desired, anyway=anyway)
-        if result.changed or result.before != desired:
-            self._undo.append(result.before)
-        return result
-
-    async def reset(self, *, anyway: bool = False) -> SetResult:
-        """All knobs to their defaults; one undo takes all of it back."""
-        return await self.turn(self.controls.reset_values(), anyway=anyway)
-
-    async def undo(self) -> SetResult:
-        """Take back the last change of this session that was not taken back yet."""
-        self.turns.refuse_meanwhile()
-        if not self._undo:
-            raise UsageError("nothing to undo", "no knob was turned in this session")
-        before = self._undo.pop()
-        try:
-            return await self.changes.turn(before, "undo: ")
-        except BaseException:
-            self._undo.append(before)
-            raise
-
-    async def mark(self, text: str) -> None:
-        """A mark of the operator's own; it begins an epoch as a change does."""
-        number = self.chronicle.begin_change(text)
-        self.chronicle.change_effective(number, text, text)
-
-    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
-        """Measure every combination. Raises UsageError, StackUnavailable."""
-        return await SweepRun(wanted, report, fresh).run(self.rig)
-
-    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
-        """Run a lab; everything it turned is given back whatever happens. Raises UsageError while another
-        experiment runs, StackUnavailable when another app drives the load."""
-        return await LabRun(lab, quick, watch, conductor).run(self.rig)
-
-    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
-        """Bring dead nodes back, start stopped replication threads, re-apply what was requested, as `up`
-        does; answers what was done, nothing when all was well. Raises StackUnavailable while a lab or a
-        sweep runs, which stops threads on purpose."""
-        if running := await self.turns.experiment():
-            raise ExperimentUnderWay(running)
-        repaired = (await self._repair.bring_up(progress)).repaired
-        if repaired:
-            self.chronicle.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
-        return repaired
-
-    async def give_back(self, yes: bool) -> None:
-        """The answer to what was lost: re-apply it, or leave it and do not ask again."""
-        await self.lost.give_back(yes)
-
-    def _remade(self) -> None:
-        """Another stack has this one's name: there is nothing to be undone."""
-        self._undo.clear()
 
     def _load_ended(self, why: str) -> None:
         """Our load's process ended by itself."""

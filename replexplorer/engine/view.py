@@ -6,28 +6,69 @@ can. A view has no methods for what it cannot do.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from replexplorer.core.tick import Tick
+from replexplorer.engine.console import Console
+from replexplorer.engine.progress import ProgressCallback
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """A step of long work, for a line on stderr or the start-up screen."""
+class Position:
+    """Where a player stands."""
 
-    text: str
-    """What is being done now, in the present tense: `building the MySQL image`."""
-    done: float | None = None
-    """0..1 when it can be told."""
+    position_s: float
+    """Since the recording's first tick."""
+    length_s: float
+    speed: float
+    playing: bool
+    """False while paused, and at the end."""
 
 
-ProgressCallback = Callable[[Progress], None]
+class Player(Protocol):
+    """What one does with time where it is a recording's."""
+
+    @property
+    def position(self) -> Position:
+        """Where it stands."""
+        ...
+
+    @property
+    def marks_s(self) -> Sequence[float]:
+        """The marks, in seconds since the recording's first tick."""
+        ...
+
+    def toggle(self) -> None:
+        """Pause, or play on; at the end, play from the beginning."""
+        ...
+
+    def seek(self, by_s: float) -> None:
+        """Jump this many seconds on, or back."""
+        ...
+
+    def step(self, forward: bool) -> None:
+        """Jump to the next mark, or to the one before; past the last, to the end."""
+        ...
+
+    def change_speed(self, faster: bool) -> None:
+        """The next speed."""
+        ...
 
 
 class View(Protocol):
     """A stack, or what was recorded of one, as a picture that moves."""
+
+    @property
+    def console(self) -> Console | None:
+        """Where something can be done; None where one can only watch."""
+        ...
+
+    @property
+    def player(self) -> Player | None:
+        """Where time can be turned; None where it goes by itself."""
+        ...
 
     async def start(self, progress: ProgressCallback) -> None:
         """Make it ready to be watched; raise ReplexplorerError."""

@@ -16,8 +16,7 @@ from textual.worker import WorkerError
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.printable import LAYOUT, printable, shortened
-from replexplorer.engine.facade import Facade
-from replexplorer.engine.record.replay import Replay
+from replexplorer.engine.view import View
 from replexplorer.formats.themes import load_themes
 from replexplorer.ui.keys.actions import EVERYWHERE, LEAVE_KEY
 from replexplorer.ui.keys.bindings import bindings_of
@@ -50,12 +49,12 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         Binding(LEAVE_KEY, "app_leave", "Quit at once", show=False, priority=True),
     ]
 
-    def __init__(self, facade: Facade, settings: Settings) -> None:
+    def __init__(self, view: View, settings: Settings) -> None:
         super().__init__(ansi_color=settings.no_color)
         self.animation_level = "none"
         self.settings = settings
         """How it was started."""
-        self._facade = facade
+        self._view = view
         self._leaving = False
         self._ends_with = 0
         """The exit code of an orderly end."""
@@ -77,7 +76,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
             self._watch.start(sys.__stdin__.fileno() if sys.__stdin__ else 0)
             loop.add_signal_handler(signal.SIGTERM, self._terminate)
         with self.batch_update():
-            self.push_screen(StartupScreen(self._facade, self.settings))
+            self.push_screen(StartupScreen(self._view, self.settings))
         self._import_dashboard()
         for notice in self.settings.notices:
             self.notify(notice, severity="warning", timeout=10, markup=False)
@@ -109,12 +108,12 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         from replexplorer.ui.screens.dashboard import DashboardScreen
         from replexplorer.ui.screens.replay import ReplayScreen
 
-        facade = self._facade
+        view, player = self._view, self._view.player
         screen: DashboardScreen
-        if isinstance(facade, Replay):
-            screen = ReplayScreen(facade, self.settings)
+        if player is not None:
+            screen = ReplayScreen(view, player, self.settings)
         else:
-            screen = DashboardScreen(facade, self.settings)
+            screen = DashboardScreen(view, self.settings)
         with self.batch_update():
             self.switch_screen(screen)
         if not self.is_headless:  # else the process is somebody else's
@@ -174,7 +173,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     async def _quit(self, keep: bool) -> None:
         await self._stop_starting()
         try:
-            line = await self._facade.close(keep=keep)
+            line = await self._view.close(keep=keep)
         except ReplexplorerError as error:
             line = str(error)
         except Exception as error:  # whatever it is, the terminal must come back
@@ -182,7 +181,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         self.exit(line, self._ends_with)
 
     async def _stop_starting(self) -> None:
-        """A start-up under way is given up before its facade is closed."""
+        """A start-up under way is given up before its view is closed."""
         starting = [worker for worker in self.workers if worker.group == "start"]
         for worker in starting:
             worker.cancel()
@@ -199,5 +198,5 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     async def _abandon(self) -> None:
         with contextlib.suppress(Exception):
-            await self._facade.close(keep=True)
+            await self._view.close(keep=True)
         self._watch.finished()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.message import Message
 
-from replexplorer.engine.view import Progress
+from replexplorer.engine.progress import Progress
 
 
 class Ticked(Message):

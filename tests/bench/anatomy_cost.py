@@ -14,9 +14,11 @@ from typing import Any
 
 from replexplorer.adapters.docker.client import connect
 from replexplorer.core.dialect.mysql import INSTRUMENTS
+from replexplorer.engine.console import Reset
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure
+from tests.turning import turn as turn_knobs
 
 CLIENTS = (1, 16)
 PAIRS, QUICK_PAIRS, TURN_S, SETTLE_S = 20, 4, 3.0, 0.5
@@ -120,7 +122,7 @@ async def compare(session: Session, cpu: ServerCpu, clients: int, pairs: int) ->
 
 async def figures(session: Session, *, quick: bool) -> list[Figure]:
     """The anatomy's price at one client and at many; the session's knobs are reset afterwards."""
-    await session.set([session.parse(text) for text in SETTINGS])
+    await turn_knobs(session, *SETTINGS)
     await session.drive(replace(session.load_settings(), clients=CLIENTS[0], workload="update_index"))
     session.watcher.start()
     cpu = ServerCpu(session.outside.provider.name)
@@ -132,4 +134,4 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
         await switch(session, on=True)
         await session.watcher.stop()
         await session.driving.stop()
-        await session.reset()
+        await session.console.do(Reset())

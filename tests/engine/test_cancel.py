@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from replexplorer.engine.console import Undo
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.session import Session
 from tests.fakes.clock import Counted, cancelled_in_round, until, virtual
@@ -209,7 +210,7 @@ async def test_a_cancel_that_comes_too_late_is_delivered_and_the_change_can_be_u
         assert task.cancelled()
         assert world.requested == {"sync_binlog": 0}
         assert world.primary.variables["sync_binlog"] == "0"
-        await session.undo()
+        await session.console.do(Undo())
         assert world.primary.variables["sync_binlog"] == "1"
 
 

@@ -11,21 +11,22 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.engine.console import Reset, ToggleLoad, Undo
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
-from tests.turning import turn
+from tests.turning import sweep, turn
 
 REFUSED = "turns the knobs"
 
 
 TURNS: dict[str, Callable[[Session], Awaitable[object]]] = {
     "set": lambda session: turn(session, "sync_binlog=0"),
-    "reset": lambda session: session.reset(),
-    "undo": lambda session: session.undo(),
+    "reset": lambda session: session.console.do(Reset()),
+    "undo": lambda session: session.console.do(Undo()),
 }
 
 
@@ -63,7 +64,7 @@ async def test_a_turn_that_waited_while_it_began_is_refused_as_well() -> None:
             await keeper.leave_turn()
             with pytest.raises(StackUnavailable, match=REFUSED):
                 await waiting
-            await lab.controls.set(dict.fromkeys(lab.parse("sync_binlog=0").names, 0))
+            await lab.controls.set(dict.fromkeys(lab.console.parse("sync_binlog=0").names, 0))
     assert world.requested == {"sync_binlog": 0}
 
 
@@ -75,7 +76,7 @@ async def test_a_dry_run_and_anyway_are_not_refused() -> None:
         world.attached("set") as other,
         sweep.turns.measuring("sweep", "rtt=0,10"),
     ):
-        await other.set([other.parse("sync_binlog=0")], dry_run=True)
+        await turn(other, "sync_binlog=0", dry_run=True)
         assert world.requested == {}
         await turn(other, "sync_binlog=0", anyway=True)
     assert world.requested == {"sync_binlog": 0}
@@ -97,11 +98,11 @@ async def test_an_experiment_dies_with_its_bridge() -> None:
 async def test_one_experiment_at_a_time_and_the_second_turns_nothing() -> None:
     world = World()
     async with world.attached("lab tour") as lab, world.attached("sweep", beside=True) as other:
-        wanted = Sweep(read_grid(["sync_binlog=0,1"], other.parse, lambda _: ()))
+        wanted = Sweep(read_grid(["sync_binlog=0,1"], other.console.parse, lambda _: ()))
         told: list[SweepProgress] = []
         async with lab.turns.measuring("lab", "tour"):
             with pytest.raises(StackUnavailable, match="the lab tour"):
-                await other.sweep(wanted, told.append)
+                await sweep(other, wanted, told.append)
         assert (world.requested, told) == ({}, [])
 
 
@@ -110,14 +111,14 @@ async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all() -> None:
     world = World()
     async with world.started("tui") as dashboard, world.attached("set") as other:
         await until(lambda: dashboard.load.is_running)
-        wanted = Sweep(read_grid(["sync_binlog=0,1"], dashboard.parse, lambda _: ()), 2.0)
-        sweeping = asyncio.create_task(dashboard.sweep(wanted, lambda _: None))
+        wanted = Sweep(read_grid(["sync_binlog=0,1"], dashboard.console.parse, lambda _: ()), 2.0)
+        sweeping = asyncio.create_task(sweep(dashboard, wanted, lambda _: None))
         await until(lambda: world.claims.first("experiment") is not None)
         for session in (other, dashboard):
             with pytest.raises(StackUnavailable, match=r"the sweep sync_binlog=0,1 \(tui, pid \d+"):
                 await turn(session, "rtt=10")
         with pytest.raises(StackUnavailable, match=REFUSED):
-            await dashboard.toggle_load()
+            await dashboard.console.do(ToggleLoad())
         await sweeping
         await turn(other, "rtt=10")
     assert world.requested["rtt@replica"] == 10.0

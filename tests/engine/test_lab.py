@@ -14,6 +14,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.change.apply import RolledBack
+from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.bulk_load import bulk_load_of
 from replexplorer.engine.experiment.labs.evidence import busy
@@ -65,7 +66,7 @@ async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
     async with world.attached("lab two") as session:
         await turn(session, *BEFORE)
         result = await run(session)
-        assert session.sight.requested_value(next(iter(session.parse("semi_sync=on").names))) == "off"
+        assert session.sight.requested_value(next(iter(session.console.parse("semi_sync=on").names))) == "off"
     assert result.verdict == "holds"
     first, second = result.phases
     assert first.tps == pytest.approx(1000, rel=0.01)
@@ -150,7 +151,7 @@ async def test_a_phase_s_row_of_the_ledger_is_its_result(name: str) -> None:
 
         looking = asyncio.create_task(watch())
         await asyncio.sleep(5)
-        result = await session.lab(lab, quick=True, watch=lambda _: None, conductor=conductor)
+        result = await session.console.do(Run(LabRun(lab, quick=True, conductor=conductor)))
         await asyncio.sleep(10)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
@@ -182,7 +183,7 @@ async def test_between_phases_the_charts_have_a_gap_and_no_stall() -> None:
                 history.feed(tick)
 
         looking = asyncio.create_task(watch())
-        await session.lab(LAB, quick=True, watch=lambda _: None, conductor=Conductor())
+        await session.console.do(Run(LabRun(LAB, quick=True, conductor=Conductor())))
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
     rests = [
@@ -198,7 +199,7 @@ async def test_the_last_tick_that_is_recorded_is_of_the_end() -> None:
     world = World()
     recorder = world.recorder = FakeRecorder()
     async with world.attached("lab two") as session, session.observed():
-        await session.lab(LAB, quick=True, watch=lambda _: None, conductor=Conductor())
+        await session.console.do(Run(LabRun(LAB, quick=True, conductor=Conductor())))
     last = recorder.ticks[-1]
     semi_sync = next(view for name, view in last.knobs.items() if name.key == "semi_sync")
     assert (semi_sync.requested, semi_sync.effective, last.protection.state) == ("off", "off", "off")

@@ -23,6 +23,7 @@ from tests.engine.test_lab import LAB
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.rig import FakeRig, Taken
 from tests.fakes.world import World, tasks_left
+from tests.turning import turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
 
@@ -239,7 +240,7 @@ def test_a_live_stack_is_given_back_at_whatever_change(how: str) -> None:
             world = World(replicas=2)
             async with world.started("tui") as session:
                 await until(lambda: session.load.is_running)
-                await session.set([session.parse(text) for text in BEFORE])
+                await turn(session, *BEFORE)
                 before, first = live_state(world), len(world.changes)
                 await _disturb(world, session.rig, how, first, number)
                 assert live_state(world) == before

@@ -9,6 +9,7 @@ import pytest
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
+from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.recorder import FakeRecorder
@@ -148,7 +149,7 @@ async def test_a_refused_load_leaves_no_session() -> None:
                 async with load.observed():
                     await load.drive(load.load_settings())
         assert (recorder.closed, recorder.discarded) == (1, True)
-        await tui.toggle_load()
+        await tui.console.do(ToggleLoad())
         await tui.fleet.keeper.release_lease()
         recorder = world.recorder = FakeRecorder()
         async with world.attached("load") as load:

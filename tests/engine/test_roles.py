@@ -29,8 +29,8 @@ async def test_the_node_that_the_others_follow_is_the_source() -> None:
         assert [view.role for view in views] == ["replica", "primary", "replica"]
         assert [view.is_source for view in views] == [False, True, False]
         assert set(session.sight.links) == {first, third}
-        assert session.parse("semi_sync@primary=on").names == (KnobName("semi_sync", SOURCE),)
-        assert session.parse("rtt@replica=5").names == (KnobName("rtt", first),)
+        assert session.console.parse("semi_sync@primary=on").names == (KnobName("semi_sync", SOURCE),)
+        assert session.console.parse("rtt@replica=5").names == (KnobName("rtt", first),)
 
 
 @virtual

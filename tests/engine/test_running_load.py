@@ -10,6 +10,7 @@ import pytest
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import KnobName, Place
 from replexplorer.core.tick import Tick
+from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.observe.sight import NO_LOAD
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
@@ -53,7 +54,7 @@ async def test_a_second_view_draws_and_predicts_the_load_that_runs() -> None:
     world = World()
     async with world.attached("load") as driver, world.started(calibration=CALIBRATION) as viewer:
         await turn(viewer, "semi_sync=on", "rtt=85")
-        await viewer.toggle_load()  # the dashboard gives the load to the verb
+        await viewer.console.do(ToggleLoad())  # the dashboard gives the load to the verb
         await viewer.fleet.keeper.release_lease()
         settings = replace(driver.load_settings(), clients=3, mode="open", rate_tps=20.0)
         await driver.drive(settings)
@@ -72,9 +73,9 @@ async def test_a_driver_whose_load_was_stopped_or_died_says_that_none_runs() -> 
     async with world.started("tui") as tui:
         await tick_after(tui, 2.0)
         assert await load_of(world) == ("tui", 8)
-        await tui.toggle_load()
+        await tui.console.do(ToggleLoad())
         assert await load_of(world) == ("tui", "no load")
-        await tui.toggle_load()
+        await tui.console.do(ToggleLoad())
         await tick_after(tui, 2.0)
         world.loads[-1].die(ReplexplorerError("killed by the test"))
         await tick_after(tui, 2.5)
@@ -87,14 +88,14 @@ async def test_a_knob_that_another_shell_turns_reaches_the_load_and_is_told_so()
     async with world.started("tui") as tui, world.attached("set") as other:
         await tick_after(tui, 2.0)
         await other.sight.refresh()
-        result = await other.set([other.parse("clients=5")])
+        result = await turn(other, "clients=5")
         (changed,) = result.changed
         assert changed.note == f"{other.sight.driver} drives the load and follows"
         await tick_after(tui, 3.0)
         assert await load_of(world) == ("tui", 5)
-        await tui.toggle_load()
+        await tui.console.do(ToggleLoad())
         await other.sight.refresh()
-        assert (await other.set([other.parse("clients=6")])).changed[0].note == NO_LOAD
+        assert (await turn(other, "clients=6")).changed[0].note == NO_LOAD
 
 
 @virtual

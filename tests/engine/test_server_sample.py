@@ -6,6 +6,7 @@ import asyncio
 
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.tick import Tick
+from replexplorer.engine.console import ToggleLoad
 from tests.engine.test_session import load_runs
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -95,7 +96,7 @@ async def test_a_heartbeat_a_second_while_our_load_runs() -> None:
         await asyncio.sleep(10)
         beats = session.watcher.heartbeat.beats_s
         assert 9 <= len(beats) <= 12
-        await session.toggle_load()
+        await session.console.do(ToggleLoad())
         await asyncio.sleep(1)
         before, commits = len(beats), world.primary.commits
         await asyncio.sleep(10)

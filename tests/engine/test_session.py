@@ -10,6 +10,7 @@ import pytest
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.tick import Tick
+from replexplorer.engine.console import Mark, Repair, ToggleLoad
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.fakes.clock import cancelled_in_round, until, virtual
@@ -104,7 +105,7 @@ async def test_links_that_stay_cut_are_named_at_the_end() -> None:
     world = World(replicas=2)
     session = world.session()
     await session.start(lambda _: None)
-    await session.set([session.parse("partition@replica2=ack")])
+    await turn(session, "partition@replica2=ack")
     assert (await session.close()).endswith(
         "removes it; partition replica2 ack stays: `replexplorer set partition=none` heals it"
     )
@@ -116,7 +117,7 @@ async def test_a_stack_of_another_name_is_named_in_the_commands_to_type() -> Non
     session = world.session()
     session.outside.provider.name = "demo"
     await session.start(lambda _: None)
-    await session.set([session.parse("partition=both")])
+    await turn(session, "partition=both")
     line = await session.close()
     assert "`replexplorer down --stack demo` removes it" in line
     assert line.endswith("partition both stays: `replexplorer set partition=none --stack demo` heals it")
@@ -128,7 +129,7 @@ async def test_a_stack_that_this_session_made_is_removed_on_quit_if_so_configure
     session = world.session(on_quit="remove")
     await session.start(lambda _: None)
     await until_tick(session, load_runs)
-    await session.repair(lambda _: None)
+    await session.console.do(Repair())
     assert await session.close() == "stack 'default' is removed"
     assert not world.exists
     nothing_left(world)
@@ -308,7 +309,7 @@ async def test_ticks_come_twice_a_second_with_and_without_a_load() -> None:
         await until_tick(session, load_runs)
         times = [tick.at_s async for tick in _some(session, 10)]
         assert (times[-1] - times[0]) / 9 == pytest.approx(0.5, abs=0.01)
-        await session.toggle_load()
+        await session.console.do(ToggleLoad())
         times = [tick.at_s async for tick in _some(session, 10)]
         assert (times[-1] - times[1]) / 8 == pytest.approx(0.5, abs=0.01)
 
@@ -332,7 +333,7 @@ async def test_a_slow_reader_skips_and_misses_no_commit_and_no_event() -> None:
             if len(seen) == 6:
                 break
             if len(seen) == 2:
-                await session.mark("while nobody looks")
+                await session.console.do(Mark("while nobody looks"))
             await asyncio.sleep(5)
         gaps = [later.at_s - tick.at_s for tick, later in pairwise(seen)]
         assert all(4.999 <= gap < 5.6 for gap in gaps), gaps
@@ -379,7 +380,7 @@ async def test_the_second_session_is_a_viewer_without_a_load_of_its_own() -> Non
         assert tick.load.driver.startswith("tui (pid ")
         assert world.running_loads() == 1
         with pytest.raises(StackUnavailable, match=r"tui \(pid \d+ on here\) drives the load") as caught:
-            await second.toggle_load()
+            await second.console.do(ToggleLoad())
         assert caught.value.exit_code == 4
         await turn(second, "sync_binlog=0")
         assert world.primary.variables["sync_binlog"] == "0"
@@ -396,7 +397,7 @@ async def test_a_viewer_can_drive_when_the_driver_has_gone() -> None:
         await first.close()
         tick = await until_tick(second, lambda tick: not tick.viewer)
         assert any("no longer drives the load" in event.text for event in tick.events)
-        assert await second.toggle_load()
+        assert await second.console.do(ToggleLoad())
         await until_tick(second, load_runs)
         assert world.running_loads() == 1
     nothing_left(world)
@@ -439,7 +440,7 @@ async def test_a_load_that_cannot_start_leaves_a_session_that_watches() -> None:
         assert any(event.text == "no load: no CREATE privilege" for event in tick.events)
         assert tick.load is not None
         assert tick.load.state == "stopped"
-        assert await session.toggle_load()
+        assert await session.console.do(ToggleLoad())
         await until_tick(session, load_runs)
 
 
@@ -454,7 +455,7 @@ async def test_a_load_that_dies_is_told_and_can_be_started_again() -> None:
         assert tick.load.fault == "the load's process ended by itself (signal 9)"
         await turn(session, "clients=2")
         assert world.requested["clients"] == 2
-        assert await session.toggle_load()
+        assert await session.console.do(ToggleLoad())
         tick = await until_tick(session, load_runs)
         assert tick.load is not None
         assert (tick.load.clients, tick.load.fault) == (2, None)
@@ -465,9 +466,9 @@ async def test_the_load_stops_and_starts_by_hand() -> None:
     world = World()
     async with world.started() as session:
         await until_tick(session, load_runs)
-        assert not await session.toggle_load()
+        assert not await session.console.do(ToggleLoad())
         assert world.running_loads() == 0
-        assert await session.toggle_load()
+        assert await session.console.do(ToggleLoad())
         await until_tick(session, load_runs)
         assert world.running_loads() == 1
 

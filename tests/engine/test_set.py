@@ -11,6 +11,7 @@ from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.change.outcome import SetResult
+from replexplorer.engine.console import Reset, Undo
 from replexplorer.engine.requested import write_requested
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
@@ -138,9 +139,8 @@ async def test_a_default_that_is_asked_for_is_requested_though_nothing_runs() ->
 async def test_a_dry_run_runs_nothing() -> None:
     world = World()
     async with world.attached() as session:
-        asked = [session.parse(text) for text in ("semi_sync=on", "rtt=85", "clients=2", "sync_binlog=0")]
         before = world.state()
-        result = await session.set(asked, dry_run=True)
+        result = await turn(session, "semi_sync=on", "rtt=85", "clients=2", "sync_binlog=0", dry_run=True)
         events = session.chronicle.take_events()
     assert result.dry_run
     assert (world.changes, world.document.version, world.state()) == ([], 0, before)
@@ -373,10 +373,10 @@ async def test_undo_goes_back_change_by_change_and_then_refuses() -> None:
     async with world.attached() as session:
         await turn(session, "sync_binlog=0")
         await turn(session, "sync_binlog=100", "rtt=85")
-        assert effects(await session.undo()) == {"rtt@replica": 0.0, "sync_binlog": 0}
-        assert effects(await session.undo()) == {"sync_binlog": 1}
+        assert effects(await session.console.do(Undo())) == {"rtt@replica": 0.0, "sync_binlog": 0}
+        assert effects(await session.console.do(Undo())) == {"sync_binlog": 1}
         with pytest.raises(UsageError, match="nothing to undo"):
-            await session.undo()
+            await session.console.do(Undo())
         assert world.requested == {"sync_binlog": 1, "rtt@replica": 0.0}
 
 
@@ -387,9 +387,9 @@ async def test_an_undo_that_fails_can_be_tried_again() -> None:
         await turn(session, "sync_binlog=0")
         world.primary.refusals["SET GLOBAL sync_binlog"] = 1227
         with pytest.raises(RolledBack):
-            await session.undo()
+            await session.console.do(Undo())
         world.primary.refusals.clear()
-        assert effects(await session.undo()) == {"sync_binlog": 1}
+        assert effects(await session.console.do(Undo())) == {"sync_binlog": 1}
 
 
 @virtual
@@ -400,11 +400,11 @@ async def test_reset_is_one_change_with_one_undo() -> None:
             session, "semi_sync=on", "rtt=20", "sync_binlog=0", "replica_parallel_workers=8", "clients=2"
         )
         turned = world.state()
-        await session.reset()
+        await session.console.do(Reset())
         assert world.primary.variables[ENABLED] == "OFF"
         assert world.rtt_ms() == pytest.approx(0.1)
         assert session.sight.requested_value(KnobName("clients", "load")) == 8
-        await session.undo()
+        await session.console.do(Undo())
         assert world.state() == turned
         assert world.requested["clients"] == 2
 
@@ -790,5 +790,5 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
             world.primary.variables["sync_binlog"] = "2"
         await waiting
         assert world.primary.variables["sync_binlog"] == "3"
-        await session.undo()
+        await session.console.do(Undo())
         assert world.primary.variables["sync_binlog"] == "2"

@@ -19,7 +19,7 @@ from replexplorer.engine.session import Session, SessionOptions
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.sweeps import FakeShelf
 from tests.fakes.world import World, tasks_left
-from tests.turning import turn
+from tests.turning import sweep, turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
 REQUESTED = {"sync_binlog": 100, "rtt@replica": 5.0, "clients": 3, "semi_sync": "on"}
@@ -31,7 +31,7 @@ def no_scene(name: str) -> tuple[str, ...]:
 
 
 def plan(session: Session, *texts: str, repeats: int = 1, seed: int | None = 7) -> Sweep:
-    return Sweep(read_grid(texts or SPEC, session.parse, no_scene), 2.0, repeats, seed)
+    return Sweep(read_grid(texts or SPEC, session.console.parse, no_scene), 2.0, repeats, seed)
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
     world, shelf, told = World(), FakeShelf(), Narrated()
     async with attached(world, shelf) as session:
         await turn(session, *BEFORE)
-        swept = await session.sweep(plan(session), told)
+        swept = await sweep(session, plan(session), told)
         figures = {each.cell.labels: each for each in figures_of(swept.sweep.grid, swept.runs)}
     assert {labels: round(each.tps.value or 0) for labels, each in figures.items()} == {
         ("0 ms", "1"): pytest.approx(1000 / 1.1, rel=0.02),
@@ -120,7 +120,7 @@ async def test_a_pass_has_an_order_of_its_own_that_the_seed_tells() -> None:
     for seed in (7, 7, 8):
         world, told = World(), Narrated()
         async with attached(world, FakeShelf()) as session:
-            swept = await session.sweep(plan(session, "rtt=0,5,10,20", repeats=2, seed=seed), told)
+            swept = await sweep(session, plan(session, "rtt=0,5,10,20", repeats=2, seed=seed), told)
         assert swept.seed == seed
         names = [name for name, _ in told.runs]
         assert sorted(names[:4]) == sorted(names[4:])
@@ -137,7 +137,7 @@ async def test_a_cancel_at_any_await_gives_the_knobs_back(waits: int) -> None:
         await turn(session, *BEFORE)
 
         async def counted() -> Swept:
-            return await Counted(session.sweep(plan(session), lambda _: None), cancel_at=waits)
+            return await Counted(sweep(session, plan(session), lambda _: None), cancel_at=waits)
 
         task = asyncio.create_task(counted())
         await asyncio.wait({task})
@@ -156,7 +156,7 @@ async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
     world, shelf, told = World(), FakeShelf(), Narrated()
     async with attached(world, shelf) as session:
         await turn(session, *BEFORE)
-        task = asyncio.create_task(session.sweep(plan(session), told))
+        task = asyncio.create_task(sweep(session, plan(session), told))
         await until(lambda: len(told.runs) == 2)
         task.cancel()
         await asyncio.wait({task})
@@ -165,7 +165,7 @@ async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
     again = Narrated()
     async with attached(world, shelf) as session:
         await turn(session, "rtt=7")
-        swept = await session.sweep(plan(session), again)
+        swept = await sweep(session, plan(session), again)
     assert again.notes == ["continuing: 2 of 4 runs are done (--fresh starts over)"]
     assert (swept.resumed, len(swept.runs)) == (2, 4)
     assert sorted(first + [name for name, _ in again.runs]) == sorted(set(first) | {n for n, _ in again.runs})
@@ -177,7 +177,7 @@ async def test_what_a_kill_left_turned_is_given_back_by_the_next_run() -> None:
     world, shelf, told = World(), FakeShelf(), Narrated()
     async with attached(world, shelf) as session:
         await turn(session, *BEFORE)
-        await session.sweep(plan(session), told)
+        await sweep(session, plan(session), told)
     # The journal as a kill in the third run would have left it, and the knobs as they were then.
     finished = shelf.only.finished[0]
     runs = [line for line in finished if '"run"' in line]
@@ -185,7 +185,7 @@ async def test_what_a_kill_left_turned_is_given_back_by_the_next_run() -> None:
     async with attached(world, shelf) as session:
         await turn(session, "rtt=20", "clients=8")
         again = Narrated()
-        swept = await session.sweep(plan(session), again)
+        swept = await sweep(session, plan(session), again)
     assert again.notes[0] == "the last run of this sweep was killed: restoring the knobs that it had turned"
     assert swept.resumed == 2
     as_before(world)
@@ -197,13 +197,13 @@ async def test_fresh_begins_anew_and_another_server_does_so_by_itself() -> None:
         world, shelf, told = World(), FakeShelf(), Narrated()
         async with attached(world, shelf) as session:
             wanted = plan(session)
-            await session.sweep(wanted, told)
+            await sweep(session, wanted, told)
             finished = shelf.only.finished[0]
             shelf.only.lines = finished[:3]
             if not fresh:
                 shelf.only.lines[0] = finished[0].replace('"server_uuid": "', '"server_uuid": "x')
             again = Narrated()
-            swept = await session.sweep(plan(session), again, fresh=fresh)
+            swept = await sweep(session, plan(session), again, fresh=fresh)
         assert (swept.resumed, len(swept.runs)) == (0, 4)
         assert ("another server" in " ".join(again.notes)) is not fresh
 
@@ -213,7 +213,7 @@ async def test_a_dead_server_ends_it_and_what_can_be_given_back_is() -> None:
     world, shelf, told = World(), FakeShelf(), Narrated()
     async with attached(world, shelf) as session:
         await turn(session, *BEFORE)
-        task = asyncio.create_task(session.sweep(plan(session), told))
+        task = asyncio.create_task(sweep(session, plan(session), told))
         await until(lambda: len(told.runs) == 1)
         world.crash("replica")
         world.sidecars["replica"].stop()
@@ -232,7 +232,7 @@ async def test_a_state_that_was_not_asked_fails_the_run_which_is_tried_once_more
     world, told = World(replicas=1), Narrated()
     async with attached(world, FakeShelf()) as session:
         await turn(session, *BEFORE)
-        swept = await session.sweep(plan(session, "semi_sync_replicas=1,2"), told)
+        swept = await sweep(session, plan(session, "semi_sync_replicas=1,2"), told)
     failed = [run for run in swept.runs if run.why]
     assert [run.attempt for run in failed] == [1, 2]
     assert {run.why for run in failed} <= {
@@ -250,7 +250,7 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
     world, told = World(), Narrated()
     async with attached(world, FakeShelf()) as session:
         await turn(session, *BEFORE, "binlog_order_commits=off")
-        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20"), told))
+        task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await until(lambda: len(told.runs) == 1)
         await asyncio.sleep(3.5)
         world.restart("primary")
@@ -274,8 +274,8 @@ async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_ru
 
     async with attached(world, FakeShelf()) as session:
         await turn(session, "sync_binlog=100")
-        grid = read_grid(["scene=none,mine"], session.parse, scenes.__getitem__)
-        await session.sweep(Sweep(grid, 2.0, 4), note)
+        grid = read_grid(["scene=none,mine"], session.console.parse, scenes.__getitem__)
+        await sweep(session, Sweep(grid, 2.0, 4), note)
     assert seen == {(0, "0"), (1, "100")}
     assert world.primary.variables["sync_binlog"] == "100"
 
@@ -284,7 +284,7 @@ async def test_a_knob_that_a_scene_leaves_out_stands_as_before_and_not_as_the_ru
 async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
     world, told = World(), Narrated()
     async with attached(world, FakeShelf()) as session, world.attached() as other:
-        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20"), told))
+        task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await asyncio.sleep(3)
         await turn(other, "rtt=50", anyway=True)
         await task
@@ -314,7 +314,7 @@ async def test_a_busy_generator_is_no_server_and_a_late_one_is_marked(
 ) -> None:
     world, told = World(), Narrated()
     async with attached(world, FakeShelf()) as session:
-        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20"), told))
+        task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await until(lambda: world.loads and world.loads[0].running)
         process = world.loads[0]
         take = process._intervals.put_nowait
@@ -333,13 +333,13 @@ async def test_a_load_that_is_driven_elsewhere_and_no_clients_are_refused_before
         await other.drive(other.load_settings())
         before = len(world.changes)
         with pytest.raises(StackUnavailable, match=r"load \(pid"):
-            await session.sweep(plan(session), lambda _: None)
+            await sweep(session, plan(session), lambda _: None)
         assert len(world.changes) == before
     async with attached(world, FakeShelf()) as session:
         await turn(session, "clients=0")
         before = len(world.changes)
         with pytest.raises(UsageError, match="no client commits"):
-            await session.sweep(plan(session, "rtt=0,1"), lambda _: None)
+            await sweep(session, plan(session, "rtt=0,1"), lambda _: None)
         assert len(world.changes) == before
 
 
@@ -350,15 +350,15 @@ async def test_in_the_dashboard_the_load_goes_on_with_two_marks_and_quitting_giv
         await until(lambda: session.load.is_running)
         await turn(session, *BEFORE)
         marks = session.chronicle._last_mark
-        await session.sweep(plan(session), told)
+        await sweep(session, plan(session), told)
         assert session.chronicle._last_mark == marks + 2
         assert world.running_loads() == 1
         as_before(world)
         assert [load.settings.clients for load in world.loads if load.running and load.settings] == [3]
-        task = asyncio.create_task(session.sweep(plan(session, "rtt=0,20,40"), told))
+        task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20,40"), told))
         await asyncio.sleep(4)
         with pytest.raises(UsageError, match="a sweep or a lab runs already"):
-            await session.sweep(plan(session, "rtt=0,20"), told)
+            await sweep(session, plan(session, "rtt=0,20"), told)
     assert task.cancelled()
     as_before(world)
     assert (world.running_loads(), tasks_left()) == (0, [])
@@ -370,7 +370,7 @@ async def test_an_open_loop_is_drained_and_goes_on() -> None:
     async with attached(world, FakeShelf(), started=True) as session:
         await until(lambda: session.load.is_running)
         await turn(session, "load_mode=open", "rate=100")
-        swept = await session.sweep(plan(session, "rtt=0,20"), told)
+        swept = await sweep(session, plan(session, "rtt=0,20"), told)
         assert all(run.setting is None for run in swept.runs)
         process = next(load for load in world.loads if load.running)
         assert process.drains == 2

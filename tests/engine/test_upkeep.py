@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.engine.console import ToggleLoad
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.load.upkeep import is_low, purge_to
 from tests.fakes.clock import until, virtual
@@ -61,9 +62,9 @@ async def test_a_full_disk_stops_the_load_and_says_so() -> None:
         await until(lambda: not world.running_loads(), within_s=60)
         assert "4.0 GB of 100 GB are free" in (session.load.fault or "")
         with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
-            await session.toggle_load()
+            await session.console.do(ToggleLoad())
         world.sidecars["primary"].free_bytes = 50 * GB
-        assert await session.toggle_load()
+        assert await session.console.do(ToggleLoad())
         await asyncio.sleep(1)
 
 

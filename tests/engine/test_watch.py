@@ -10,6 +10,7 @@ from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import Desired
 from replexplorer.engine.change.apply import RolledBack
+from replexplorer.engine.console import GiveBack, Repair, ToggleLoad, Undo
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.engine.test_session import load_runs
@@ -63,7 +64,7 @@ async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes() -> 
         assert tick.lost == LOST
         await asyncio.sleep(10)
         assert not world.primary.enabled
-        await session.give_back(True)
+        await session.console.do(GiveBack(True))
         event = await told(session, "re-applied: ")
         assert event.severity is Severity.MARK
         assert (world.primary.enabled, world.primary.variables["sync_binlog"]) == (True, "0")
@@ -78,7 +79,7 @@ async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(
         await asyncio.sleep(5)
         world.restart("primary")
         await until_tick(session, lambda tick: tick.lost)
-        await session.give_back(False)
+        await session.console.do(GiveBack(False))
         await told(session, "left as it came: semi_sync, sync_binlog")
         await asyncio.sleep(20)
         assert (await until_tick(session, lambda _: True)).lost == ()
@@ -102,7 +103,7 @@ async def test_what_another_app_gives_back_is_not_asked_for_any_more() -> None:
         await turn(other, "semi_sync=on")
         await until_tick(session, lambda tick: not tick.lost)
         before = len(world.changes)
-        await session.give_back(True)
+        await session.console.do(GiveBack(True))
         assert len(world.changes) == before
 
 
@@ -154,7 +155,7 @@ async def test_a_restarted_primary_stays_as_it_came_when_so_configured_and_nobod
         await asyncio.sleep(10)
         assert not world.primary.enabled
         assert world.requested["semi_sync"] == "on"
-        await session.repair(lambda _: None)
+        await session.console.do(Repair())
         assert world.primary.enabled
 
 
@@ -433,7 +434,7 @@ async def test_everything_dead_is_shown_and_comes_back() -> None:
         tick = await until_tick(session, lambda tick: tick.state == "down")
         assert tick.protection.state == "down"
         assert tick.links[0].fault
-        await session.repair(lambda _: None)
+        await session.console.do(Repair())
         await until_tick(session, lambda tick: tick.state == "up" and not tick.links[0].fault)
         assert session.watcher.failed is None
 
@@ -492,7 +493,7 @@ async def test_a_stack_that_is_made_anew_under_us_is_watched_and_driven() -> Non
         assert world.loads[-1].target is not None
         assert world.loads[-1].target.password == world.credentials.dsn_password
         with pytest.raises(UsageError, match="nothing to undo"):
-            await session.undo()
+            await session.console.do(Undo())
         await turn(session, "semi_sync=on")
         assert world.primary.enabled
         assert session.watcher.failed is None
@@ -504,7 +505,7 @@ async def test_a_load_that_was_stopped_by_hand_stays_so_when_the_stack_is_made_a
     world = World()
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
-        await session.toggle_load()
+        await session.console.do(ToggleLoad())
         world.remove()
         await session.outside.provider.up(UpOptions(), lambda *_: None)
         await until_tick(session, lambda tick: tick.state == "up")
@@ -685,12 +686,12 @@ async def test_switching_semi_sync_on_and_off_is_no_outage() -> None:
 async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does() -> None:
     world = World(replicas=2)
     async with world.started() as session:
-        assert await session.repair(lambda _: None) == ()
+        assert await session.console.do(Repair()) == ()
         world.replica.sql, world.servers["replica2"].io = "No", "No"
         event = await told(session, "replica: SQL thread stopped")
         assert event.severity is Severity.WARN
         steps: list[str] = []
-        done = await session.repair(lambda step: steps.append(step.text))
+        done = await session.console.do(Repair(lambda step: steps.append(step.text)))
         assert sorted(done) == ["replica2: IO thread started", "replica: SQL thread started"]
         assert set(done) <= set(steps)
         assert (world.replica.sql, world.servers["replica2"].io) == ("Yes", "Yes")
@@ -705,7 +706,7 @@ async def test_a_repair_says_which_servers_it_started_and_what_it_set_again() ->
         await turn(session, "sync_binlog=0")
         world.crash("primary")
         await told(session, "primary is down")
-        done = await session.repair(lambda _: None)
+        done = await session.console.do(Repair())
         assert done == ("primary: server started", "sync_binlog set again")
 
 
@@ -716,7 +717,7 @@ async def test_a_repair_does_not_wait_for_a_replica_whose_link_is_cut() -> None:
         await turn(session, "partition=both")
         world.replica.io = "Connecting"
         began_s = session.outside.clock.monotonic()
-        assert await session.repair(lambda _: None) == ()
+        assert await session.console.do(Repair()) == ()
         assert session.outside.clock.monotonic() - began_s < 5
 
 
@@ -727,9 +728,9 @@ async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone() -> None:
         world.replica.io = "No"
         async with other.turns.measuring("lab", "hot-row"):
             with pytest.raises(StackUnavailable, match="the lab hot-row"):
-                await session.repair(lambda _: None)
+                await session.console.do(Repair())
             assert world.replica.io == "No"
-        assert await session.repair(lambda _: None) == ("replica: IO thread started",)
+        assert await session.console.do(Repair()) == ("replica: IO thread started",)
 
 
 @virtual

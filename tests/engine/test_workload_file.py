@@ -9,10 +9,12 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep import Sweep, read_grid
+from replexplorer.engine.console import Undo
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats.workload_file import workload_file
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
+from tests.turning import sweep, turn
 
 
 def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(tmp_path: Path) -> None:
@@ -28,20 +30,20 @@ def test_a_file_of_sql_is_a_workload_for_every_verb_that_takes_the_knob(tmp_path
             await session.start(lambda _: None)
             await until(lambda: session.load.is_running)
             with pytest.raises(UsageError, match=r"no such workload: .*gone\.sql"):
-                session.parse(f"workload={tmp_path}/gone.sql")
-            await session.set([session.parse(f"workload={mine}")])
+                session.console.parse(f"workload={tmp_path}/gone.sql")
+            await turn(session, f"workload={mine}")
             settings = session.load.settings
             assert settings is not None
             assert (settings.workload, settings.script) == (str(mine), mine.read_text())
             assert world.requested["workload"] == str(mine)
             assert session.load_settings().script == mine.read_text()
-            grid = read_grid([f"workload=insert,{mine}"], session.parse, lambda _: ())
-            swept = await session.sweep(Sweep(grid, 2.0), lambda _: None)
+            grid = read_grid([f"workload=insert,{mine}"], session.console.parse, lambda _: ())
+            swept = await sweep(session, Sweep(grid, 2.0), lambda _: None)
             assert [run.why for run in swept.runs] == [None, None]
             assert {run.setting is None for run in swept.runs} == {True, False}, (
                 "the model knows no such workload"
             )
-            await session.undo()
+            await session.console.do(Undo())
             assert session.load.settings is not None
             assert session.load.settings.script is None
         finally:

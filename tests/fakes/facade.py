@@ -1,10 +1,12 @@
-"""A facade without servers: it plays ticks, keeps requested values, and notes every call."""
+"""A view and its console without servers: it plays ticks, keeps requested values, and notes every call."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, Final, TypeVar, cast
 
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
@@ -37,11 +39,17 @@ from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Roster
+from replexplorer.core.wire import Experiment
 from replexplorer.engine.change.outcome import Changed, Preview, SetResult
+from replexplorer.engine.change.turns import ExperimentUnderWay
+from replexplorer.engine.console import Command, GiveBack, Mark, Repair, Reset, Run, ToggleLoad, Turn, Undo
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
+from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
-from replexplorer.engine.view import Progress, ProgressCallback
+from replexplorer.engine.experiment.sweep import SweepRun
+from replexplorer.engine.progress import Progress, ProgressCallback
 
+R = TypeVar("R")
 WALL_S = 1_760_000_000.0
 """The fake's wall clock at its zero: a fixed moment."""
 
@@ -202,7 +210,9 @@ def down(tick: Tick, node: str) -> Tick:
 
 
 class FakeFacade:
-    """Plays what `play` is given; `calls` tells what was asked, as (method, argument) pairs."""
+    """Plays what `play` is given; `calls` has what was asked, as (method, argument) pairs."""
+
+    player: Final = None
 
     def __init__(self, *ticks: Tick, replicas: int = 1) -> None:
         self.calls: list[tuple[str, object]] = []
@@ -219,6 +229,7 @@ class FakeFacade:
         self.repaired: tuple[str, ...] = ()
         """What `repair` answers."""
         self.closing_line = "stack default keeps running; `replexplorer down` removes it"
+        self._running: Experiment | None = None
         self._replicas = replica_names(replicas)
         self._queue: asyncio.Queue[Tick | None] = asyncio.Queue()
         self._values: dict[KnobName, Value] = {}
@@ -261,7 +272,55 @@ class FakeFacade:
             (),
         )
 
-    async def set(self, assignments: Sequence[Assignment], *, dry_run: bool = False) -> SetResult:
+    @property
+    def console(self) -> FakeFacade:
+        """It takes commands itself."""
+        return self
+
+    async def do(self, command: Command[R]) -> R:
+        """Note a command and play what it does; while an experiment runs, as a console must."""
+        found: Any = await self._carry_out(command)
+        return cast("R", found)
+
+    async def _carry_out(self, command: Command[Any]) -> object:
+        under_way = self._running
+        if under_way is not None and isinstance(command, Turn | Reset | Undo | ToggleLoad | Repair):
+            raise ExperimentUnderWay(under_way, is_own=True)
+        match command:
+            case Turn():
+                return await self._set(command.assignments)
+            case Reset():
+                return await self._reset()
+            case Undo():
+                return await self._undo()
+            case ToggleLoad():
+                await self._note("toggle_load", None)
+                return True
+            case Mark():
+                await self._note("mark", command.text)
+            case Repair():
+                return await self._repair(command.progress)
+            case GiveBack():
+                await self._note("give_back", command.yes)
+            case Run(experiment=SweepRun() as run):
+                with self._experiment("sweep", run.sweep.grid.text):
+                    return await self._sweep(run.sweep, run.report)
+            case Run(experiment=LabRun() as run):
+                with self._experiment("lab", run.lab.name):
+                    return await self._lab(run.lab, quick=run.quick, watch=run.watch, conductor=run.conductor)
+            case _:
+                raise NotImplementedError(command)
+        return None
+
+    @contextmanager
+    def _experiment(self, kind: str, name: str) -> Iterator[None]:
+        self._running = Experiment(kind, name, "tui", 1, "here")
+        try:
+            yield
+        finally:
+            self._running = None
+
+    async def _set(self, assignments: Sequence[Assignment]) -> SetResult:
         """Keep the values."""
         await self._note("set", [(str(name), one.value) for one in assignments for name in one.names])
         changed = [
@@ -269,32 +328,22 @@ class FakeFacade:
             for one in assignments
             for name in one.names
         ]
-        if not dry_run:
-            self._values |= {change.name: change.requested for change in changed}
+        self._values |= {change.name: change.requested for change in changed}
         return SetResult(tuple(changed))
 
-    async def reset(self) -> SetResult:
+    async def _reset(self) -> SetResult:
         """All defaults."""
         await self._note("reset", None)
         return SetResult(())
 
-    async def undo(self) -> SetResult:
+    async def _undo(self) -> SetResult:
         """Refuses when nothing was set."""
         await self._note("undo", None)
         if not self.called("set") and not self.called("reset"):
             raise UsageError("nothing to undo")
         return SetResult(())
 
-    async def toggle_load(self) -> bool:
-        """Runs afterwards."""
-        await self._note("toggle_load", None)
-        return True
-
-    async def mark(self, text: str) -> None:
-        """Notes the text."""
-        await self._note("mark", text)
-
-    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
+    async def _sweep(self, wanted: Sweep, report: SweepReport) -> Swept:
         """Play a run of each cell, in the grid's order, each when `sweep_turns` has a turn for it."""
         await self._note("sweep", wanted)
         runs: list[SweptRun] = []
@@ -314,7 +363,7 @@ class FakeFacade:
             raise
         return Swept(wanted, 1, tuple(runs), "mysql 9.7.4", WALL_S, WALL_S + 60, 0, None)
 
-    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
+    async def _lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
         """Play each phase when `lab_turns` has a turn for it, 100 TPS more than the one before."""
         await self._note("lab", (lab.name, quick))
         result = LabResult(lab, "mysql 9.7.4", WALL_S, quick)
@@ -347,15 +396,11 @@ class FakeFacade:
         )
         return result
 
-    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
+    async def _repair(self, progress: ProgressCallback) -> tuple[str, ...]:
         """Reports one step; answers `repaired`."""
         progress(Progress("starting the replica"))
         await self._note("repair", None)
         return self.repaired
-
-    async def give_back(self, yes: bool) -> None:
-        """Notes the answer."""
-        await self._note("give_back", yes)
 
     async def close(self, *, keep: bool = False) -> str:
         """Ends the ticks."""

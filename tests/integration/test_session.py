@@ -12,6 +12,7 @@ from replexplorer.core.knobs.catalogue import Backing
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
+from replexplorer.engine.console import Reset
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
@@ -36,13 +37,13 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
             for rung in member.capabilities.knob(name.key).steps:
                 if rung in refused:
                     with pytest.raises(UsageError, match="restart"):
-                        await session.turn({name: rung})
+                        await turn(session, f"{name}={rung}")
                     continue
-                await session.turn({name: rung})
+                await turn(session, f"{name}={rung}")
                 assert session.sight.requested_value(name) == rung
                 await session.sight.look(name.node)
                 assert session.sight.effective_value(name) == rung, name
-        await session.reset()
+        await session.console.do(Reset())
         await session.sight.refresh()
         for name, view in session.sight.views().items():
             if name.knob.backing is not Backing.LOAD:

@@ -207,7 +207,7 @@ async def test_the_table_stands_at_the_end_with_what_deviates(
 async def test_knobs_are_refused_while_a_lab_runs() -> None:
     async with bench(facade=by_turns()) as app:
         await begun(app, "wan-insert")
-        told = "the lab wan-insert turns the knobs: abort it first (A)"
+        told = "the lab wan-insert (tui, pid 1 on here) turns the knobs: abort it first (A)"
         for key in ("s", "p", "u", "R", "x"):
             app.app.clear_notifications()
             await app.press(key)

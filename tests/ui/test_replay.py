@@ -15,7 +15,7 @@ from replexplorer.adapters.recording import SessionReader
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.tick import Tick
-from replexplorer.engine.record.replay import Replay
+from replexplorer.engine.replay import Replay
 from replexplorer.formats.paths import shipped_tour
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.replay import ReplayScreen
@@ -144,11 +144,11 @@ async def test_the_end_is_no_pause() -> None:
 
 async def test_space_plays_and_pauses() -> None:
     async with playing() as player:
-        assert not player.replay.player.playing
+        assert not player.replay.position.playing
         await player.pilot.press("space")
-        assert player.replay.player.playing
+        assert player.replay.position.playing
         await player.pilot.press("space")
-        assert not player.replay.player.playing
+        assert not player.replay.position.playing
 
 
 async def test_knobs_do_not_turn_in_a_recording() -> None:
@@ -219,7 +219,7 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         assert marked[:3] == ["async", "semi-sync, 1 client", "32 clients"]
         assert len(replay.marks_s) == 9
         await pilot.press("n", "n", "n", "right")
-        await player.until(lambda: abs(replay.player.position_s - replay.marks_s[2] - 5) < 1)
+        await player.until(lambda: abs(replay.position.position_s - replay.marks_s[2] - 5) < 1)
         await player.until(lambda: "PROTECTED" in player.row("#header"))
         tick = player.screen.picture.tick
         assert tick is not None

@@ -22,7 +22,7 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.tick import Tick
-from replexplorer.engine.view import Progress
+from replexplorer.engine.progress import Progress
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.startup import StartSteps

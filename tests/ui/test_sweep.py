@@ -9,6 +9,7 @@ import pytest
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.ui.desks.commander import CommandFailed
+from replexplorer.ui.desks.sweep import SUGGESTION
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.sweep import SweepField, SweepScreen
 from tests.fakes.facade import FakeFacade, make_tick
@@ -88,7 +89,9 @@ async def test_it_goes_on_behind_the_dashboard_and_can_be_stopped() -> None:
         await app.press("escape")
         await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
         await app.press("s")
-        await app.until(lambda: "the sweep turns the knobs" in refusals(app))
+        await app.until(
+            lambda: f"the sweep {SUGGESTION} (tui, pid 1 on here) turns the knobs" in refusals(app)
+        )
         assert facade.called("set") == []
         facade.sweep_turns.put_nowait(None)
         await app.press("S")

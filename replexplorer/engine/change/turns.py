@@ -43,15 +43,18 @@ class Actor:
 class ExperimentUnderWay(StackUnavailable):
     """A lab or a sweep turns the knobs, and nobody else does meanwhile."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, *, is_own: bool = False) -> None:
         kind, holder = experiment.kind, experiment.holder
         whose = "" if holder.startswith(kind) else f"{holder}, "
+        others = "wait for its end; `set --anyway` turns them all the same and makes what it measures invalid"
         super().__init__(
             f"the {kind} {experiment.name} ({whose}pid {experiment.pid} on {experiment.host})"
             " turns the knobs",
-            "wait for its end; `set --anyway` turns them all the same and makes what it measures invalid",
+            "end it first" if is_own else others,
         )
         self.experiment = experiment
+        self.is_own = is_own
+        """Whether it is run by this app."""
 
 
 class Turns:
@@ -144,19 +147,18 @@ class Turns:
     def refuse_meanwhile(self) -> None:
         """Raise ExperimentUnderWay while this app's own lab or sweep runs; of others' the agent knows."""
         if self._own is not None:
-            raise ExperimentUnderWay(self._own)
+            raise ExperimentUnderWay(self._own, is_own=True)
 
-    async def experiment(self) -> Experiment | None:
-        """The lab or sweep that runs on this stack, whosever it is; None when none does, or nobody can
-        tell."""
-        if self._own is not None:
-            return self._own
+    async def refuse_under_experiment(self) -> None:
+        """Raise ExperimentUnderWay while anybody's lab or sweep runs; where nobody can tell, none does."""
+        self.refuse_meanwhile()
         keeper = self._fleet.keeper
         async with self._one:
             try:
                 holder = await keeper.take_turn(self.actor.writer, within_s=_TURN_SOON_S)
             except ReplexplorerError:
-                return None
+                return
             finally:
                 await to_the_end(keeper.leave_turn())
-        return holder if isinstance(holder, Experiment) else None
+        if isinstance(holder, Experiment):
+            raise ExperimentUnderWay(holder)

@@ -11,14 +11,14 @@ from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off,
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.incidents.lost import AGAIN, Lost
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.view import Progress, ProgressCallback
+from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.ports import UpOptions
 
 Consent = Callable[[Desired], Awaitable[bool]]
 """Whether what a restart took is to be given back."""
 
 
-class Repair:
+class Repairer:
     """Creates and repairs one stack."""
 
     def __init__(self, sight: Sight, changes: MarkedChanges, lost: Lost, options: UpOptions) -> None:

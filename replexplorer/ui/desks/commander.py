@@ -1,4 +1,4 @@
-"""The one way from the screens to the facade: commands run one after the other, in a worker.
+"""The one way from the screens to the console: commands run one after the other, in a worker.
 
 Law: the event loop never waits for a command, a command is never cancelled by the next one,
 and every failure is told in one place.
@@ -7,16 +7,19 @@ and every failure is told in one place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from textual.message import Message
 
-from replexplorer.core.errors import ReplexplorerError
-from replexplorer.engine.change.outcome import SetResult
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.knobs.names import Assignment
+from replexplorer.engine.change.outcome import Preview, SetResult
+from replexplorer.engine.console import Command, Console
 
-Call = Callable[[], Awaitable[object]]
-"""What to do."""
+R = TypeVar("R")
+_ONLY_WATCHED: Final = ("nothing can be turned here", "knobs turn in the live dashboard: `replexplorer`")
 
 
 class CommandDone(Message):
@@ -44,38 +47,57 @@ class CommandFailed(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class _Command:
+class _Asked:
     label: str
-    call: Call
+    command: Command[Any]
 
 
 class Commander:
     """A queue of commands; `run` is the body of the worker that works it off."""
 
     def __init__(
-        self, post: Callable[[Message], object], refusal: Callable[[str], CommandFailed | None]
+        self,
+        console: Console | None,
+        post: Callable[[Message], object],
+        remedy: Callable[[ReplexplorerError], str] = lambda error: error.hint,
     ) -> None:
+        """`console` is None where one can only watch; `remedy` says what to do about a failure."""
+        self._console = console
         self._post = post
-        self._refusal = refusal
-        self._queue: asyncio.Queue[_Command] = asyncio.Queue()
+        self._remedy = remedy
+        self._queue: asyncio.Queue[_Asked] = asyncio.Queue()
 
-    def ask(self, label: str, call: Call) -> None:
-        """Queue a command, unless it is refused now; `label` comes back with its end."""
-        refused = self._refusal(label)
-        if refused is not None:
-            self._post(refused)
-            return
-        self._queue.put_nowait(_Command(label, call))
+    def ask(self, label: str, command: Command[Any]) -> None:
+        """Queue a command; `label` comes back with its end."""
+        self._queue.put_nowait(_Asked(label, command))
+
+    async def do(self, command: Command[R]) -> R:
+        """Carry a command out at once, beside the queue; raises as `Console.do`."""
+        return await self._live.do(command)
+
+    def parse(self, text: str) -> Assignment:
+        """`KEY[@NODE]=VALUE`; raises UsageError."""
+        return self._live.parse(text)
+
+    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+        """What a turn would run; nothing where nothing can be turned."""
+        return Preview((), (), ()) if self._console is None else self._console.preview(assignments)
+
+    @property
+    def _live(self) -> Console:
+        if self._console is None:
+            raise UsageError(*_ONLY_WATCHED)
+        return self._console
 
     async def run(self) -> None:
         """Work off commands until cancelled."""
         while True:
-            command = await self._queue.get()
+            asked = await self._queue.get()
             try:
-                result = await command.call()
+                result = await self.do(asked.command)
             except ReplexplorerError as error:
-                self._post(CommandFailed(command.label, error.message, error.hint))
+                self._post(CommandFailed(asked.label, error.message, self._remedy(error)))
             except Exception as error:  # a defect must not end the dashboard, nor pass unseen
-                self._post(CommandFailed(command.label, f"{type(error).__name__}: {error}", ""))
+                self._post(CommandFailed(asked.label, f"{type(error).__name__}: {error}", ""))
             else:
-                self._post(CommandDone(command.label, result))
+                self._post(CommandDone(asked.label, result))

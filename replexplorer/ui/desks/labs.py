@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
+from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep
-from replexplorer.engine.facade import Facade
+from replexplorer.ui.desks.commander import Commander
 from replexplorer.ui.settings import Settings
 
 Tone = Literal["information", "warning", "error"]
@@ -37,7 +39,7 @@ class LabView:
 class LabDesk:
     """It outlives the screens that show it: a lab goes on behind the dashboard."""
 
-    facade: Facade
+    commander: Commander
     settings: Settings
     moved: Callable[[], object]
     """Called when there is something else to show."""
@@ -110,7 +112,7 @@ class LabDesk:
 
     async def _run(self, lab: Lab, quick: bool, conductor: Conductor) -> None:
         try:
-            result = await self.facade.lab(lab, quick=quick, watch=self._show, conductor=conductor)
+            result = await self.commander.do(Run(LabRun(lab, quick, self._show, conductor)))
         except asyncio.CancelledError:
             self._end = (f"lab {lab.name}: stopped; its knobs are restored", "warning")
         except ReplexplorerError as error:

@@ -10,9 +10,11 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.sweep import Sweep, read_sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.experiment.swept import SweepProgress, Swept
-from replexplorer.engine.facade import Facade
+from replexplorer.engine.console import Run
+from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
 from replexplorer.formats.scenes import find_scene
+from replexplorer.ui.desks.commander import Commander
 
 SUGGESTION = "rtt=0,2,10,85 clients=1,8,32"
 """What stands in the field at first."""
@@ -22,7 +24,7 @@ SUGGESTION = "rtt=0,2,10,85 clients=1,8,32"
 class SweepDesk:
     """It outlives the screen that shows it: a sweep goes on behind the dashboard."""
 
-    facade: Facade
+    commander: Commander
     learn: Callable[[Swept], str] | None = None
     """What a finished sweep teaches the model, in words."""
     line: str = SUGGESTION
@@ -58,7 +60,7 @@ class SweepDesk:
     def read(self, line: str) -> Sweep:
         """The sweep of a typed line; raises UsageError."""
         return read_sweep(
-            line, self.facade.parse, lambda name: find_scene(name, paths.scenes_directory()).assignments()
+            line, self.commander.parse, lambda name: find_scene(name, paths.scenes_directory()).assignments()
         )
 
     def start(self, sweep: Sweep) -> None:
@@ -73,7 +75,7 @@ class SweepDesk:
 
     async def _run(self, sweep: Sweep) -> None:
         try:
-            self.swept = await self.facade.sweep(sweep, self._show)
+            self.swept = await self.commander.do(Run(SweepRun(sweep, self._show)))
             if self.learn is not None:
                 self.notes = (*self.notes, await asyncio.to_thread(self.learn, self.swept))
         except asyncio.CancelledError:

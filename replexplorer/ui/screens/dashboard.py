@@ -7,9 +7,11 @@ from typing import ClassVar, Final
 from textual import events, on
 from textual.binding import BindingType
 
+from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import format_value
-from replexplorer.engine.facade import Facade
-from replexplorer.ui.desks.commander import CommandFailed
+from replexplorer.engine.change.turns import ExperimentUnderWay
+from replexplorer.engine.console import GiveBack, Mark, Repair, Reset, ToggleLoad
+from replexplorer.engine.view import View
 from replexplorer.ui.desks.labs import LabDesk
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
@@ -31,23 +33,21 @@ from replexplorer.ui.widgets.lines import Line
 from replexplorer.ui.widgets.statement import Intent
 
 _OF_A_LAB: Final = frozenset({"step_next", "lab_pause", "lab_abort"})
-_TURNING: Final = frozenset({"set", "reset", "undo", "load", "repair"})
-"""Commands that change what a lab measures, or start what it stopped on purpose."""
 
 
 class DashboardScreen(KnobScreen):
-    """Draws the picture, handles the keys, and asks the facade."""
+    """Draws the picture, handles the keys, and gives commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR))
 
-    def __init__(self, facade: Facade, settings: Settings) -> None:
-        super().__init__(facade, settings)
-        self._desk = SweepDesk(facade, settings.learn)
+    def __init__(self, view: View, settings: Settings) -> None:
+        super().__init__(view, settings)
+        self._desk = SweepDesk(self._commander, settings.learn)
         self._quitting = False
         """It asks whether to quit."""
         self._answered: tuple[str, ...] = ()
         """What was lost and is answered for."""
-        self._labs = LabDesk(facade, settings, moved=lambda: self.post_message(LabMoved()))
+        self._labs = LabDesk(self._commander, settings, moved=lambda: self.post_message(LabMoved()))
 
     def on_screen_resume(self) -> None:
         """Show the lab that was started in front of it."""
@@ -107,7 +107,7 @@ class DashboardScreen(KnobScreen):
             self._answered = self._lost
             self._ask(())
             yes = event.key == "y"
-            self._commander.ask("re-apply", lambda: self._facade.give_back(yes))
+            self._commander.ask("re-apply", GiveBack(yes))
             return True
         return await super().take_key(event)
 
@@ -121,38 +121,30 @@ class DashboardScreen(KnobScreen):
         """`sweep 3 of 12`, while one runs."""
         return self._desk.place
 
-    def refusal(self, label: str) -> CommandFailed | None:
-        """A knob turned by hand would spoil what a lab or a sweep measures."""
-        if label not in _TURNING:
-            return None
-        if self._labs.is_running and self._labs.lab is not None:
-            key = key_label(keys_of("lab.abort", self._settings.keymap)[0])
-            return CommandFailed(
-                label, f"the lab {self._labs.lab.name} turns the knobs", f"abort it first ({key})"
-            )
-        if self._desk.is_running:
-            key = key_label(keys_of("sweep.open", self._settings.keymap)[0])
-            return CommandFailed(label, "the sweep turns the knobs", f"stop it first ({key}, then x)")
-        return None
+    def remedy(self, error: ReplexplorerError) -> str:
+        """An experiment of this dashboard's own is ended with a key of its own."""
+        if not isinstance(error, ExperimentUnderWay) or not error.is_own:
+            return error.hint
+        if error.experiment.kind == "lab":
+            return f"abort it first ({key_label(keys_of('lab.abort', self._settings.keymap)[0])})"
+        return f"stop it first ({key_label(keys_of('sweep.open', self._settings.keymap)[0])}, then x)"
 
     def action_load_toggle(self) -> None:
         """Stop or start the load."""
-        self._commander.ask("load", self._facade.toggle_load)
+        self._commander.ask("load", ToggleLoad())
 
     def action_mark_add(self) -> None:
         """Put a mark on the charts."""
-        self._commander.ask("mark", lambda: self._facade.mark("mark"))
+        self._commander.ask("mark", Mark("mark"))
 
     def action_stack_reset(self) -> None:
         """All knobs to their defaults."""
         self.board.revert()
-        self._commander.ask("reset", self._facade.reset)
+        self._commander.ask("reset", Reset())
 
     def action_stack_repair(self) -> None:
         """Start what is dead or stopped, telling what is done."""
-        self._commander.ask(
-            "repair", lambda: self._facade.repair(lambda progress: self.notify(progress.text, markup=False))
-        )
+        self._commander.ask("repair", Repair(lambda progress: self.notify(progress.text, markup=False)))
 
     def action_chart_freeze(self) -> None:
         """Hold the whole picture or let it go; the load goes on, and the knobs can be turned."""

@@ -11,9 +11,10 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from replexplorer.engine.facade import Facade
+from replexplorer.engine.console import Turn, Undo
+from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Fold
-from replexplorer.ui.desks.commander import CommandDone, Commander, CommandFailed
+from replexplorer.ui.desks.commander import CommandDone, CommandFailed
 from replexplorer.ui.keys.actions import LEAVE_KEY
 from replexplorer.ui.layout import Layout
 from replexplorer.ui.screens.watching import PictureScreen
@@ -28,9 +29,8 @@ NOTHING_TO_REPAIR: Final = "nothing to repair: every server answers and no repli
 class KnobScreen(PictureScreen):
     """The picture with the keys and the mouse of the knobs."""
 
-    def __init__(self, facade: Facade, settings: Settings) -> None:
-        super().__init__(facade, settings)
-        self._commander = Commander(self.post_message, self.refusal)
+    def __init__(self, view: View, settings: Settings) -> None:
+        super().__init__(view, settings)
         self._early: list[events.Key] | None = None
         """Keys that came while the drawer that the filter stands over is laid out."""
 
@@ -38,10 +38,6 @@ class KnobScreen(PictureScreen):
         """Begin to work off commands and to watch what rests."""
         self.set_interval(0.1, self.apply_rested)
         self._work_off()
-
-    def refusal(self, label: str) -> CommandFailed | None:
-        """Why a command cannot be taken now."""
-        return None
 
     @work(exclusive=True, group="commands", exit_on_error=False)
     async def _work_off(self) -> None:
@@ -108,7 +104,7 @@ class KnobScreen(PictureScreen):
 
     def action_knob_undo(self) -> None:
         """Take the last change back."""
-        self._commander.ask("undo", self._facade.undo)
+        self._commander.ask("undo", Undo())
 
     def action_semisync_toggle(self) -> None:
         """Turn semi-sync on or off."""
@@ -177,7 +173,7 @@ class KnobScreen(PictureScreen):
     def _send(self) -> None:
         assignments = self.board.send()
         if assignments:
-            self._commander.ask("set", lambda: self._facade.set(assignments))
+            self._commander.ask("set", Turn(tuple(assignments)))
         self._draw_now()
 
     @on(CommandDone)
@@ -315,7 +311,7 @@ class KnobScreen(PictureScreen):
         if name is None:
             return
         try:
-            assignment = self._facade.parse(f"{name}={text}")
+            assignment = self._commander.parse(f"{name}={text}")
         except ReplexplorerError as error:
             self._problem = str(error)
             self._draw_now()

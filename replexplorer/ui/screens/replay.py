@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import BindingType
 
-from replexplorer.engine.record.replay import Replay
+from replexplorer.engine.view import Player, View
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, PLAYER, REPLAY_FOOTER, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.dashboard import DashboardScreen
@@ -37,16 +37,16 @@ class ReplayScreen(DashboardScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR, *PLAYER))
 
-    def __init__(self, replay: Replay, settings: Settings) -> None:
-        super().__init__(replay, settings)
-        self._replay = replay
+    def __init__(self, view: View, player: Player, settings: Settings) -> None:
+        super().__init__(view, settings)
+        self._player = player
         self._said_s = -math.inf
         """When it was last said that nothing can be turned."""
 
     def on_mount(self) -> None:
         """Show where it stands beside the picture."""
         line = PlayerLine(glyphs=self._settings.glyphs, id="player")
-        line.marks_s = self._replay.marks_s
+        line.marks_s = self._player.marks_s
         self.mount(line, before="#knob-line")
         self.query_one(Footer).items = REPLAY_FOOTER
         self.set_interval(_SHOWN_EVERY_S, self._show_player)
@@ -82,7 +82,7 @@ class ReplayScreen(DashboardScreen):
 
     def action_chart_freeze(self) -> None:
         """Pause or play."""
-        self._replay.toggle()
+        self._player.toggle()
         self._show_player()
 
     def action_knob_less(self) -> None:
@@ -103,27 +103,27 @@ class ReplayScreen(DashboardScreen):
 
     def action_step_next(self) -> None:
         """To the next mark."""
-        self._replay.step(forward=True)
+        self._player.step(forward=True)
 
     def action_step_prev(self) -> None:
         """To the mark before."""
-        self._replay.step(forward=False)
+        self._player.step(forward=False)
 
     def action_replay_faster(self) -> None:
         """The next speed."""
-        self._replay.change_speed(faster=True)
+        self._player.change_speed(faster=True)
         self._show_player()
 
     def action_replay_slower(self) -> None:
         """The speed before."""
-        self._replay.change_speed(faster=False)
+        self._player.change_speed(faster=False)
         self._show_player()
 
     def _seek(self, by_s: float) -> None:
-        self._replay.seek(by_s)
+        self._player.seek(by_s)
 
     def _show_player(self) -> None:
-        self.query_one(PlayerLine).view = self._replay.player
+        self.query_one(PlayerLine).view = self._player.position
 
     def _open_value(self, text: str) -> None:
         self._say_recorded()

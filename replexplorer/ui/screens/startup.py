@@ -12,8 +12,8 @@ from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
-from replexplorer.engine.facade import Facade
-from replexplorer.engine.view import Progress
+from replexplorer.engine.progress import Progress
+from replexplorer.engine.view import View
 from replexplorer.ui.messages import StartAdvanced, Started, StartFailed
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, wrapped
@@ -92,13 +92,13 @@ def _bar(done: float, width: int) -> Line:
 
 
 class StartupScreen(Screen[None]):
-    """Runs `facade.start` and shows what it does; `r` tries again after a failure."""
+    """Runs `View.start` and shows what it does; `r` tries again after a failure."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("r", "retry", "Retry")]
 
-    def __init__(self, facade: Facade, settings: Settings) -> None:
+    def __init__(self, view: View, settings: Settings) -> None:
         super().__init__()
-        self._facade = facade
+        self._view = view
         self._settings = settings
         self._began_s = 0.0
 
@@ -146,7 +146,7 @@ class StartupScreen(Screen[None]):
     async def _start(self) -> None:
         tell: Callable[[Progress], object] = lambda progress: self.post_message(StartAdvanced(progress))  # noqa: E731
         try:
-            await self._facade.start(lambda progress: (tell(progress), None)[1])
+            await self._view.start(lambda progress: (tell(progress), None)[1])
         except ReplexplorerError as error:
             self.post_message(StartFailed(error.message, error.hint))
         except Exception as error:  # any other failure is a defect, and still one line with a way out

@@ -14,9 +14,9 @@ from replexplorer.core.knobs.names import Assignment, KnobName, Value
 from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, troubles
 from replexplorer.core.tick import Tick
 from replexplorer.engine.change.outcome import Preview
-from replexplorer.engine.facade import Facade
+from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Board, Fold
-from replexplorer.ui.desks.commander import CommandFailed
+from replexplorer.ui.desks.commander import Commander, CommandFailed
 from replexplorer.ui.history import Picture
 from replexplorer.ui.layout import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.messages import Ticked
@@ -43,14 +43,15 @@ DRAWER_LEAVES = 6
 
 
 class PictureScreen(Screen[None]):
-    """The widgets of every layout, fed from the ticks of a facade; it takes no keys."""
+    """The widgets of every layout, fed from the ticks of a view; it takes no keys."""
 
     AUTO_FOCUS = ""
 
-    def __init__(self, facade: Facade, settings: Settings) -> None:
+    def __init__(self, view: View, settings: Settings) -> None:
         super().__init__()
-        self._facade = facade
+        self._view = view
         self._settings = settings
+        self._commander = Commander(view.console, self.post_message, self.remedy)
         self.picture = Picture()
         """What is drawn."""
         self.board = Board()
@@ -87,6 +88,10 @@ class PictureScreen(Screen[None]):
         yield Entry("value")
         yield Entry("filter")
 
+    def remedy(self, error: ReplexplorerError) -> str:
+        """What to do about a command that failed."""
+        return error.hint
+
     def on_mount(self) -> None:
         """Begin to listen, to work off commands and to watch what rests."""
         self._arrange(self.app.size.width, self.app.size.height)
@@ -104,7 +109,7 @@ class PictureScreen(Screen[None]):
     @work(exclusive=True, group="ticks", exit_on_error=False)
     async def _listen(self) -> None:
         try:
-            async for tick in self._facade.ticks():
+            async for tick in self._view.ticks():
                 self.picture.fold(tick)
                 self.board.fold(tick)
                 self.post_message(Ticked())
@@ -222,10 +227,10 @@ class PictureScreen(Screen[None]):
         """What the value runs; for the one in force, what would bring it back from another."""
         try:
             if value != requested:
-                return self._facade.preview([Assignment((name,), value)])
+                return self._commander.preview([Assignment((name,), value)])
             other = next((one for one in name.knob.steps if one != value), value)
-            back = self._facade.preview([Assignment((name,), other)])
-            return Preview(back.undo, (), self._facade.preview([Assignment((name,), value)]).warnings)
+            back = self._commander.preview([Assignment((name,), other)])
+            return Preview(back.undo, (), self._commander.preview([Assignment((name,), value)]).warnings)
         except ReplexplorerError as error:
             return Preview((), (), (str(error),))
 

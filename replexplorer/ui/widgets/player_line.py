@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.reactive import reactive
 
-from replexplorer.engine.record.replay import PlayerView
+from replexplorer.engine.view import Position
 from replexplorer.ui.widgets.lines import Line, Lines, Run
 
 
@@ -17,7 +17,7 @@ class PlayerLine(Lines):
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "PlayerLine { height: 1; }"
 
-    view: reactive[PlayerView | None] = reactive(None)
+    view: reactive[Position | None] = reactive(None)
     """Where it stands."""
     marks_s: reactive[Sequence[float]] = reactive(())
     """Seconds since the recording's first tick."""
@@ -38,7 +38,7 @@ class PlayerLine(Lines):
         room = max(0, width - len(state[0]) - len(told) - 2)
         return [[(" ", "text"), state, (told, "text"), *self._bar(view, room)]]
 
-    def _bar(self, view: PlayerView, room: int) -> Line:
+    def _bar(self, view: Position, room: int) -> Line:
         """What was played, what comes, and the marks on both."""
         length_s = view.length_s or 1.0
         done = round(view.position_s / length_s * room)

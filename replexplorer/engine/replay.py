@@ -1,4 +1,4 @@
-"""A recording as a facade: the same ticks at the same pace, and a player's controls instead of knobs.
+"""A recording as a view: the same ticks at the same pace, and a player's controls instead of knobs.
 
 Law: the ticks are those that were recorded. A jump begins again at the recording's first tick and plays
 up to its goal without pause, so whoever folds ticks has the same picture as at that moment then.
@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event
-from replexplorer.core.experiment.sweep import Sweep
-from replexplorer.core.experiment.swept import SweepReport, Swept
-from replexplorer.core.knobs.names import Assignment, parse_assignment
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.change.outcome import Preview, SetResult
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult
-from replexplorer.engine.experiment.labs.step import Conductor, LabWatch
-from replexplorer.engine.view import Progress, ProgressCallback
+from replexplorer.engine.progress import Progress, ProgressCallback
+from replexplorer.engine.view import Player, Position
 from replexplorer.ports import Clock
 
 SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """What `faster` and `slower` walk through."""
 _BREATHE_EVERY: Final = 50
 """Ticks of a jump after which the event loop has a turn."""
-_NOT_LIVE: Final = "this is a recording"
-_HINT: Final = "knobs turn in the live dashboard: `replexplorer`"
 
 
 class Tape(Protocol):
@@ -51,20 +42,11 @@ class Tape(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class PlayerView:
-    """Where a replay stands."""
-
-    position_s: float
-    """Since the recording's first tick."""
-    length_s: float
-    speed: float
-    playing: bool
-    """False while paused, and at the end."""
-
-
 class Replay:
-    """A recording that is played (`facade.Facade`)."""
+    """A recording that is played (`view.View` and its own `view.Player`)."""
+
+    console: Final = None
+    """Nothing can be turned in a recording."""
 
     def __init__(self, tape: Tape, clock: Clock, *, speed: float = 1.0) -> None:
         self._tape = tape
@@ -87,10 +69,15 @@ class Replay:
     # -- the player
 
     @property
-    def player(self) -> PlayerView:
+    def player(self) -> Player:
+        """It plays itself."""
+        return self
+
+    @property
+    def position(self) -> Position:
         """Where it stands."""
         tape = self._tape
-        return PlayerView(
+        return Position(
             self._at_s - tape.first_s, tape.last_s - tape.first_s, self._speed,
             self._playing and self._at_s < tape.last_s,
         )  # fmt: skip
@@ -105,7 +92,7 @@ class Replay:
         self._turned.set()
 
     def seek(self, by_s: float) -> None:
-        """Jump so many seconds on, or back."""
+        """Jump this many seconds on, or back."""
         self._jump(self._here_s + by_s)
 
     def step(self, forward: bool) -> None:
@@ -183,52 +170,6 @@ class Replay:
         self._turned.clear()
         if not self._closed and self._goal_s is None:
             await self._turned.wait()
-
-    # -- what only a live stack does
-
-    def parse(self, text: str) -> Assignment:
-        """As the live stack would read it."""
-        return parse_assignment(text, self._roster)
-
-    def preview(self, assignments: Sequence[Assignment]) -> Preview:
-        """Nothing would run."""
-        return Preview((), (), ())
-
-    async def set(self, assignments: Sequence[Assignment], *, dry_run: bool = False) -> SetResult:
-        """Raise UsageError: nothing can be turned."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def reset(self) -> SetResult:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def undo(self) -> SetResult:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def toggle_load(self) -> bool:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def mark(self, text: str) -> None:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def sweep(self, wanted: Sweep, report: SweepReport, *, fresh: bool = False) -> Swept:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def repair(self, progress: ProgressCallback) -> tuple[str, ...]:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
-
-    async def give_back(self, yes: bool) -> None:
-        """Raise UsageError."""
-        raise UsageError(_NOT_LIVE, _HINT)
 
     async def close(self, *, keep: bool = False) -> str:
         """Stop playing."""

@@ -1,0 +1,112 @@
+"""What one does with a stack: commands as data, given to a console by a named actor.
+
+Law: whoever wants something done - a key, a verb, a browser, a second shell - says it in a command, and
+who may do what when is decided by the console alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from replexplorer.core.knobs.names import Assignment
+from replexplorer.engine.change.outcome import Preview, SetResult
+from replexplorer.engine.experiment.rig import Procedure
+from replexplorer.engine.progress import ProgressCallback
+
+R = TypeVar("R")
+
+
+class Command(Generic[R]):
+    """Something to be done; the console answers an R."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Command[SetResult]):
+    """Turn knobs in the safe order and wait until they are effective, or take all back; can be undone."""
+
+    assignments: tuple[Assignment, ...]
+    dry_run: bool = False
+    """Say what would be done."""
+    anyway: bool = False
+    """Also under somebody's experiment, which is marked in its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset(Command[SetResult]):
+    """All knobs to their defaults; one undo takes all of it back."""
+
+    anyway: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undo(Command[SetResult]):
+    """Take back the actor's last turn or reset that was not taken back yet; cannot be undone itself."""
+
+    anyway: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark(Command[None]):
+    """Put a numbered mark on the charts and into the log; it begins an epoch as a change does."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToggleLoad(Command[bool]):
+    """Stop or start the actor's load; answers whether it runs now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Command[tuple[str, ...]]):
+    """Bring dead nodes back, start stopped threads, re-apply what was requested; answers what was done,
+    nothing when all was well."""
+
+    progress: ProgressCallback = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Command[None]):
+    """Bring replicas up, or remove the last ones with their data, until there are this many."""
+
+    replicas: int
+    progress: ProgressCallback = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack(Command[None]):
+    """The answer to `Tick.lost`: re-apply what restarts took, or leave it."""
+
+    yes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Command[R]):
+    """Run an experiment: nobody else turns a knob meanwhile, and what it takes is given back whatever
+    happens."""
+
+    experiment: Procedure[R]
+
+
+class Console(Protocol):
+    """Where one actor's commands are taken."""
+
+    def parse(self, text: str) -> Assignment:
+        """`KEY[@NODE]=VALUE` checked against this stack; raise UsageError in one line."""
+        ...
+
+    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+        """What a turn would run and warn of, from what is known, without I/O."""
+        ...
+
+    async def do(self, command: Command[R]) -> R:
+        """Carry a command out and answer what it found or did.
+
+        Raise UsageError for what makes no sense here, StackUnavailable for what cannot be now,
+        ExperimentUnderWay while somebody's lab or sweep turns the knobs.
+        """
+        ...

@@ -1,0 +1,166 @@
+"""The console of a live stack: what commands do, and the rules of who may do what when.
+
+Law: no rule of that kind stands anywhere else. A change has the turn that all apps share, an experiment
+keeps everybody else's hands off the knobs, in any process, and an undo goes back to what was so when the
+turn came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.event import Severity
+from replexplorer.core.knobs.names import Assignment, Desired, desired_of
+from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.outcome import Preview, SetResult
+from replexplorer.engine.change.turns import Actor, Turns
+from replexplorer.engine.console import (
+    Command,
+    GiveBack,
+    Mark,
+    Repair,
+    Reset,
+    Run,
+    Scale,
+    ToggleLoad,
+    Turn,
+    Undo,
+)
+from replexplorer.engine.experiment.rig import Rig
+from replexplorer.engine.incidents.lost import Lost
+from replexplorer.engine.incidents.repair import Repairer
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.progress import Progress
+from replexplorer.engine.record.chronicle import Chronicle
+
+R = TypeVar("R")
+
+
+class LiveConsole:
+    """One actor at one attached stack (`console.Console`)."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        controls: Controls,
+        changes: MarkedChanges,
+        driving: Driving,
+        chronicle: Chronicle,
+        repairer: Repairer,
+        lost: Lost,
+        rig: Rig,
+    ) -> None:
+        self._turns = turns
+        self._controls = controls
+        self._changes = changes
+        self._driving = driving
+        self._chronicle = chronicle
+        self._repairer = repairer
+        self._lost = lost
+        self._rig = rig
+        self._undo: list[Desired] = []
+        """What was requested before each change that was not taken back yet."""
+        self._carries_out: dict[type[Command[Any]], Callable[[Any], Awaitable[Any]]] = {
+            Turn: self._turn,
+            Reset: self._reset,
+            Undo: self._take_back,
+            Mark: self._mark,
+            ToggleLoad: self._toggle_load,
+            Repair: self._repair,
+            Scale: self._scale,
+            GiveBack: self._give_back,
+            Run: self._run,
+        }
+
+    @property
+    def actor(self) -> Actor:
+        """Whose commands these are."""
+        return self._turns.actor
+
+    def parse(self, text: str) -> Assignment:
+        """See `console.Console`."""
+        return self._controls.parse(text)
+
+    def preview(self, assignments: Sequence[Assignment]) -> Preview:
+        """See `console.Console`."""
+        return self._controls.preview(assignments)
+
+    async def do(self, command: Command[R]) -> R:
+        """See `console.Console`."""
+        found: R = await self._carries_out[type(command)](command)
+        return found
+
+    def forget(self) -> None:
+        """Another stack has this one's name: there is nothing to be undone."""
+        self._undo.clear()
+
+    # -- knobs
+
+    async def _turn(self, command: Turn) -> SetResult:
+        desired = desired_of(command.assignments)
+        if command.dry_run:
+            return await self._controls.set(desired, dry_run=True)
+        return await self._change(desired, anyway=command.anyway)
+
+    async def _reset(self, command: Reset) -> SetResult:
+        return await self._change(self._controls.reset_values(), anyway=command.anyway)
+
+    async def _change(self, desired: Desired, *, anyway: bool) -> SetResult:
+        """Turn knobs so that it can be undone."""
+        self._check_own(anyway)
+        result = await self._changes.turn(desired, anyway=anyway)
+        if result.changed or result.before != desired:
+            self._undo.append(result.before)
+        return result
+
+    async def _take_back(self, command: Undo) -> SetResult:
+        self._check_own(command.anyway)
+        if not self._undo:
+            raise UsageError("nothing to undo", "no knob was turned in this session")
+        before = self._undo.pop()
+        try:
+            return await self._changes.turn(before, "undo: ", anyway=command.anyway)
+        except BaseException:
+            self._undo.append(before)
+            raise
+
+    def _check_own(self, anyway: bool) -> None:
+        """Raise ExperimentUnderWay while this app's own experiment runs; the turn knows of others'."""
+        if not anyway:
+            self._turns.refuse_meanwhile()
+
+    # -- the load and the stack
+
+    async def _toggle_load(self, _: ToggleLoad) -> bool:
+        await self._turns.refuse_under_experiment()
+        return await self._driving.toggle()
+
+    async def _repair(self, command: Repair) -> tuple[str, ...]:
+        await (
+            self._turns.refuse_under_experiment()
+        )  # it would start threads that a lab has stopped on purpose
+        repaired = (await self._repairer.bring_up(command.progress)).repaired
+        if repaired:
+            self._chronicle.tell(Severity.GOOD, f"repaired: {'; '.join(repaired)}")
+        return repaired
+
+    async def _scale(self, command: Scale) -> None:
+        await self._turns.refuse_under_experiment()
+        await self._rig.scale(command.replicas, lambda text, done: command.progress(Progress(text, done)))
+
+    async def _give_back(self, command: GiveBack) -> None:
+        if command.yes:
+            await self._turns.refuse_under_experiment()
+        await self._lost.give_back(command.yes)
+
+    # -- what changes nothing, or gives it back
+
+    async def _mark(self, command: Mark) -> None:
+        number = self._chronicle.begin_change(command.text)
+        self._chronicle.change_effective(number, command.text, command.text)
+
+    async def _run(self, command: Run[R]) -> R:
+        return await command.experiment.run(self._rig)
