@@ -228,7 +228,7 @@ class LiveRig:
         await self._sight.refresh()
 
     async def _until_registered(self, wanted: int) -> None:
-        """Wait until the source counts so many semi-sync replicas (it notices a stopped one late)."""
+        """Wait until the source counts this many semi-sync replicas (it notices a stopped one late)."""
         ends_s = self.clock.monotonic() + _ATTACHED_WITHIN_S
         while self.clock.monotonic() < ends_s:
             sample = await self._sight.look_at_source()
@@ -254,7 +254,7 @@ class LiveRig:
             self._task = None
 
     async def abandon(self) -> None:
-        """Cancel the experiment that runs, and wait until everything is given back."""
+        """Cancel the experiment that runs, and wait until everything is restored."""
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
             await asyncio.wait({self._task})

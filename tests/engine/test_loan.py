@@ -1,4 +1,4 @@
-"""What an experiment takes is given back whatever happens, at whatever step it happens."""
+"""What an experiment takes is returned however it ends, at whatever step that is."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Everything:
 
 
 def stack(*, driven: bool) -> FakeRig:
-    """A stack with knobs that somebody has turned; with a load of ours that runs already."""
+    """A stack with knobs that somebody has turned; with our load running already."""
     rig = FakeRig()
     for text in BEFORE:
         values = desired_of([rig.parse(text)])
@@ -64,7 +64,7 @@ def stack(*, driven: bool) -> FakeRig:
     return rig
 
 
-def given_back(rig: FakeRig, before: Taken) -> None:
+def as_before(rig: FakeRig, before: Taken) -> None:
     assert rig.taken == before
     assert tasks_left() == []
     assert not rig.log.restoring
@@ -75,11 +75,11 @@ def given_back(rig: FakeRig, before: Taken) -> None:
 
 @pytest.mark.parametrize("driven", [False, True])
 @virtual
-async def test_an_experiment_takes_what_it_needs_and_gives_it_back(driven: bool) -> None:
+async def test_an_experiment_takes_what_it_needs_and_returns_it(driven: bool) -> None:
     rig = stack(driven=driven)
     before = rig.taken
     assert await Everything().run(rig) > 0
-    given_back(rig, before)
+    as_before(rig, before)
     assert rig.log.events[-1] == (Severity.MARK, "the drill is done; the knobs are restored")
 
 
@@ -112,7 +112,7 @@ KINDS: dict[str, Callable[[], Procedure[object]]] = {
 
 async def disturbed(rig: FakeRig, experiment: Procedure[object], how: str, number: int) -> str | None:
     """Run an experiment that is cancelled, or whose source dies, at this step, or whose step fails; answers
-    which step of giving back it was that failed, if one was."""
+    which step of restoring it was that failed, if one was."""
     task = asyncio.create_task(experiment.run(rig))
     failed: str | None = None
 
@@ -140,9 +140,7 @@ async def disturbed(rig: FakeRig, experiment: Procedure[object], how: str, numbe
 @pytest.mark.parametrize("driven", [False, True])
 @pytest.mark.parametrize("how", ["cancelled", "failing", "dead"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_happens_at_whatever_step_everything_is_given_back(
-    kind: str, how: str, driven: bool
-) -> None:
+def test_whatever_happens_at_whatever_step_everything_is_as_before(kind: str, how: str, driven: bool) -> None:
     for number in range(steps_of(KINDS[kind], driven=driven)):
 
         @virtual
@@ -151,20 +149,20 @@ def test_whatever_happens_at_whatever_step_everything_is_given_back(
             before = rig.taken
             failed = await disturbed(rig, KINDS[kind](), how, number)
             if failed in {"stop", "scale", "attach", "follow"}:
-                # What itself fails is said, and all the rest is given back.
+                # What itself fails is said, and all the rest is restored.
                 assert any("not restored: refused by the test" in text for _, text in rig.log.events)
                 await rig.scale(before.replicas, lambda text, done: None)
                 rig.attached, rig.load.settings = None, before.load
             if how == "dead":
                 # What the dead server could not take is requested, so that it comes with its server.
                 rig.effective = dict(rig.requested)
-            given_back(rig, before)
+            as_before(rig, before)
 
         check()
 
 
 @virtual
-async def test_what_cannot_be_given_back_is_requested_and_said() -> None:
+async def test_what_cannot_be_restored_is_requested_and_said() -> None:
     rig = stack(driven=False)
     experiment = asyncio.create_task(Everything().run(rig))
     await until(lambda: "measure" in rig.steps)
@@ -195,7 +193,7 @@ async def test_what_refuses_an_experiment_leaves_all_as_it_is_and_no_mark() -> N
     async with rig.reserved("lab", "tour"):
         with pytest.raises(StackUnavailable, match="the lab tour"):
             await Everything().run(rig)
-    given_back(rig, before)
+    as_before(rig, before)
     assert rig.log.epochs == []
 
 
@@ -209,7 +207,7 @@ async def test_a_presenter_aborts_and_the_figures_so_far_are_answered() -> None:
     task.cancel()
     result = await task
     assert (result.aborted, len(result.phases), result.unrestored) == ("ended by hand", 1, ())
-    given_back(rig, before)
+    as_before(rig, before)
     assert "the lab was aborted; the knobs are restored" in [text for _, text in rig.log.events]
 
 
@@ -230,7 +228,7 @@ def live_state(world: World) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("how", ["cancelled", "refused", "dead"])
-def test_a_live_stack_is_given_back_at_whatever_change(how: str) -> None:
+def test_a_live_stack_is_as_before_at_whatever_change(how: str) -> None:
     total, first = 400, 0
     for number in range(0, total, 3 if how != "cancelled" else 29):
 

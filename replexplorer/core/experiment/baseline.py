@@ -44,7 +44,7 @@ class Baseline:
         self._version = seen.version
 
     def restarted(self, seen: Sighting) -> tuple[str, ...]:
-        """Servers that began anew since `begin`."""
+        """Servers that restarted since `begin`."""
         return tuple(
             name
             for name, sample in seen.counters.items()

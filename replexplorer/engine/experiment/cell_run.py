@@ -38,7 +38,7 @@ class CellRun:
     """The cell's, and the clients."""
     duration_s: float
     restarted: tuple[str, ...] = ()
-    """Servers that began anew while it ran."""
+    """Servers that restarted while it ran."""
 
     async def measured(self) -> SweptRun:
         """Turn the knobs, settle, measure.

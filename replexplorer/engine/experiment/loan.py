@@ -1,8 +1,8 @@
-"""What an experiment takes: knobs, replicas, the load, the stack itself; given back whatever happens.
+"""What an experiment takes on loan: knobs, replicas, the load, the stack itself; returned however it ends.
 
-Law: whatever ends an experiment - its last step, a failure, a cancel, a dead server - each thing is given
-back, whatever became of the others. What cannot be given back now is requested, so that whoever finds its
-server again does. Only a kill leaves the knobs as they were.
+Law: whatever ends an experiment - its last step, a failure, a cancel, a dead server - each thing is returned,
+whatever became of the others. What cannot be restored now is requested, so that whoever finds its server
+running again restores it. Only a kill leaves the knobs as the experiment had turned them.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Loan:
     load: LoadSettings | None
     """What our load did before; None: none ran."""
     replicas: int
-    """So many there were before."""
+    """How many there were before."""
     report: Report
     """Hears what is done to the stack."""
     baseline: Baseline = field(default_factory=Baseline)
     unrestored: tuple[str, ...] = ()
-    """What could not be given back yet, each in a line; known once the loan is over."""
+    """What could not be restored yet, each in a line; known once the loan is over."""
     outcome: str = "is done"
     """How the experiment ended, as the log says it."""
-    on_given_back: Callable[[Sequence[str]], Awaitable[None]] = _nothing
-    """Awaited at the end of giving back, with what is `unrestored`."""
+    on_returned: Callable[[Sequence[str]], Awaitable[None]] = _nothing
+    """Awaited when all was returned, with what is `unrestored`."""
     _kept: dict[KnobName, Value] = field(default_factory=dict)
     """What was requested before."""
     _owed: Desired = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Loan:
 
     @property
     def has_turned(self) -> bool:
-        """Whether there are knobs to be given back."""
+        """Whether there are knobs to be restored."""
         return bool(self._kept)
 
     # -- taking
@@ -86,12 +86,12 @@ class Loan:
         self.baseline.turned(desired, self.rig.seen)
 
     async def attach(self, replicas: int | None) -> None:
-        """Let so many replicas receive events, all for None."""
+        """Let this many replicas receive events, all for None."""
         self._attached = self._attached or replicas is not None
         await self.rig.attach(replicas)
 
     async def enough_replicas(self, number: int) -> None:
-        """Bring up what is missing of so many replicas; they are removed again."""
+        """Bring up what is missing of this many replicas; they are removed again."""
         if len(self.rig.seen.replicas) < number:
             await self.rig.scale(number, self.report)
 
@@ -125,10 +125,10 @@ class Loan:
             *(f"{name} restarted" for name in self.baseline.restarted(seen)),
         )
 
-    # -- giving back
+    # -- returning
 
-    async def give_back(self) -> None:
-        """Give back all that was taken, each whatever becomes of the others."""
+    async def return_all(self) -> None:
+        """Return all that was taken, each whatever becomes of the others."""
         self.report("restoring", None)
         unrestored: list[str] = []
         for work in (self._end_load, self._turn_back, self._attach_all, self._remove_surplus, self._follow):
@@ -137,7 +137,7 @@ class Loan:
             except ReplexplorerError as error:
                 unrestored.append(str(error))
         self.unrestored = tuple(unrestored)
-        await self.on_given_back(self.unrestored)
+        await self.on_returned(self.unrestored)
 
     async def _end_load(self) -> None:
         if self.load is None:
@@ -198,7 +198,7 @@ async def on_loan(
     check: Callable[[Sighting], None],
     report: Report = lambda text, done: None,
 ) -> AsyncIterator[Loan]:
-    """The stack, for an experiment alone: between two marks, with a load of ours that has no clients yet.
+    """The stack, for an experiment alone: between two marks, with our load, which has no clients yet.
 
     Raises UsageError and StackUnavailable while nothing is changed: what `check` says of the settings, that
     another experiment runs, or that somebody else drives the load.
@@ -225,15 +225,15 @@ async def on_loan(
             loan.outcome = f"ended: {error}"
             raise
         finally:
-            await to_the_end(_give_back(loan))
+            await to_the_end(_return(loan))
 
 
-async def _give_back(loan: Loan) -> None:
-    """Give everything back, between the experiment's last figure and the mark that ends it."""
+async def _return(loan: Loan) -> None:
+    """Return everything, between the experiment's last figure and the mark that ends it."""
     log, title = loan.rig.log, f"after the {loan.kind}"
     log.begin_restoring()
     try:
-        await loan.give_back()
+        await loan.return_all()
     finally:
         log.restored()
         rest = f"not restored: {'; '.join(loan.unrestored)}" if loan.unrestored else "the knobs are restored"

@@ -1,7 +1,7 @@
 """The rig: all that an experiment may do with a stack.
 
 Labs, sweeps and drills work through it and through nothing else: they turn, look, measure, run SQL on a
-node and write into the log. What they take is given back by `loan`, whatever happens.
+node and write into the log. What they take is a `loan`, returned however they end.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Log(Protocol):
         ...
 
     def begin_restoring(self) -> None:
-        """What was turned is given back from here on: no epoch, and no outage on the way."""
+        """What was turned is turned back from here on: no epoch, and no outage on the way."""
         ...
 
     def restored(self) -> None:
-        """All is given back."""
+        """All is as it was before."""
         ...
 
 
@@ -86,17 +86,17 @@ class Load(Protocol):
 
     @property
     def settings(self) -> LoadSettings | None:
-        """What our load was last told; None while none of ours runs."""
+        """What our load was last told; None while we run none."""
         ...
 
     async def drive(self, *, clients: int) -> None:
-        """Run the load as requested, with so many clients; one that runs already follows. Raises
+        """Run the load as requested, with this many clients; one that runs already follows. Raises
         StackUnavailable naming the driver when somebody else drives."""
         ...
 
     async def follow(self, *, clients: int | None = None, table_size: int | None = None) -> None:
-        """Let the load go on with so many clients, or with all as requested, and on a table of so many rows;
-        nothing when none runs."""
+        """Let the load go on with this many clients, or as requested, and on a table of this many rows;
+        does nothing when none runs."""
         ...
 
     async def stop(self) -> None:
@@ -112,7 +112,7 @@ class Load(Protocol):
         on_interval: Callable[[Interval], None] = lambda _: None,
         into: Measurement | None = None,
     ) -> Findings:
-        """The load's figures over so many seconds and commits, from a moment of the monotonic clock on
+        """The load's figures over this many seconds and commits, from a moment of the monotonic clock on
         (None: with the next interval that begins), `into` what the caller keeps when it is cancelled. An
         open loop is drained at the end, and goes on with the next `follow`. Raises StackUnavailable when
         the load ends."""
@@ -195,12 +195,12 @@ class Rig(Protocol):
         ...
 
     async def scale(self, replicas: int, report: Report) -> None:
-        """Bring replicas up, or remove the last ones with their data, until there are so many."""
+        """Bring replicas up, or remove the last ones with their data, until there are this many."""
         ...
 
     async def attach(self, replicas: int | None) -> None:
-        """Let the first so many replicas receive events, all for None, and stop the others' IO threads;
-        waits until the source has noticed."""
+        """Let the first of the replicas, this many or for None all, receive events, and stop the others' IO
+        threads; waits until the source has noticed."""
         ...
 
     # -- the experiment
@@ -219,5 +219,5 @@ class Procedure(Protocol[_Found]):
     """An experiment that can be run on a rig: a lab, a sweep."""
 
     async def run(self, rig: Rig) -> _Found:
-        """Run it to its end and give everything back."""
+        """Run it to its end, and return everything that it took."""
         ...

@@ -51,7 +51,7 @@ class SweepRun:
             await self._open(rig, notes)
             kept = loan.keep(grid.names)
             await notes.keep(kept)
-            loan.on_given_back = partial(self._given_back, notes)
+            loan.on_returned = partial(self._returned, notes)
             await loan.look()
             for block in range(self.sweep.repeats):
                 await self._pass(loan, notes, kept, block)
@@ -67,8 +67,8 @@ class SweepRun:
             await notes.set_aside(),
         )
 
-    async def _given_back(self, notes: SweepNotes, unrestored: Sequence[str]) -> None:
-        """The knobs are as they were, or what of them is not is told and given back by the next run."""
+    async def _returned(self, notes: SweepNotes, unrestored: Sequence[str]) -> None:
+        """The knobs are as they were; or say which are not, and leave them to the next run of this sweep."""
         for line in unrestored:
             self._tell(line)
         if not unrestored:
@@ -76,7 +76,7 @@ class SweepRun:
 
     async def _open(self, rig: Rig, notes: SweepNotes) -> None:
         """Continue what the journal has of this sweep, or begin it; knobs that a killed run left turned are
-        given back."""
+        restored."""
         entries, seen = await notes.read(), rig.seen
         if left := kept_of(entries):
             self._tell("the last run of this sweep was killed: restoring the knobs that it had turned")

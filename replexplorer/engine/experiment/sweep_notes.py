@@ -81,7 +81,7 @@ def seed_of(head: Mapping[str, Any]) -> int:
 
 
 def kept_of(entries: Sequence[Mapping[str, Any]]) -> dict[KnobName, Value]:
-    """What a journal's sweep found of the knobs that it has turned and not given back; what is no value is
+    """What a journal's sweep found of the knobs that it has turned and not restored; what is no value is
     left out. Raises UsageError for another version's."""
     kept: Any = {}
     for entry in entries:

@@ -47,7 +47,7 @@ class Length:
     seconds: float
     """About how long it takes; exactly so where no commits are counted."""
     commits: int | None = None
-    """Measured until so many commits are acknowledged."""
+    """Measured until this many commits are acknowledged."""
 
 
 Figures = Mapping[str, float | str]
@@ -94,7 +94,7 @@ class Phase:
     """One sentence: what to watch."""
     published: Published | None = None
     replicas: int | None = None
-    """So many replicas are attached; the others' IO threads are stopped. None: all there are."""
+    """How many replicas are attached; the others' IO threads are stopped. None: all there are."""
     table_size: int | None = None
     """Rows of the load's table; None: the session's."""
     play: Play | None = None
@@ -239,7 +239,7 @@ class LabResult:
     aborted: str | None = None
     """Why nothing is judged: it ended before its last phase, or a phase is invalid; None when neither."""
     unrestored: tuple[str, ...] = ()
-    """Knobs that could not be given back yet, and what becomes of them."""
+    """Knobs that could not be restored yet, and what becomes of them."""
 
     @property
     def verdict(self) -> str:

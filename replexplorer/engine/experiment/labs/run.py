@@ -31,7 +31,7 @@ class LabRun:
         """Run it to the end; a server or a load that dies, and a presenter's abort, end it as aborted.
 
         Raises StackUnavailable when another driver holds the load or another experiment runs, and what
-        turning raises for settings that this stack cannot have; everything is given back before it does.
+        turning raises for settings that this stack cannot have; everything is restored before it does.
         """
 
         def check(seen: Sighting) -> None:

@@ -21,7 +21,7 @@ _COLUMNS: Final = (
 
 
 async def fill(sql: Sql, rows: int, tell: Report) -> None:
-    """Create the table with so many rows, always the same: half of the titles are up to 'g'."""
+    """Create the table with this many rows, always the same: half of the titles are up to 'g'."""
     await sql.query(f"CREATE TABLE {TABLE} ({_COLUMNS}) ENGINE=InnoDB", deadline_s=DEADLINE_S)
     random = Random(1)
     for first in range(0, rows, _BATCH):
