@@ -13,6 +13,9 @@ STAMP := $(VENV)/.installed
 LABEL := dev.replexplorer.stack
 # Programs that the tests start by the dozen are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
+# Processes of the tests: one a processor, but each makes a stack of its own, so not more than four of those.
+WORKERS := auto
+EVERYWHERE = -n $(WORKERS) --maxprocesses 4 --dist loadgroup
 
 # Runs as root on a system with apt: only there may make install a host package by itself.
 define APT
@@ -40,11 +43,15 @@ run: $(STAMP) prerequisites ## from nothing to the dashboard; without a terminal
 
 .PHONY: test
 test: $(STAMP) prerequisites test-tools ## all tests, with real MySQL in Docker
-	@exec $(BIN)/pytest
+	@exec $(BIN)/pytest $(EVERYWHERE)
+
+.PHONY: test-all
+test-all: $(STAMP) prerequisites test-tools ## the same with every repetition, and what passed here before
+	@exec $(BIN)/pytest $(EVERYWHERE) --in-full
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## the tests that need no Docker
-	@exec $(BIN)/pytest -m "not docker" -n auto --dist worksteal
+	@exec $(BIN)/pytest -m "not docker" -n $(WORKERS) --dist worksteal
 
 .PHONY: check
 check: $(STAMP) ## format, lint, types, import contracts

@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
+from tests import seldom
 from tests.untested import untested
 
 # A busy machine makes an example slow and not wrong; the same tree has the same answer everywhere.
 # New examples are looked for with `pytest --hypothesis-profile default`.
 settings.register_profile("any machine", deadline=None, derandomize=True)
 settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `make test-all` asks for."""
+    parser.addoption(
+        "--in-full",
+        action="store_true",
+        help="every repetition of the long tests, also of what passed here before",
+    )
+
+
+@pytest.fixture(scope="session")
+def in_full(request: pytest.FixtureRequest) -> bool:
+    """Whether a long test runs in every combination and at its whole length."""
+    return bool(request.config.getoption("--in-full"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what passed here before, with the reason."""
+    if not item.config.getoption("--in-full") and seldom.passed_before(item):
+        pytest.skip(seldom.REASON)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember what has passed."""
+    report = yield
+    if call.when == "call" and report.passed:
+        seldom.remember(item)
+    return report
 
 
 def pytest_collection_finish() -> None:

@@ -24,7 +24,7 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import Experiment, LinkState, Shape
 from replexplorer.ports import Bridge
 from tests.sidecar import DIRECTORY, load
-from tests.waiting import until
+from tests.waiting import patience, until
 
 pytestmark = pytest.mark.docker
 
@@ -215,17 +215,19 @@ async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> No
     async with pair.agents() as (primary, replica):
         # The least of the last bare probes: on a busy machine it takes some until one was not delayed.
         link = await until(
-            lambda: primary.link("replica"), holds=lambda link: (link.base_ms or 99) < 2, within_s=30
+            lambda: primary.link("replica"),
+            holds=lambda link: (link.base_ms or 99) < 2 * patience(),
+            within_s=30,
         )
         assert link.backend in ("netem", "nfqueue")
         assert link.backend == "netem" or "no netem" in link.backend_reason
         for rtt_ms in (85.0, 5.0):
             link = await set_rtt(pair, primary, replica, rtt_ms)
-            assert link.measured_ms == pytest.approx(rtt_ms, abs=1.7)
+            assert link.measured_ms == pytest.approx(rtt_ms, abs=1.7 * patience())
         link = await set_rtt(pair, primary, replica, 0)
         assert link.shape.delay_ms == 0
         assert link.measured_ms is not None
-        assert link.measured_ms < 5
+        assert link.measured_ms < 5 * patience()
         assert link.dropped == link.lost == 0
         for node in ("primary", "replica"):
             assert "NFQUEUE" not in pair.run(node, "iptables-nft", "-t", "mangle", "-S")
@@ -246,7 +248,7 @@ async def test_others_than_the_peer_are_not_delayed(pair: Pair) -> None:
                 )
                 client.recv(256)
                 times_ms.append((time.monotonic() - started_s) * 1000)
-        assert statistics.median(times_ms) < 50
+        assert statistics.median(times_ms) < min(50 * patience(), 200)
         health = await primary.health()
         assert health.links.client_packets in (0, None)
         assert health.links.packets > 0
@@ -265,8 +267,8 @@ async def test_a_command_costs_little_and_a_delay_is_in_force_at_once(pair: Pair
             await primary.set_link("replica", pair.address("replica"), Shape(delay_ms))
             set_ms.append((time.monotonic() - started_s) * 1000)
         # Generous: the machine may be busy. `make bench` holds the targets.
-        assert statistics.median(asked_ms) < 5
-        assert statistics.median(set_ms) < 200
+        assert statistics.median(asked_ms) < 5 * patience()
+        assert statistics.median(set_ms) < 200 * patience()
 
 
 async def test_a_stream_keeps_order_and_content_while_the_delay_falls(pair: Pair) -> None:
@@ -317,7 +319,7 @@ async def test_jitter_spreads_round_trips_and_keeps_the_order(pair: Pair) -> Non
 
         # The round trip's deviation is 7 ms, its median's of five about 4 ms.
         await until(spread, holds=lambda wide_ms: wide_ms > 1.0, within_s=30)
-        assert statistics.mean(seen_ms) == pytest.approx(40, abs=12)
+        assert statistics.mean(seen_ms) == pytest.approx(40, abs=12 * patience())
 
 
 async def test_bandwidth_is_the_rate_at_which_a_stream_arrives(pair: Pair) -> None:
@@ -326,7 +328,7 @@ async def test_bandwidth_is_the_rate_at_which_a_stream_arrives(pair: Pair) -> No
         arrived, seconds = await pair.stream(500, 100_000, size=958)
         assert arrived == list(range(1, 501))
         # 958 bytes of ours, 28 of UDP and IP, 14 of Ethernet; the greeting takes 0.4 s.
-        assert seconds == pytest.approx(500 * 8000 / 4_000_000 + 0.4, rel=0.25)
+        assert seconds == pytest.approx(500 * 8000 / 4_000_000 + 0.4, rel=0.25 * patience())
 
 
 @pytest.mark.parametrize(("cut_to_replica", "cut_to_primary"), [(True, False), (False, True), (True, True)])
@@ -357,7 +359,7 @@ async def test_a_killed_packet_loop_fails_open_and_takes_its_queues_back(pair: P
         await until(primary.health, holds=lambda health: health.links.queue_restarts > before)
         await pair.shape(primary, replica, (await primary.link("replica")).shape)
         link = await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 5)
-        assert link.measured_ms == pytest.approx(60, abs=2)
+        assert link.measured_ms == pytest.approx(60, abs=2 * patience())
 
 
 async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
@@ -391,9 +393,9 @@ async def test_a_crashed_server_is_started_again_and_takes_over_the_delay(pair: 
         assert link.shape.delay_ms == pytest.approx(asked_ms)
         await primary.watch("replica", pair.address("replica"))
         link = await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 5)
-        assert link.measured_ms == pytest.approx(60, abs=2)
+        assert link.measured_ms == pytest.approx(60, abs=2 * patience())
         assert link.base_ms is not None
-        assert link.base_ms < 5
+        assert link.base_ms < 5 * patience()
 
 
 async def test_a_sidecar_that_may_not_shape_packets_says_why_and_refuses(pair: Pair) -> None:
@@ -464,5 +466,5 @@ async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_brid
 def test_an_agent_that_is_told_to_stop_ends_at_once(pair: Pair) -> None:
     container = pair.containers["replica"]
     container.kill(signal="SIGTERM")
-    assert container.wait(timeout=10)["StatusCode"] == 0
+    assert container.wait(timeout=60)["StatusCode"] == 0
     container.start()

@@ -17,7 +17,7 @@ from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached
 from tests.turning import turn
-from tests.waiting import until_tick
+from tests.waiting import patience, until_tick
 
 pytestmark = pytest.mark.docker
 
@@ -35,6 +35,13 @@ SETTINGS = [
     for delays in DELAYS
     for point in (("after_sync", "after_commit") if mode in ("network", "both") else ("after_sync",))
 ]
+SHORTER = [
+    setting
+    for setting in SETTINGS
+    if setting[1:] == ("delayed", "after_sync")
+    or setting in (("both", "bare", "after_commit"), ("none", "bare", "after_sync"))
+]
+"""Each mode with its delays, and each order of the two waits."""
 TOLERANCE = 0.10
 ENOUGH = 100
 """Commits: below that what is under way at the ends of a stretch weighs too much."""
@@ -79,10 +86,10 @@ def told(anatomy: Anatomy) -> str:
 
 
 async def test_the_parts_agree_with_the_clients_mean_in_the_four_durability_modes(
-    live_stack: LiveStack,
+    live_stack: LiveStack, in_full: bool
 ) -> None:
     async with running(live_stack, "clients=1", "workload=update_index") as session:
-        for mode, delays, point in SETTINGS:
+        for mode, delays, point in SETTINGS if in_full else SHORTER:
             name = f"{mode}, {delays}, {point}"
             await turn(session, *MODES[mode], *DELAYS[delays], f"wait_point={point}")
             anatomy = await taken_apart(session)
@@ -92,7 +99,7 @@ async def test_the_parts_agree_with_the_clients_mean_in_the_four_durability_mode
                 await session.console.do(Mark("once more"))
                 anatomy = await taken_apart(session)
             print(f"{name}: {unexplained(anatomy):.1%} of {told(anatomy)}")
-            assert unexplained(anatomy) <= TOLERANCE, f"{name}: {told(anatomy)}"
+            assert unexplained(anatomy) <= TOLERANCE * patience(), f"{name}: {told(anatomy)}"
             _check_shape(name, anatomy, mode, delays, point)
 
 
@@ -116,8 +123,8 @@ def _check_shape(name: str, anatomy: Anatomy, mode: str, delays: str, point: str
 
 def _least_ms(part: Part) -> float:
     """What a delayed part takes at least. The events are under way before the wait for their acknowledgement
-    begins, and a link may be 0.3 ms off what was asked."""
-    return 0.75 * DELAY_MS if part is Part.ACK else DELAY_MS
+    begins, and a link may be 0.3 ms off what was asked; what is under way at the ends of a stretch is cut."""
+    return (0.75 if part is Part.ACK else 0.9) * DELAY_MS
 
 
 async def test_eight_clients_wait_for_their_groups(live_stack: LiveStack) -> None:

@@ -28,7 +28,7 @@ from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.load import LoadReport
 from replexplorer.formats.json.set import SetReport
 from replexplorer.formats.json.status import Status
-from tests.waiting import until_true
+from tests.waiting import patience, until_true
 
 pytestmark = pytest.mark.docker
 
@@ -138,7 +138,7 @@ def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
     status = shell.status()
     assert status.protection.state == "protected"
     # Never sooner than asked; how much later a full machine lets packets go is the benchmark's.
-    assert 24.5 <= (status.links[0].rtt_measured_ms or 0.0) < 50
+    assert 24.5 <= (status.links[0].rtt_measured_ms or 0.0) < 50 * patience()
     assert shell.json("set", "semi_sync=on")["changed"] == []
 
 
@@ -254,7 +254,7 @@ def test_a_load_reports_what_it_did(shell: Shell) -> None:
     assert report.commits > 0
     assert report.tps == pytest.approx(report.commits / report.duration_s, rel=0.01)
     assert report.latency_ms.mean is not None
-    assert report.tps * report.latency_ms.mean / 1000 == pytest.approx(2, rel=0.15)
+    assert report.tps * report.latency_ms.mean / 1000 == pytest.approx(2, rel=0.15 * patience())
     assert len(INTERVAL_LINE.findall(done.stderr)) == 3
     assert shell.json("get", "clients")["clients"]["requested"] == 8
 
@@ -266,7 +266,7 @@ def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
         refused = shell.run("load", "--clients", "1", "--duration", "1", code=4)
         assert f"pid {running.pid}" in refused.stderr
         running.send_signal(signal.SIGTERM)
-        _, narration = running.communicate(timeout=10)
+        _, narration = running.communicate(timeout=60)
         assert running.returncode == 128 + signal.SIGTERM
         assert "Traceback" not in narration
     finally:
@@ -292,7 +292,7 @@ def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_ha
         assert f"load (pid {running.pid}) drives a load" in refused.stderr
         assert f"down --stack {stack} --yes" in refused.stderr
         shell.run("down", "--stack", stack, "--yes")
-        said, narration = running.communicate(timeout=20)
+        said, narration = running.communicate(timeout=60)
         assert running.returncode == 4, narration
         assert f"stack '{stack}' was removed" in narration
         report = LoadReport.model_validate_json(said)
@@ -315,7 +315,7 @@ def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell) -> None:
         shell.run("down", "--stack", stack)
         began_s = time.monotonic()
         _, narration = coming.communicate(timeout=60)
-        assert time.monotonic() - began_s < 15
+        assert time.monotonic() - began_s < 15 * patience()
         # On a quick machine it was up before `down` got its turn.
         assert coming.returncode in (0, 4), narration
         if coming.returncode == 4:
@@ -381,7 +381,7 @@ def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> No
     status = shell.status()
     assert status.state == "up"
     assert (status.knobs["semi_sync"].effective, status.knobs["sync_binlog"].effective) == ("on", 0)
-    assert status.links[0].rtt_measured_ms == pytest.approx(10, abs=2)
+    assert status.links[0].rtt_measured_ms == pytest.approx(10, abs=2 * patience())
 
 
 def test_doctor_names_what_the_link_is_made_of(shell: Shell) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.bench.link_loop import PORT, Pair, pace, pair
+from tests.waiting import patience
 
 pytestmark = pytest.mark.docker
 
@@ -155,17 +156,17 @@ def best(both: Pair, run: dict[str, Any], name: str, bound: float) -> dict[str, 
 
 
 def test_a_flood_passes_in_order_without_a_drop_at_little_cost(both: Pair) -> None:
-    seen = best(both, pace(25_000, 1.5), "cpu_us_per_packet", 16)
+    seen = best(both, pace(25_000, 1.5), "cpu_us_per_packet", 16 * patience())
     assert seen["received"] == seen["sender"]["sent"] == 37_500
     assert seen["arrival_us"]["min"] > -200, "none is early by more than leaving together takes"
-    assert seen["cpu_us_per_packet"] <= 16
+    assert seen["cpu_us_per_packet"] <= 16 * patience()
 
 
 @pytest.mark.parametrize("per_s", [400, 5000])
 def test_packets_leave_when_they_are_due(both: Pair, per_s: int) -> None:
     """The middle one: how late the last of a hundred is belongs to the machine, and to `make bench`."""
     [seen] = both.run([pace(per_s, 1.0)])
-    assert -200 < seen["arrival_us"]["p50"] < 5000
+    assert -200 < seen["arrival_us"]["p50"] < 5000 * patience()
     assert seen["received"] == seen["sender"]["sent"]
 
 
@@ -214,13 +215,13 @@ def test_packets_take_their_size_over_the_bandwidth(both: Pair) -> None:
     payload = 1000 - 14 - 20 - 8
     [seen] = both.run([pace(10_000, 0.06, size=payload, delay_ms=2, bandwidth_bps=8_000_000)])
     assert seen["received"] == 600
-    assert 0.55 < seen["took_s"] < 1, "a millisecond each"
+    assert 0.55 < seen["took_s"] < patience(), "a millisecond each"
 
 
 def test_jitter_is_of_the_size_asked(both: Pair) -> None:
-    seen = best(both, pace(50, 2.0, delay_ms=15, jitter_ms=3), "arrival_sd_us", 4500)
-    assert 2000 < seen["arrival_sd_us"] < 4500
-    assert abs(seen["arrival_us"]["p50"]) < 2000
+    seen = best(both, pace(50, 2.0, delay_ms=15, jitter_ms=3), "arrival_sd_us", 4500 * patience())
+    assert 2000 < seen["arrival_sd_us"] < 4500 * patience()
+    assert abs(seen["arrival_us"]["p50"]) < 2000 * patience()
 
 
 def test_super_packets_are_cut_up_where_bandwidth_counts_and_only_there(both: Pair) -> None:
@@ -229,14 +230,14 @@ def test_super_packets_are_cut_up_where_bandwidth_counts_and_only_there(both: Pa
     assert seen["held"]["packets"] < 2_000_000 / 3000
     assert seen["narrow"]["packets"] > 2_000_000 / 1500
     wire_s = 2_000_000 * 8 / 20_000_000
-    assert wire_s < seen["narrow"]["took_s"] < 2.5 * wire_s
+    assert wire_s < seen["narrow"]["took_s"] < 2.5 * wire_s * patience()
     for answer in seen.values():
         assert (answer["total"], answer["dropped"], answer["lost"]) == (2_000_000, 0, 0)
 
 
 def test_a_killed_process_is_started_again_with_its_shapes_and_counters(both: Pair) -> None:
     seen = drive(both, KILL)
-    assert seen["took_s"] < 0.5
+    assert seen["took_s"] < 0.5 * patience()
     assert min(seen["delays_ms"]) > 39.8
     assert seen["after"]["packets"] > seen["before"]["packets"] + 50
 

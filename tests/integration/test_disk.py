@@ -21,7 +21,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up
-from tests.waiting import until
+from tests.waiting import patience, until
 
 pytestmark = pytest.mark.docker
 
@@ -84,10 +84,10 @@ async def test_a_commit_takes_a_delay_for_each_fsync_that_it_waits_for(
             f"SET GLOBAL sync_binlog = {sync_binlog}, innodb_flush_log_at_trx_commit = {flush}"
         )
     await primary.set_disk(DELAY_MS)
-    median_ms = statistics.median(await commits_ms(live_stack))
-    assert delays * DELAY_MS <= median_ms < (delays + 1) * DELAY_MS
+    # What else the machine does can only make a commit slower: the quickest one says how many it waits for.
+    assert delays * DELAY_MS <= min(await commits_ms(live_stack)) < (delays + 1) * DELAY_MS
     await primary.set_disk(0)
-    assert statistics.median(await commits_ms(live_stack)) < DELAY_MS
+    assert min(await commits_ms(live_stack)) < DELAY_MS
 
 
 async def test_clients_that_commit_together_share_the_delays(
@@ -101,7 +101,7 @@ async def test_clients_that_commit_together_share_the_delays(
     await asyncio.gather(*(commits_ms(live_stack, each) for _ in range(clients)))
     took_ms = (time.perf_counter() - began_s) * 1000
     assert (await primary.disk()).fsyncs["binlog"] - before < clients * each / 2
-    assert took_ms < clients * each * alone_ms / 3
+    assert took_ms < clients * each * alone_ms / 3 * patience()
 
 
 async def test_a_delay_that_falls_lets_a_waiting_commit_go(
@@ -118,7 +118,7 @@ async def test_a_delay_that_falls_lets_a_waiting_commit_go(
         began_s = time.monotonic()
         await primary.set_disk(0)
         await commit
-        assert time.monotonic() - began_s < 1
+        assert time.monotonic() - began_s < patience()
     finally:
         await commit
 
@@ -141,7 +141,7 @@ async def test_the_counts_are_the_servers_own(live_stack: LiveStack, primary: Br
     for kind in ("redo", "binlog"):
         shim, server = shim_after[kind] - shim_before[kind], server_after[kind] - server_before[kind]
         # The two are not read at one time, and redo is synced once a second besides.
-        assert shim == pytest.approx(server, abs=4), kind
+        assert shim == pytest.approx(server, abs=4 * patience()), kind
         assert shim >= 300
 
 
@@ -172,7 +172,7 @@ async def test_what_mysqld_pays_is_measured_and_the_bare_disk_probed(
     measured = await primary.disk()
     assert measured.measured_n >= 20
     assert measured.measured_ms is not None
-    assert DELAY_MS <= measured.measured_ms < 2 * DELAY_MS
+    assert DELAY_MS <= measured.measured_ms < 2 * DELAY_MS * patience()
 
 
 async def test_a_server_that_was_killed_comes_back_with_the_delay(

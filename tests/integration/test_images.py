@@ -28,6 +28,7 @@ from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, bring_up
+from tests.waiting import patience
 
 pytestmark = pytest.mark.docker
 
@@ -161,12 +162,15 @@ def test_a_base_that_fails_half_way_leaves_no_image(
     program.write_text("#!/bin/sh\n" + script.format(tar=tar) + "\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    before = {image["Id"] for image in docker_client.images()}
+    made_here = {"label": "dev.replexplorer.role=base", "dangling": True}
+    before = {image["Id"] for image in docker_client.images(filters=made_here)}
     with pytest.raises(MissingPiece, match=says):
         base_image.find_base(quiet)
-    assert {image["Id"] for image in docker_client.images()} - before == set()
+    assert {image["Id"] for image in docker_client.images(filters=made_here)} - before == set()
+    assert docker_client.images(f"{PREFIX}/base") == []
 
 
+@pytest.mark.content("replexplorer/adapters/docker/base_image.py", "replexplorer/adapters/docker/build.py")
 @pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed")
 def test_the_base_is_made_with_mmdebstrap_where_no_registry_answers(
     docker_client: Any, monkeypatch: pytest.MonkeyPatch, scratch: Callable[[str], str]
@@ -274,6 +278,7 @@ def plain_mysql(docker_client: Any, scratch: Callable[[str], str]) -> str:
     return name
 
 
+@pytest.mark.content("compose/**/*", "replexplorer/adapters/docker/*.py")
 async def test_any_image_with_mysqld_goes_behind_the_same_sidecar(
     plain_mysql: str, own_stack: DockerProvider, docker_client: Any
 ) -> None:
@@ -329,12 +334,12 @@ async def test_a_cancel_stops_a_build_at_once(
         stack.up(UpOptions(), lambda text, done: building.set() if "3/" in text else None)
     )
     try:
-        await asyncio.wait_for(building.wait(), 60)
+        await asyncio.wait_for(building.wait(), 60 * patience())
         task.cancel()
         started = time.monotonic()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 5 * patience()
         assert not images.states(compose)[1].present
     finally:
         task.cancel()

@@ -7,23 +7,23 @@ machine cannot turn around.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from replexplorer.adapters.docker.client import connect
-from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs import find_lab
-from replexplorer.engine.experiment.labs.lab import LabResult
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.session import Session
-from replexplorer.ports import UpOptions
-from tests.integration.conftest import LiveStack, bring_up
+from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached
 from tests.turning import turn
+from tests.waiting import patience
 
 pytestmark = pytest.mark.docker
 
@@ -41,18 +41,24 @@ def as_asked(session: Session) -> dict[str, Value]:
     return {str(name): session.sight.requested_value(name) for name in session.sight.names()}
 
 
-async def rerun(live_stack: LiveStack, name: str) -> LabResult:
+def shortened(lab: Lab) -> Lab:
+    """Every phase of it, measured for a second: the same method."""
+    return replace(lab, phases=tuple(replace(phase, quick=Length(1)) for phase in lab.phases))
+
+
+async def rerun(live_stack: LiveStack, name: str, *, short: bool = False) -> LabResult:
     """The quick lab on the shared stack with knobs of somebody's own, which it gives back."""
+    lab = shortened(find_lab(name)) if short else find_lab(name)
     async with attached(live_stack, f"lab {name}") as session:
         await turn(session, *BEFORE)
         before = as_asked(session)
-        result = await LabRun(find_lab(name), quick=True).run(session.rig)
+        result = await LabRun(lab, quick=True).run(session.rig)
         assert as_asked(session) == before
         await session.sight.refresh()
         assert session.sight.protection().state is ProtectionState.OFF
         assert [view.io_thread for view in session.sight.node_views()] == [None, "on"]
     assert (result.aborted, result.unrestored) == (None, ())
-    assert [each.phase for each in result.phases] == list(find_lab(name).phases)
+    assert [each.phase for each in result.phases] == list(lab.phases)
     assert all(relation.evidence for relation in result.relations)
     return result
 
@@ -64,13 +70,13 @@ async def test_wan_insert_makes_one_commit_a_round_trip(live_stack: LiveStack) -
     assert held(result, "semi-sync: TPS at most 1.02 x 1 / RTT")
     assert semi.rtt is not None
     assert semi.rtt.ms >= 84
-    assert semi.tps > 0.5 * 1000 / 85
-    assert min(alone.tps, async_.tps) > 4 * semi.tps
-    assert (alone.service.count, semi.service.count) >= (1000, 300)
+    assert semi.tps > 0.5 * 1000 / 85 / patience()
+    assert min(alone.tps, async_.tps) > 4 * semi.tps / patience()
+    assert min(alone.service.count, semi.service.count) >= 300 / patience()
 
 
-async def test_durability_modes_run_in_every_mode(live_stack: LiveStack) -> None:
-    result = await rerun(live_stack, "durability-modes")
+async def test_durability_modes_run_in_every_mode(live_stack: LiveStack, in_full: bool) -> None:
+    result = await rerun(live_stack, "durability-modes", short=not in_full)
     tps = {each.phase.name: each.tps for each in result.phases}
     assert held(result, "semi-sync was in force")
     assert min(tps.values()) > 0
@@ -86,7 +92,7 @@ async def test_phantom_read_holds_ten_times_of_ten(live_stack: LiveStack) -> Non
     seen, returned = (
         float(commit.figures[name]) for name in ("row seen after, ms", "COMMIT returned after, ms")
     )
-    assert seen < 500 < 1000 <= returned
+    assert seen < 1000 <= returned
     assert float(sync.figures["row seen after, ms"]) >= 990
 
 
@@ -100,12 +106,11 @@ def mysqld_of(client: Any, stack: str, node: str) -> str:
 
 
 async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_it(
-    own_stack: DockerProvider,
+    live_stack: LiveStack,
 ) -> None:
-    live = await bring_up(own_stack, UpOptions())
     client = connect()
     try:
-        async with attached(live, "lab wan-insert") as session:
+        async with attached(live_stack, "lab wan-insert") as session:
             await turn(session, *BEFORE)
             before = as_asked(session)
             killed = asyncio.Event()
@@ -113,7 +118,7 @@ async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_i
             def watch(step: LabStep) -> None:
                 if step.number == 2 and step.doing == "measuring" and not killed.is_set():
                     killed.set()
-                    client.kill(mysqld_of(client, own_stack.name, "replica"))
+                    client.kill(mysqld_of(client, live_stack.stack.name, "replica"))
 
             result = await LabRun(find_lab("wan-insert"), True, watch).run(session.rig)
             assert killed.is_set()

@@ -26,7 +26,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
 from replexplorer.core.stats.histogram import slot_middle_us
 from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions
-from tests.waiting import until
+from tests.waiting import patience, until
 
 pytestmark = pytest.mark.docker
 
@@ -197,7 +197,7 @@ async def test_little_s_law_holds(primary: Primary, load: Watched) -> None:
     for each in load.intervals[began + 1 :]:
         whole = whole.followed_by(each)
     assert whole.service.mean_ms is not None
-    assert whole.tps * whole.service.mean_ms / 1000 == pytest.approx(4, rel=0.15)
+    assert whole.tps * whole.service.mean_ms / 1000 == pytest.approx(4, rel=0.15 * patience())
 
 
 async def test_update_index_changes_rows_of_a_sysbench_table(primary: Primary, load: Watched) -> None:
@@ -443,7 +443,7 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
     assert total.dropped == total.errors == total.unknown == 0
     assert total.arrivals == total.response.count == total.commits
     # The closed-loop figure of the same run hides it: one slow sample a client.
-    assert (total.service.percentile_ms(95) or 0.0) < 1000
+    assert (total.service.percentile_ms(95) or 0.0) < 1000 * patience()
 
 
 async def test_the_loop_is_switched_live_and_connections_stay(primary: Primary, load: Watched) -> None:
@@ -708,7 +708,7 @@ async def test_a_dead_app_ends_its_load_within_a_second(primary: Primary) -> Non
             return await asyncio.to_thread(state_of, pid) in (None, "Z")
 
         await until(gone, "the load is gone", within_s=5)
-        assert time.monotonic() - killed_s < 1
+        assert time.monotonic() - killed_s < patience()
 
     async def none() -> bool:
         return not await primary.sessions()

@@ -16,7 +16,10 @@ import pytest
 from tests.guest import machine
 from tests.guest.machine import Fields
 
-pytestmark = pytest.mark.docker
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.content("compose/**/*", "tests/guest/*", "tests/sidecar.py"),
+]
 
 Claim = Callable[[Fields], bool]
 

@@ -19,7 +19,7 @@ from replexplorer.ports import LoadSettings
 from tests.integration.conftest import LiveStack
 from tests.integration.sessions import attached
 from tests.turning import turn
-from tests.waiting import until, until_tick
+from tests.waiting import patience, until, until_tick
 
 pytestmark = pytest.mark.docker
 
@@ -93,12 +93,12 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         assert commit_ms is not None
         assert rtt_ms is not None
         assert await state_of(session) is ProtectionState.PROTECTED
-        assert 0.98 * rtt_ms <= commit_ms <= 1.05 * (rtt_ms + local_ms)
+        assert 0.98 * rtt_ms <= commit_ms <= (1 + 0.05 * patience()) * (rtt_ms + local_ms)
         await turn(session, "clients=32")
         many = await measure(session.load, clock, duration_s=4, warmup_s=1)
-        assert many.tps >= 8 * one.tps
+        assert many.tps >= 8 * one.tps / patience()
         busy_s = many.service.sum_us / 1e6
-        assert busy_s == pytest.approx(32 * many.duration_s, rel=0.1)  # Little's law
+        assert busy_s == pytest.approx(32 * many.duration_s, rel=0.1 * patience())  # Little's law
         await turn(session, "rtt=0", "clients=1")
         home = await measure(session.load, clock, duration_s=3, warmup_s=1)
         assert (home.service.percentile_ms(50) or rtt_ms) < rtt_ms / 2

@@ -95,7 +95,7 @@ def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
     try:
         until_true(lambda: _journal(shell).count('"run"') >= 2, within_s=60)
         running.send_signal(end)
-        running.communicate(timeout=30)
+        running.communicate(timeout=120)
     finally:
         running.kill()
         running.communicate()
