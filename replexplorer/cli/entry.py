@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import errno
-import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from replexplorer.cli import arguments
 from replexplorer.cli.console import Console
+from replexplorer.cli.verbs import Verb
 from replexplorer.core.errors import Interrupted, MissingPiece, ReplexplorerError, UsageError
 
 PIPE_CLOSED = 141
@@ -55,12 +55,8 @@ def _dispatch(words: Sequence[str], console: Console) -> int:
     if args.verb is None:
         if not sys.stdout.isatty() or not sys.stdin.isatty():
             raise UsageError("the dashboard needs a terminal", "without one, run `replexplorer lab run tour`")
-        target = "dashboard:run"
-    else:
-        target = args.target
-    module, _, name = target.partition(":")
-    verb = cast("Callable[[Call], int]", getattr(importlib.import_module(f"replexplorer.cli.{module}"), name))
-    return verb(Call(args, console))
+        return Verb("", "", "dashboard:run").function(Call(args, console))
+    return cast(int, args.carry_out(Call(args, console)))
 
 
 def _wants_tracebacks(words: Sequence[str]) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.cli.arguments import add_json
 from replexplorer.cli.render import render_knobs, render_set, waiting_words
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
@@ -24,6 +25,35 @@ from replexplorer.reports.documents import knob_document, set_report
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+
+def set_knobs_arguments(parser: ArgumentParser) -> None:
+    """The knobs with their values."""
+    parser.add_argument(
+        "assignments", nargs="+", metavar="KEY=VALUE", help="as semi_sync=on, rtt=85ms, rtt@replica2=10"
+    )
+    turning_arguments(parser, dry_run=True)
+
+
+def get_arguments(parser: ArgumentParser) -> None:
+    """Which knobs."""
+    parser.add_argument("keys", nargs="*", metavar="KEY", help="without a key: all of them")
+    add_json(parser)
+
+
+def reset_arguments(parser: ArgumentParser) -> None:
+    """What any turning of knobs takes."""
+    turning_arguments(parser)
+
+
+def turning_arguments(parser: ArgumentParser, *, dry_run: bool = False) -> None:
+    """The flags of every verb that turns knobs."""
+    if dry_run:
+        parser.add_argument("--dry-run", action="store_true", help="print the statements and run none")
+    parser.add_argument(
+        "--anyway", action="store_true", help="even while a lab or a sweep runs, whose result says so"
+    )
+    add_json(parser)
 
 
 def set_knobs(call: Call) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from replexplorer.cli.arguments import Parser, add_global_flags, add_json
 from replexplorer.cli.console import Console, reported
 from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.running import run_async
+from replexplorer.cli.typed import whole_number
 from replexplorer.cli.wiring import composed, recorded_ticks
 from replexplorer.core.errors import ExpectationFailed, StackUnavailable, UsageError
 from replexplorer.core.text import folded, table
@@ -43,6 +45,34 @@ _BESIDE_TITLE: Final = 18
 _LEAST_TITLE: Final = 20
 _OWNERS: Final = {"rows": ARCHIVE, "dump": BULK_LOAD}
 """Flags that are one lab's own."""
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """What is typed after the verb."""
+    actions = parser.add_subparsers(
+        title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
+    )
+    listing = actions.add_parser(
+        "list", help="the labs that there are", description="The labs that there are."
+    )
+    run = actions.add_parser(
+        "run", help="run one", description="Run a lab and say whether its relations hold."
+    )
+    run.add_argument(
+        "name", metavar="NAME", help="as `lab list` has it, as `tour`; or your own lab's file, as ./mine.toml"
+    )
+    run.add_argument("--quick", action="store_true", help="shorter counts, the same method")
+    run.add_argument("--dump", metavar="FILE", help="an employees.sql whose rows the bulk-load lab inserts")
+    run.add_argument(
+        "--rows", type=whole_number(1000, 10_000_000), metavar="N", help="of the archive lab's table"
+    )
+    run.add_argument(
+        "--report", metavar="DIR", help="write report.md, report.html, result.json and the session"
+    )
+    run.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
+    for child in (listing, run):
+        add_global_flags(child)
+        add_json(child)
 
 
 def run(call: Call) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from replexplorer.cli.arguments import add_json
 from replexplorer.cli.running import run_async
+from replexplorer.cli.typed import positive, seconds, whole_number
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.experiment.course import Course
@@ -34,6 +36,61 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.core.event import Event
     from replexplorer.core.tick import Tick
+
+
+_MOST_ROWS: Final = 100_000_000
+"""As of the configuration's table_size."""
+
+
+def _most(key: str) -> float:
+    """The most that a knob takes."""
+    return BY_KEY[key].maximum or float("inf")
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """What is typed after the verb."""
+    parser.add_argument(
+        "--clients",
+        type=whole_number(1, int(_most(keys.CLIENTS))),
+        metavar="N",
+        help="connections; default: the knob",
+    )
+    parser.add_argument(
+        "--rate",
+        type=positive(_most(keys.RATE)),
+        metavar="R",
+        help="open loop: this many transactions arrive per second (TPS), however fast the server answers",
+    )
+    parser.add_argument(
+        "--arrivals",
+        choices=("poisson", "even"),
+        metavar="HOW",
+        help="poisson (default) or even gaps; with --rate",
+    )
+    parser.add_argument(
+        "--workload",
+        metavar="W",
+        help="sysbench's update_index, update_non_index, insert, write_only, read_write or point_select; "
+        "employees, foo, ledger; or a file of SQL, a transaction a block; default: the knob",
+    )
+    parser.add_argument(
+        "--statements", action="store_true", help="latency of each class of statements as well"
+    )
+    parser.add_argument(
+        "--duration", type=seconds(positive=True), default=10.0, metavar="S", help="seconds (default 10)"
+    )
+    parser.add_argument(
+        "--warmup",
+        type=seconds(positive=False),
+        default=0.0,
+        metavar="S",
+        help="seconds before, not counted (default 0)",
+    )
+    parser.add_argument(
+        "--table-size", type=whole_number(1, _MOST_ROWS), metavar="N", help="rows of the table"
+    )
+    parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
+    add_json(parser)
 
 
 def run(call: Call) -> int:

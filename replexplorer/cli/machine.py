@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,11 @@ from replexplorer.formats import paths
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+
+def schema_arguments(parser: ArgumentParser) -> None:
+    """Which verb's document."""
+    parser.add_argument("document", nargs="*", metavar="VERB", help="only this verb's document")
 
 
 def config(call: Call) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from replexplorer.cli.arguments import add_json
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sweep import scene_texts
@@ -40,6 +42,17 @@ if TYPE_CHECKING:
 
 _NO_STACK = new_roster(1)
 """The nodes of a stack that is not there."""
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """What is typed after the verb."""
+    parser.add_argument(
+        "assignments",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as `set` takes them; others are the stack's, or the defaults where none runs",
+    )
+    add_json(parser)
 
 
 class _Asked(NamedTuple):

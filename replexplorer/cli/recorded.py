@@ -6,12 +6,14 @@ import csv
 import json
 import os
 import sys
+from argparse import ArgumentParser
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from replexplorer.cli.textual_variables import check_textual_variables
+from replexplorer.cli.typed import positive
 from replexplorer.cli.wiring import HostClock, load_configuration_of
 from replexplorer.core.errors import UsageError
 from replexplorer.formats import paths
@@ -23,6 +25,26 @@ if TYPE_CHECKING:
 
 _TOUR = "tour"
 _LAST = "last"
+
+
+_RECORDING: Final = "a session file, the name of one in the sessions directory, `last` or `tour`"
+
+
+def replay_arguments(parser: ArgumentParser) -> None:
+    """Which recording, and how fast."""
+    parser.add_argument("file", metavar="FILE", help=_RECORDING)
+    parser.add_argument(
+        "--speed", type=positive(16), default=1.0, metavar="X", help="times as fast (default 1, at most 16)"
+    )
+
+
+def export_arguments(parser: ArgumentParser) -> None:
+    """Which recording, as what, and where to."""
+    parser.add_argument("file", metavar="FILE", help=_RECORDING)
+    parser.add_argument(
+        "--format", choices=("csv", "jsonl", "md"), required=True, metavar="FORMAT", help="csv, jsonl or md"
+    )
+    parser.add_argument("--output", metavar="PATH", help="instead of stdout")
 
 
 def export(call: Call) -> int:

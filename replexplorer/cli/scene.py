@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.knobs import apply, turn
+from replexplorer.cli.arguments import Parser, add_global_flags, add_json, sentence
+from replexplorer.cli.knobs import apply, turn, turning_arguments
 from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
@@ -22,6 +23,34 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
 _MOST_NAMED: Final = 6
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """What is typed after the verb."""
+    actions = parser.add_subparsers(
+        title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
+    )
+    for name, summary in (
+        ("list", "the shipped scenes and your own"),
+        ("save", "keep the requested knobs under a name"),
+        ("apply", "set the knobs of a scene"),
+    ):
+        child = actions.add_parser(name, help=summary, description=sentence(summary))
+        add_global_flags(child)
+        if name != "list":
+            child.add_argument("name", metavar="NAME", help="the scene's name")
+        if name == "save":
+            child.add_argument(
+                "keys",
+                nargs="*",
+                metavar="KEY",
+                help="of the knobs to keep; without: those not at their default",
+            )
+            child.add_argument("--title", metavar="TEXT", default="", help="one line of what it is for")
+        if name == "apply":
+            turning_arguments(child, dry_run=True)
+        else:
+            add_json(child)
 
 
 def run(call: Call) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from replexplorer.cli.arguments import add_json
 from replexplorer.cli.question import can_ask, says_yes
 from replexplorer.cli.render import render_status
 from replexplorer.cli.running import run_async
+from replexplorer.cli.typed import whole_number
 from replexplorer.cli.wiring import (
     attached,
     composed,
@@ -18,6 +21,7 @@ from replexplorer.cli.wiring import (
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
+from replexplorer.core.topology import MOST_REPLICAS
 from replexplorer.engine.change.effect import unmet
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
@@ -29,6 +33,44 @@ from replexplorer.reports.documents import status_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+
+
+def up_arguments(parser: ArgumentParser) -> None:
+    """How many replicas, and of which image."""
+    parser.add_argument(
+        "--replicas",
+        type=whole_number(1, MOST_REPLICAS),
+        metavar="N",
+        help="how many replicas; without it a live stack keeps its own and a new one has 1",
+    )
+    parser.add_argument("--image", metavar="REF", help="any image that has mysqld, instead of our own")
+    add_json(parser)
+
+
+def down_arguments(parser: ArgumentParser) -> None:
+    """Which stacks, and whether to ask."""
+    parser.add_argument("--all", action="store_true", help="every replexplorer stack on this Docker host")
+    parser.add_argument(
+        "--yes", action="store_true", help="also under a load that runs, which is asked about otherwise"
+    )
+
+
+def dsn_arguments(parser: ArgumentParser) -> None:
+    """Whose address, for whom and in which form."""
+    parser.add_argument("node", nargs="?", default="primary", metavar="NODE", help="default: primary")
+    parser.add_argument("--published", action="store_true", help="by the port on 127.0.0.1")
+    parser.add_argument(
+        "--admin", action="store_true", help="the app's own account, which may do anything, on every node"
+    )
+    parser.add_argument(
+        "--defaults-file",
+        action="store_true",
+        help="write the address as an option file that only you can read and print its path, for "
+        'mysql --defaults-file="$(replexplorer dsn --defaults-file)" and sysbench --config-file="$(...)": '
+        "every user of a machine sees the arguments of a command, and a password is none; a client that "
+        'takes a mysql:// address only gets it by the environment: MYSQL_DSN="$(replexplorer dsn)" mycli',
+    )
+    add_json(parser)
 
 
 def up(call: Call) -> int:

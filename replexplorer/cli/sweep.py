@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from functools import partial
 from typing import TYPE_CHECKING
 
+from replexplorer.cli.arguments import add_json
 from replexplorer.cli.calibrating import learned
 from replexplorer.cli.console import Console, reported
 from replexplorer.cli.running import run_async
+from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import attached
 from replexplorer.core.experiment.heat import mapped
 from replexplorer.core.experiment.sweep import Sweep, read_grid
@@ -30,6 +33,38 @@ _MOST_TICK_S = 0.5
 _LEAST_TICK_S = 0.1
 _READINGS = 20
 """Intervals in a run, so that there are batches enough for its scatter."""
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """What is typed after the verb."""
+    parser.add_argument(
+        "knobs",
+        nargs="+",
+        metavar="KEY=V1,V2,...",
+        help="a knob with its values, as rtt=0,2,10,85 or clients=1,8,32; scene=none,local,network,both",
+    )
+    parser.add_argument(
+        "--duration",
+        type=seconds(positive=True),
+        default=5.0,
+        metavar="S",
+        help="seconds of each run (default 5)",
+    )
+    parser.add_argument(
+        "--repeat",
+        type=whole_number(1),
+        default=1,
+        metavar="N",
+        help="passes over all combinations; with 3 or more, intervals show how runs differ (default 1)",
+    )
+    parser.add_argument("--seed", type=whole_number(0), metavar="N", help="of the random order")
+    parser.add_argument(
+        "--map", metavar="KEY,KEY", help="the heat map's knobs; default: the two with the most values"
+    )
+    parser.add_argument("--fresh", action="store_true", help="start over instead of continuing")
+    parser.add_argument("--report", metavar="DIR", help="write report.md, sweep.svg and result.json there")
+    parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
+    add_json(parser)
 
 
 def run(call: Call) -> int:

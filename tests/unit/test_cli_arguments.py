@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from replexplorer import __version__
 from replexplorer.cli import main
-from replexplorer.cli.arguments import VERBS, build_parser, parse
+from replexplorer.cli.arguments import build_parser, parse
+from replexplorer.cli.verbs import VERBS, Verb
 from replexplorer.core.errors import UsageError
 
 CONTRACT = [
@@ -139,6 +141,22 @@ def test_durations(text: str, seconds: float) -> None:
 def test_abbreviated_flags_are_refused() -> None:
     with pytest.raises(UsageError):
         parse(["load", "--dur", "5"])
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_a_verb_is_its_row_and_its_module(verb: Verb) -> None:
+    assert callable(verb.function)
+    module = sys.modules[verb.function.__module__]
+    assert verb.target == f"{module.__name__.rpartition('.')[2]}:{verb.function.__name__}"
+    if verb.arguments is not None:
+        assert verb.arguments.__module__ == module.__name__
+
+
+def test_arguments_are_those_of_the_typed_verb_alone() -> None:
+    some = build_parser([VERBS[0]])
+    assert some.parse_args([VERBS[0].name, "--json"]).json
+    with pytest.raises(UsageError):
+        some.parse_args(["load", "--clients", "3"])
 
 
 def test_every_verb_has_help() -> None:

@@ -63,11 +63,11 @@ def test_version_and_help_import_almost_nothing(words: list[str]) -> None:
         "replexplorer.cli",
         "replexplorer.cli.entry",
         "replexplorer.cli.arguments",
+        "replexplorer.cli.verbs",
         "replexplorer.cli.console",
         "replexplorer.core",
         "replexplorer.core.errors",
         "replexplorer.core.hints",
-        "replexplorer.core.topology",
         "replexplorer.core.printable",
         "replexplorer.core.text",
     }

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli.arguments import VERBS
 from replexplorer.cli.calibrating import errors_markdown
 from replexplorer.cli.render import knob_catalogue_markdown
+from replexplorer.cli.verbs import VERBS
 from replexplorer.formats.calibration import shipped_calibration
 from replexplorer.ui.keys.actions import keys_markdown
 
