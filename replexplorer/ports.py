@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 from replexplorer.core.dialect.question import Row
@@ -54,19 +55,33 @@ class Sql(Protocol):
         ...
 
 
+class Ability(Enum):
+    """What can be done with a stack's nodes beside asking their servers; the value says it in words."""
+
+    OWN = "be made, repaired and removed"
+    WRITE = "have their settings changed"
+    SHAPE_LINKS = "have their links shaped"
+    DELAY_FSYNC = "have their fsyncs delayed"
+    STOP_SERVERS = "have their servers stopped and started"
+    SCALE = "become more or fewer"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """Where one node's server is, as Docker tells."""
+    """Where one node's server is, as its provider knows it."""
 
     name: str
     """`primary`, `replica`, `replica2`, ..."""
     server_running: bool
-    """Its mysqld container runs."""
+    """Its mysqld runs, and is not frozen."""
     sidecar_running: bool
     address: str | None
-    """The container's own IPv4 address in the stack's network."""
+    """Its own IPv4 address, by which the other nodes reach it."""
+    port: int
+    """Of its server at that address."""
+    published_host: str | None
+    """Where the server answers to who does not reach that address; None: nowhere else."""
     published_port: int | None
-    """Port on 127.0.0.1."""
     identity: str = ""
     """Another one when the node was made anew, though name and address are the same."""
 
@@ -103,13 +118,16 @@ class Provider(Protocol):
     """Where one stack lives: what makes and removes its nodes and reaches them."""
 
     name: str
+    """Of the stack."""
+    abilities: frozenset[Ability]
+    """What it can do; what is missing here is refused by name before anything is asked of it."""
 
     async def nodes(self) -> Sequence[NodeAddress]:
         """The nodes in order, primary first; empty when there is no such stack."""
         ...
 
     async def up(self, options: UpOptions, report: Report) -> bool:
-        """Build images if missing, create or repair until every container runs; idempotent.
+        """Make what is missing, create or repair until every node runs; idempotent.
 
         Answers whether the stack was created by this call. Does not wait for the servers.
         """
@@ -132,13 +150,51 @@ class Provider(Protocol):
         """How long ago that node's server was started, or made if it never was; None where it has ended."""
         ...
 
+    def server_process(self, node: str) -> ServerProcess:
+        """The process of that node's server."""
+        ...
+
+    def server_log(self, node: str) -> str:
+        """How somebody reads the log of that node's server, as a command."""
+        ...
+
     async def open_bridge(self, node: str) -> Bridge:
-        """A long-lived exec into that node's sidecar."""
+        """A way of its own to the agent of that node's sidecar."""
+        ...
+
+
+class ServerProcess(Protocol):
+    """One node's mysqld as the machine sees it: what a fault does to it, and what takes that back.
+
+    Each call returns when the process is as asked, and does nothing where it is so already. The node keeps
+    its address, its link and its data. Raises StackUnavailable where there is no such process.
+    """
+
+    async def kill(self) -> None:
+        """End it with SIGKILL, also while it is frozen; what it had not written is lost to it."""
+        ...
+
+    async def stop(self) -> None:
+        """Let it shut down; one that takes longer than a minute is killed. One that is frozen goes on
+        first."""
+        ...
+
+    async def pause(self) -> None:
+        """Freeze it: its connections stay open and nothing answers. Raises StackUnavailable where it does
+        not run."""
+        ...
+
+    async def resume(self) -> None:
+        """Let it go on from where it was frozen. Raises StackUnavailable where it has ended."""
+        ...
+
+    async def start(self) -> None:
+        """Start it where it has ended; one that is frozen goes on. Does not wait for its first login."""
         ...
 
 
 class Bridge(Protocol):
-    """Lines of text to and from a process in a container."""
+    """Lines of text to and from an agent."""
 
     async def send(self, line: str) -> None:
         """One line, without its newline."""

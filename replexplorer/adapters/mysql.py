@@ -24,7 +24,7 @@ logging.getLogger("asyncmy").addHandler(logging.NullHandler())
 CONNECT_TIMEOUT_S: Final = 2.0
 """How long a login may take, so that a dead server is noticed soon."""
 PROBE_TIMEOUT_S: Final = 0.3
-"""How long the container's own address may take to answer a TCP connect."""
+"""How long a node's own address may take to answer a TCP connect."""
 _CLOSE_TIMEOUT_S: Final = 0.5
 
 SERVER_GONE: Final = 2006
@@ -40,7 +40,7 @@ class Address(NamedTuple):
     host: str
     port: int
     path: str
-    """`direct` (the container's own address) or `published` (127.0.0.1, through Docker)."""
+    """`direct` (the node's own address) or `published` (where its provider lets others reach it)."""
 
 
 Locate = Callable[[], Awaitable[Address]]
@@ -54,10 +54,10 @@ async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT
     such host: then the published port is taken only if a server greets there.
     Raises ServerUnreachable when the node has neither.
     """
-    direct = None if node.address is None else Address(node.address, 3306, "direct")
-    published = (
-        None if node.published_port is None else Address("127.0.0.1", node.published_port, "published")
-    )
+    direct = None if node.address is None else Address(node.address, node.port, "direct")
+    published = None
+    if node.published_host is not None and node.published_port is not None:
+        published = Address(node.published_host, node.published_port, "published")
     if direct is None or published is None:
         if only := direct or published:
             return only

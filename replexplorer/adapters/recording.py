@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from replexplorer.adapters.docker.untrusted_base import Meter, open_base
+from replexplorer.adapters.untrusted_base import Meter, open_base
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event
 from replexplorer.core.tick import Tick

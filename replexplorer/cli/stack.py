@@ -58,7 +58,7 @@ def down_arguments(parser: ArgumentParser) -> None:
 def dsn_arguments(parser: ArgumentParser) -> None:
     """Whose address, for whom and in which form."""
     parser.add_argument("node", nargs="?", default="primary", metavar="NODE", help="default: primary")
-    parser.add_argument("--published", action="store_true", help="by the port on 127.0.0.1")
+    parser.add_argument("--published", action="store_true", help="by the published port")
     parser.add_argument(
         "--admin", action="store_true", help="the app's own account, which may do anything, on every node"
     )
@@ -200,7 +200,8 @@ async def _dsn(call: Call) -> int:
         credentials = session.fleet.credentials
     if not view.reachable or credentials is None:
         raise StackUnavailable(f"{wanted} is down", "`replexplorer up` brings it back")
-    host, port = ("127.0.0.1", view.published_port) if call.args.published else (view.host, view.port)
+    published = (view.published_host, view.published_port)
+    host, port = published if call.args.published else (view.host, view.port)
     if host is None or port is None:
         raise StackUnavailable(f"{wanted} has no such address", "`replexplorer status` shows what it has")
     admin: bool = call.args.admin

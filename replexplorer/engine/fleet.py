@@ -13,10 +13,18 @@ from typing import Final
 
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.errors import NoSuchStack, ServerUnreachable, StackUnavailable, UsageError
+from replexplorer.core.errors import (
+    MissingPiece,
+    NoSuchStack,
+    ServerUnreachable,
+    StackUnavailable,
+    UsageError,
+)
+from replexplorer.core.knobs.catalogue import Backing, Knob
 from replexplorer.core.topology import SOURCE, Roster, Standing, source_of
 from replexplorer.engine.keeping import Keeping
 from replexplorer.ports import (
+    Ability,
     Agent,
     Clock,
     Credentials,
@@ -25,12 +33,20 @@ from replexplorer.ports import (
     Provider,
     Recorder,
     Report,
+    ServerProcess,
     Sql,
     SweepJournal,
 )
 
 STARTS_WITHIN_S: Final = 90.0
 """How long a server may take until it accepts logins."""
+
+
+_CARRIED_BY: Final = {
+    Backing.SERVER: Ability.WRITE,
+    Backing.LINK: Ability.SHAPE_LINKS,
+    Backing.DISK: Ability.DELAY_FSYNC,
+}
 
 
 def _no_files(written: str) -> tuple[str, str]:
@@ -117,6 +133,26 @@ class Fleet:
         """Make the keeper."""
         self.keeper = Keeping(self._agents, self.outside.clock)
 
+    def need(self, ability: Ability) -> None:
+        """Raise MissingPiece where this stack's nodes cannot do that."""
+        if ability not in self.outside.provider.abilities:
+            name = self.outside.provider.name
+            raise MissingPiece(
+                f"the servers of '{name}' cannot {ability.value} from here",
+                "a stack that `replexplorer up` made can",
+            )
+
+    def carries_out(self, knob: Knob) -> bool:
+        """Whether anything here can turn it."""
+        needed = _CARRIED_BY.get(knob.backing)
+        return needed is None or needed in self.outside.provider.abilities
+
+    def server_process(self, node: str) -> ServerProcess:
+        """The process of a node's server; raises StackUnavailable when there is no such node, MissingPiece
+        where nobody here may stop servers."""
+        self.need(Ability.STOP_SERVERS)
+        return self.outside.provider.server_process(self.member(node).name)
+
     def _agents(self) -> list[Agent]:
         """Those first whose sidecar ran when it was last looked for: who is down is not waited for."""
         members = sorted(self.members.values(), key=lambda member: not member.address.sidecar_running)
@@ -188,7 +224,7 @@ class Fleet:
         return Roster(tuple(self.members), self.source_name)
 
     async def discover(self) -> None:
-        """Ask Docker which nodes there are; members that stay keep their connections.
+        """Ask the provider which nodes there are; members that stay keep their connections.
 
         Raises StackUnavailable when there is no stack of this name.
         """
@@ -208,7 +244,7 @@ class Fleet:
         return member is None or not _same_place(member.address, node)
 
     def _match(self, nodes: Sequence[NodeAddress], credentials: Credentials) -> list[Member]:
-        """Make the members those that Docker named; answers those that are to be closed.
+        """Make the members those that the provider named; answers those that are to be closed.
 
         An address that moved means new connections, and so do other passwords: then the whole stack
         was made anew. Whoever uses the fleet meanwhile sees the old members or the new ones.

@@ -30,7 +30,16 @@ from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
-from replexplorer.ports import Clock, LoadSettings, Report, Sql, SweepJournal, UpOptions
+from replexplorer.ports import (
+    Ability,
+    Clock,
+    LoadSettings,
+    Report,
+    ServerProcess,
+    Sql,
+    SweepJournal,
+    UpOptions,
+)
 
 _LOOK_EVERY_S: Final = 0.1
 _ATTACHED_WITHIN_S: Final = 30.0
@@ -205,8 +214,14 @@ class LiveRig:
         """See `experiment.rig.Rig`."""
         return self._fleet.member(node).dialect
 
+    def process(self, node: str) -> ServerProcess:
+        """See `experiment.rig.Rig`."""
+        return self._fleet.server_process(node)
+
     async def scale(self, replicas: int, report: Report) -> None:
         """See `experiment.rig.Rig`."""
+        if replicas != len(self._fleet.replicas):
+            self._fleet.need(Ability.SCALE)
         if replicas < len(self._fleet.replicas):
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()

@@ -32,7 +32,7 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role, Roster, node_names
 from replexplorer.engine.experiment.rig import Findings
-from replexplorer.ports import LoadSettings, Report
+from replexplorer.ports import LoadSettings, Report, ServerProcess
 from tests.fakes.clock import VirtualClock
 from tests.fakes.sweeps import FakeJournal, FakeShelf
 
@@ -316,6 +316,10 @@ class FakeRig:
         }
 
     # -- nodes
+
+    def process(self, node: str) -> ServerProcess:
+        """See `experiment.rig.Rig`."""
+        raise UsageError("no server of this test has a process")
 
     def sql(self, node: str) -> FakeStatements:
         """See `experiment.rig.Rig`."""

@@ -11,7 +11,7 @@ from typing import Any
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
+from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report, ServerProcess, UpOptions
 from tests.fakes.clock import VirtualClock
 from tests.fakes.load import FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
@@ -295,12 +295,44 @@ def tasks_left() -> list[str]:
     ]
 
 
+class FakeProcess:
+    """`ports.ServerProcess` over the world."""
+
+    def __init__(self, world: World, node: str) -> None:
+        self._world = world
+        self._node = node
+
+    async def kill(self) -> None:
+        """See `ports.ServerProcess`."""
+        await asyncio.sleep(DOCKER_S)
+        self._world.crash(self._node)
+
+    async def stop(self) -> None:
+        """See `ports.ServerProcess`."""
+        await self.kill()
+
+    async def pause(self) -> None:
+        """See `ports.ServerProcess`."""
+        raise StackUnavailable("no server of this world can be frozen")
+
+    async def resume(self) -> None:
+        """See `ports.ServerProcess`."""
+        await self.pause()
+
+    async def start(self) -> None:
+        """See `ports.ServerProcess`."""
+        await asyncio.sleep(DOCKER_S)
+        if not self._world.servers[self._node].running:
+            self._world.servers[self._node].boot()
+
+
 class FakeProvider:
     """`ports.Provider` over the world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.name = "default"
+        self.abilities = frozenset(Ability)
 
     async def nodes(self) -> list[NodeAddress]:
         """See `ports.Provider`."""
@@ -314,6 +346,8 @@ class FakeProvider:
                 world.servers[name].running,
                 world.sidecars[name].running,
                 world.moved.get(name, f"10.0.0.{at + 2}"),
+                3306,
+                "127.0.0.1",
                 33060 + at,
                 f"{name} {world.generation}",
             )
@@ -369,6 +403,14 @@ class FakeProvider:
         await asyncio.sleep(DOCKER_S)
         server = self._world.servers[node]
         return asyncio.get_running_loop().time() - server.started_s if server.running else None
+
+    def server_process(self, node: str) -> ServerProcess:
+        """See `ports.Provider`."""
+        return FakeProcess(self._world, node)
+
+    def server_log(self, node: str) -> str:
+        """See `ports.Provider`."""
+        return f"log {node}"
 
     async def open_bridge(self, node: str) -> Bridge:
         """The fakes' agents need none."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +53,22 @@ def test_the_screen_loads_without_mysql_or_docker() -> None:
 def test_adapters_load_without_engine_or_screen() -> None:
     loaded = modules_after("\n".join(f"import {name}" for name in everything_in("replexplorer.adapters")))
     assert not loaded & {"textual", "replexplorer.ui", "replexplorer.engine"}
+
+
+@pytest.mark.parametrize("room", ["engine", "ui", "reports", "ports.py", "core/server"])
+def test_where_servers_are_is_the_providers_business(room: str) -> None:
+    """No room above the provider names Docker or an address of this machine."""
+    place = Path(replexplorer.__file__).parent / room
+    files = [place] if place.is_file() else [*place.rglob("*.py")]
+    assert files
+    said = re.compile(r"docker|127\.0\.0\.1|localhost", re.I)
+    found = [
+        f"{file.name}: {line.strip()}"
+        for file in files
+        for line in file.read_text().splitlines()
+        if said.search(line)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["statsu"]])

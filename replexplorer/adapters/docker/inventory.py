@@ -22,6 +22,8 @@ REPLICAS: Final = f"{LABEL}replicas"
 IMAGE: Final = f"{LABEL}image"
 """On the network: the server's image, for the same reason."""
 
+_MYSQL_PORT: Final = 3306
+
 COMPOSE_PROJECT: Final = "com.docker.compose.project"
 """The Compose tool's own label."""
 
@@ -39,7 +41,8 @@ class Container:
     state: str
     """Docker's word: created, running, paused, exited, dead, ..."""
     address: str | None
-    published_port: int | None
+    published: tuple[str, int] | None
+    """Host and port, as Docker has bound it."""
     by_compose: bool
 
     @property
@@ -143,7 +146,9 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
                 server_running=server is not None and server.running,
                 sidecar_running=sidecar is not None and sidecar.running,
                 address=sidecar.address if sidecar else None,
-                published_port=sidecar.published_port if sidecar else None,
+                port=_MYSQL_PORT,
+                published_host=sidecar.published[0] if sidecar and sidecar.published else None,
+                published_port=sidecar.published[1] if sidecar and sidecar.published else None,
                 identity=sidecar.id if sidecar else "",
             )
         )
@@ -164,7 +169,7 @@ def _container(item: Mapping[str, Any]) -> Container:
     labels = item["Labels"]
     networks = (item.get("NetworkSettings") or {}).get("Networks") or {}
     address = next((found["IPAddress"] for found in networks.values() if found.get("IPAddress")), None)
-    published = next((port["PublicPort"] for port in item.get("Ports") or () if port.get("PublicPort")), None)
+    ports = [port for port in item.get("Ports") or () if port.get("PublicPort")]
     return Container(
         id=item["Id"],
         node=labels[NODE],
@@ -173,6 +178,6 @@ def _container(item: Mapping[str, Any]) -> Container:
         image_id=item["ImageID"],
         state=item["State"],
         address=address,
-        published_port=published,
+        published=(ports[0]["IP"], ports[0]["PublicPort"]) if ports else None,
         by_compose=COMPOSE_PROJECT in labels,
     )

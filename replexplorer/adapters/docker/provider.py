@@ -20,11 +20,12 @@ from replexplorer.adapters.docker import inventory
 from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.adapters.docker.build import Builder
 from replexplorer.adapters.docker.client import client, connect, spoken
+from replexplorer.adapters.docker.process import ServerContainer
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway
 from replexplorer.core.topology import node_names
 from replexplorer.formats import paths
-from replexplorer.ports import Bridge, Credentials, NodeAddress, Report, UpOptions
+from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report, ServerProcess, UpOptions
 
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
@@ -49,6 +50,7 @@ class DockerProvider:
     ) -> None:
         """`slow` hears every few seconds what a busy daemon is waited for."""
         self.name = name
+        self.abilities = frozenset(Ability)
         self._slow = slow
         self._subnet = subnet
         self._compose = compose or paths.shipped("compose")
@@ -151,6 +153,15 @@ class DockerProvider:
     async def server_age_s(self, node: str) -> float | None:
         """How long ago that node's server was started, or made if it never was; None where it has ended."""
         return await self._call(lambda client: inventory.server_age_s(client, self.name, node))
+
+    def server_process(self, node: str) -> ServerProcess:
+        """The container that the node's mysqld is the first process of."""
+        return ServerContainer(self._call, self.name, node)
+
+    def server_log(self, node: str) -> str:
+        """Docker's own command for it, by label: a container may have any name."""
+        labels = f"--filter label={inventory.STACK}={self.name} --filter label={inventory.NODE}={node}"
+        return f"docker logs $(docker ps -aq {labels} --filter label={inventory.ROLE}=mysqld)"
 
     async def open_bridge(self, node: str) -> Bridge:
         """A long-lived exec into that node's sidecar; raises StackUnavailable when it is down."""

@@ -15,9 +15,11 @@ class NodeView:
     reachable: bool
     host: str | None = None
     port: int | None = None
+    published_host: str | None = None
+    """Where it answers to who does not reach `host`."""
     published_port: int | None = None
     path: str | None = None
-    """`direct` (the container's own address) or `published` (through Docker's proxy)."""
+    """`direct` (the node's own address) or `published`: which of them the app uses."""
     flavor: str | None = None
     version: str | None = None
     server_uuid: str | None = None

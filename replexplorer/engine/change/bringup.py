@@ -22,11 +22,11 @@ from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
 from replexplorer.engine.observe.server_sample import sample_node
-from replexplorer.ports import NodeAddress, Report, UpOptions
+from replexplorer.ports import Ability, NodeAddress, Report, UpOptions
 
 _LOOK_EVERY_S: Final = 0.05
 _CONNECTS_WITHIN_S: Final = 0.2
-_CONTAINERS_EVERY_S: Final = 0.5
+_PLACES_EVERY_S: Final = 0.5
 _ENDED_S: Final = 3.0
 """A server that has ended is said to have, when nobody has removed it until then."""
 _REMOVED_WITHIN_S: Final = 15.0
@@ -48,6 +48,7 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
 
     Raises ReplexplorerError; a stack that this call created and that does not come up is removed.
     """
+    fleet.need(Ability.OWN)
     dead = [text for node in await fleet.outside.provider.nodes() for text in _dead(node)]
     created = await fleet.outside.provider.up(options, report)
     try:
@@ -122,8 +123,8 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
 
 
 async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:
-    """Run works at once, as long as the containers that they wait for are there and run."""
-    guard = asyncio.create_task(_until_gone(fleet), name="look at the containers")
+    """Run works at once, as long as the nodes that they wait for are there and run."""
+    guard = asyncio.create_task(_until_gone(fleet), name="look at the nodes")
     work = asyncio.create_task(all_of(*works), name="wait for the servers")
     try:
         await asyncio.wait({guard, work}, return_when=asyncio.FIRST_COMPLETED)
@@ -135,13 +136,13 @@ async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:
 
 
 async def _until_gone(fleet: Fleet) -> None:
-    """Look at the containers until one is not the one that was found, or has ended: raises TakenAway or
+    """Look at the nodes until one is not the one that was found, or has ended: raises TakenAway or
     StackUnavailable then."""
     clock = fleet.outside.clock
     waited_for = {name: member.address.identity for name, member in fleet.members.items()}
     ended_s: dict[str, float] = {}
     while True:
-        await clock.sleep(_CONTAINERS_EVERY_S)
+        await clock.sleep(_PLACES_EVERY_S)
         found = {node.name: node for node in await fleet.outside.provider.nodes()}
         for name, identity in waited_for.items():
             node = found.get(name)
@@ -150,12 +151,12 @@ async def _until_gone(fleet: Fleet) -> None:
             if node.server_running:
                 ended_s.pop(name, None)
                 continue
-            # Who removes a stack kills its containers first, and those of a busy daemon take a while to go.
+            # Who removes a stack kills its servers first, and on a busy machine the rest takes a while to go.
             grace_s = _ENDED_S if node.sidecar_running else _REMOVED_WITHIN_S
             if clock.monotonic() - ended_s.setdefault(name, clock.monotonic()) >= grace_s:
                 raise StackUnavailable(
                     f"the server of {name} ended while it started",
-                    f"its log: docker logs (label dev.replexplorer.node={name})",
+                    f"its log: {fleet.outside.provider.server_log(name)}",
                 )
 
 
@@ -170,7 +171,7 @@ async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
             if clock.monotonic() >= ends_s:
                 raise StackUnavailable(
                     f"{member.name} does not accept logins: {error.message}",
-                    f"its log: docker logs (label dev.replexplorer.node={member.name})",
+                    f"its log: {fleet.outside.provider.server_log(member.name)}",
                 ) from None
         await clock.sleep(_LOOK_EVERY_S)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs.names import (
     Assignment,
     Desired,
@@ -49,6 +49,11 @@ class Controls:
     def parse(self, text: str) -> Assignment:
         """Read `KEY[@NODE]=VALUE` for this stack; raises UsageError."""
         assignment = parse_assignment(text, self._fleet.roster)
+        if not self._fleet.carries_out(assignment.names[0].knob):
+            raise UsageError(
+                f"{assignment.names[0].key} is not available",
+                f"nothing here can turn it at the servers of '{self._fleet.outside.provider.name}'",
+            )
         for name in assignment.names:
             member = self._fleet.members.get(self._fleet.named(name.node))
             if member is not None and member.capabilities is not None:

@@ -20,7 +20,7 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.protection import Protection
-from replexplorer.ports import Clock, LoadSettings, Report, Sql, SweepJournal
+from replexplorer.ports import Clock, LoadSettings, Report, ServerProcess, Sql, SweepJournal
 
 _Found = TypeVar("_Found", covariant=True)
 
@@ -192,6 +192,11 @@ class Rig(Protocol):
     def dialect(self, node: str) -> Dialect:
         """How that node's server is asked; raises StackUnavailable when there is no such node, or when it
         was never reached."""
+        ...
+
+    def process(self, node: str) -> ServerProcess:
+        """A node's server as the machine sees it, to kill, stop or freeze it; raises StackUnavailable when
+        there is no such node, MissingPiece where nobody here may do that."""
         ...
 
     async def scale(self, replicas: int, report: Report) -> None:

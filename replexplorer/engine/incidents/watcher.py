@@ -28,7 +28,7 @@ _SOURCE_EVERY_S: Final = 0.5
 _REPLICA_EVERY_S: Final = 1.0
 _LINKS_EVERY_S: Final = 1.0
 _SHARED_EVERY_S: Final = 1.0
-_DOCKER_EVERY_S: Final = 3.0
+_PLACES_EVERY_S: Final = 3.0
 _GTIDS_EVERY_S: Final = 5.0
 
 _REBOOT_SLACK_S: Final = 1.0
@@ -135,7 +135,7 @@ class Watcher:
             self._every(_LINKS_EVERY_S, self._sight.look_at_links),
             self._every(_LINKS_EVERY_S, self._sight.look_at_disks),
             self._every(_SHARED_EVERY_S, self._look_at_shared),
-            self._every(_DOCKER_EVERY_S, self._look_at_containers),
+            self._every(_PLACES_EVERY_S, self._look_at_places),
             self._every(_GTIDS_EVERY_S, self._look_at_gtids),
         ]
         if self._beats:
@@ -258,7 +258,7 @@ class Watcher:
         sight.driver = await sight.fleet.keeper.lease()
         await self._listener.lease_seen(sight.driver)
 
-    async def _look_at_containers(self) -> None:
+    async def _look_at_places(self) -> None:
         """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""
         fleet = self._sight.fleet
         before, known = dict(fleet.members), fleet.credentials

@@ -331,7 +331,7 @@ class Sight:
     def _has(self, name: KnobName) -> bool:
         member = self.fleet.members.get(self.fleet.named(name.node))
         known = member.capabilities if member else None
-        return known is None or known.has(name.key)
+        return self.fleet.carries_out(name.knob) and (known is None or known.has(name.key))
 
     def views(self) -> dict[KnobName, KnobView]:
         """Every knob with requested and effective."""

@@ -112,7 +112,7 @@ class _Glance:
                 sight.samples[name] = NodeSample(now_s, bare_view(member, reachable=name in self._answered))
 
     async def _server(self, member: Member) -> bool:
-        """The server, if its container runs at all."""
+        """The server, if it runs at all."""
         if not member.address.server_running:
             return False
         if await answers(member.poll, within_s=_LOGIN_WITHIN_S):

@@ -1,0 +1,80 @@
+"""What a provider cannot do is refused by name before anything is asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.engine.change.bringup import bring_up
+from replexplorer.engine.console import Reset
+from replexplorer.engine.session import Session
+from replexplorer.ports import Ability, UpOptions
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+from tests.turning import turn
+
+
+def without(session: Session, *abilities: Ability) -> Session:
+    """The session, on servers that cannot do these."""
+    provider = session.outside.provider
+    provider.abilities = provider.abilities - {*abilities}
+    return session
+
+
+@pytest.mark.parametrize(
+    ("ability", "absent", "present"),
+    [
+        (Ability.WRITE, "sync_binlog", "rtt"),
+        (Ability.SHAPE_LINKS, "rtt", "fsync_delay"),
+        (Ability.DELAY_FSYNC, "fsync_delay", "sync_binlog"),
+    ],
+)
+def test_a_knob_that_nothing_can_turn_is_absent(ability: Ability, absent: str, present: str) -> None:
+    @virtual
+    async def check() -> None:
+        world = World()
+        async with world.attached() as session:
+            without(session, ability)
+            names = {name.key for name in session.sight.names()}
+            assert absent not in names
+            assert {present, "clients"} <= names
+            with pytest.raises(UsageError, match=f"{absent} is not available: nothing here can turn it"):
+                session.console.parse(f"{absent}=1")
+            await turn(session, f"{present}=1")
+            await session.console.do(Reset())
+        assert absent not in str(world.document.content["knobs"])
+
+    check()
+
+
+@virtual
+async def test_servers_that_nobody_may_stop_have_no_process() -> None:
+    world = World()
+    async with world.attached() as session:
+        await session.fleet.server_process("replica").kill()
+        assert not world.servers["replica"].running
+        await session.fleet.server_process("replica").start()
+        assert world.servers["replica"].running
+        with pytest.raises(StackUnavailable, match="no moon"):
+            session.fleet.server_process("moon")
+        without(session, Ability.STOP_SERVERS)
+        with pytest.raises(MissingPiece, match="cannot have their servers stopped and started from here"):
+            session.fleet.server_process("replica")
+        assert world.servers["replica"].running
+
+
+@virtual
+async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled() -> None:
+    world = World()
+    async with world.attached() as session:
+        without(session, Ability.SCALE)
+        for replicas in (2, 0):
+            with pytest.raises(MissingPiece, match="cannot become more or fewer"):
+                await session.rig.scale(replicas, lambda *_: None)
+        await session.rig.scale(1, lambda *_: None)
+        assert len(world.servers) == 2
+        world.crash("replica")
+        without(session, Ability.OWN)
+        with pytest.raises(MissingPiece, match="cannot be made, repaired and removed"):
+            await bring_up(session.fleet, UpOptions(), lambda *_: None)
+        assert not world.servers["replica"].running

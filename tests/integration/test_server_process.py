@@ -1,0 +1,106 @@
+"""A node's mysqld killed, stopped and frozen, and what brings it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import asyncmy
+import pytest
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.ports import ServerProcess, UpOptions
+from tests.integration.conftest import LiveStack
+from tests.waiting import until
+
+pytestmark = pytest.mark.docker
+
+Faults = tuple[Callable[[ServerProcess], Awaitable[None]], ...]
+
+KILL, STOP, PAUSE = (lambda p: p.kill()), (lambda p: p.stop()), (lambda p: p.pause())
+FAULTS: dict[str, Faults] = {
+    "killed": (KILL, KILL),
+    "stopped": (STOP, STOP),
+    "frozen": (PAUSE, PAUSE),
+    "frozen, then killed": (PAUSE, KILL),
+    "frozen, then stopped": (PAUSE, STOP),
+}
+BACK = {"start": "primary", "up": "replica"}
+"""What brings a server back, and which."""
+
+
+def quiet(text: str, done: float | None) -> None:
+    """A report that nobody reads."""
+
+
+@pytest.mark.parametrize(("back", "node"), BACK.items())
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_server_comes_back_from_it_with_address_and_data(
+    live_stack: LiveStack, fault: str, back: str, node: str
+) -> None:
+    stack, process = live_stack.stack, live_stack.stack.server_process(node)
+    before, rows = await stack.nodes(), "SELECT COUNT(*) FROM replexplorer.survivors"
+    async with live_stack.session("primary") as cursor:
+        await cursor.execute("CREATE TABLE IF NOT EXISTS replexplorer.survivors (id SERIAL)")
+        await cursor.execute("INSERT INTO replexplorer.survivors () VALUES ()")
+    written = await live_stack.value("primary", rows)
+    for act in FAULTS[fault]:
+        await act(process)
+        assert not (await live_stack.node(node)).server_running
+        assert (await live_stack.node(node)).sidecar_running
+    if back == "up":
+        assert await stack.up(UpOptions(), quiet) is False
+    else:
+        await process.start()
+        await process.start()
+    await live_stack.ready()
+    assert await stack.nodes() == before
+    await until(lambda: reads(live_stack, node, rows, written))
+
+
+async def reads(live: LiveStack, node: str, statement: str, expected: object) -> bool:
+    return bool(await live.value(node, statement) == expected)
+
+
+async def test_a_frozen_server_keeps_its_connections_and_goes_on(live_stack: LiveStack) -> None:
+    process = live_stack.stack.server_process("primary")
+    async with live_stack.session("primary") as cursor:
+        await cursor.execute("SELECT CONNECTION_ID()")
+        (number,) = await cursor.fetchone()
+        await process.pause()
+        waiting = asyncio.create_task(cursor.execute("SELECT CONNECTION_ID()"))
+        done, _ = await asyncio.wait({waiting}, timeout=1)
+        assert not done
+        await process.resume()
+        await process.resume()
+        await waiting
+        assert await cursor.fetchone() == (number,)
+    await live_stack.ready()
+
+
+async def test_what_an_ended_server_cannot_do_is_said(live_stack: LiveStack) -> None:
+    process = live_stack.stack.server_process("replica")
+    try:
+        await process.kill()
+        for call in (process.pause, process.resume):
+            with pytest.raises(StackUnavailable, match="the server of replica has ended"):
+                await call()
+    finally:
+        await process.start()
+    await live_stack.ready()
+    with pytest.raises(StackUnavailable, match="nowhere has no server"):
+        await live_stack.stack.server_process("nowhere").kill()
+
+
+async def test_a_killed_server_loses_its_connections_and_a_stopped_one_its_clients_politely(
+    live_stack: LiveStack,
+) -> None:
+    process = live_stack.stack.server_process("primary")
+    for end in (process.kill, process.stop):
+        uptime = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'Uptime'"
+        async with live_stack.session("primary") as cursor:
+            await end()
+            with pytest.raises((asyncmy.errors.Error, OSError, asyncio.IncompleteReadError)):
+                await cursor.execute(uptime)
+        await process.start()
+        await live_stack.ready()
