@@ -20,16 +20,16 @@ from replexplorer.engine.view import View
 from replexplorer.formats.themes import load_themes
 from replexplorer.ui.keys.actions import EVERYWHERE, LEAVE_KEY
 from replexplorer.ui.keys.bindings import bindings_of
-from replexplorer.ui.keys.commands import ExplorerCommands
 from replexplorer.ui.messages import Started
+from replexplorer.ui.screens.commands import ExplorerCommands
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.startup import StartupScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.style.theme import NO_COLOR_THEME, no_color_theme, textual_theme
 from replexplorer.ui.terminal import memory
 from replexplorer.ui.terminal.crash import QuietEnd
 from replexplorer.ui.terminal.hangup import TERMINATED, TerminalWatch
 from replexplorer.ui.terminal.output import QuietOutput
-from replexplorer.ui.theme import NO_COLOR_THEME, no_color_theme, textual_theme
 
 MOST_TOLD = 600
 """Characters of a toast."""

@@ -14,7 +14,7 @@ from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, bar
-from replexplorer.ui.widgets.lines import width_of
+from replexplorer.ui.words.runs import width_of
 from replexplorer.ui.words.truth import truth_runs
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import bench

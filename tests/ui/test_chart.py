@@ -23,22 +23,19 @@ from replexplorer.ui.charts.axes import (
     time_ticks,
 )
 from replexplorer.ui.charts.cells import CellGrid
-from replexplorer.ui.charts.model import (
+from replexplorer.ui.charts.chart_model import (
     ChartMark,
     ChartModel,
     ChartSeries,
     FaultWindow,
     Stroke,
     WindowKind,
-    chart_models,
-    condensed,
-    tps_model,
-    zoomed,
 )
+from replexplorer.ui.charts.contents import chart_models, condensed, tps_model, zoomed
 from replexplorer.ui.charts.paint import BAND_INKS, paint_chart, plot_area
 from replexplorer.ui.charts.raster import Raster, Trace, raster_dots, straightened, thinned, trace_dots
+from replexplorer.ui.style.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs, choose_glyphs
-from replexplorer.ui.theme import WINDOW_GROUNDS as GROUNDS
 from replexplorer.ui.widgets import chart as chart_module
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.chart import Chart, raster
@@ -425,7 +422,9 @@ def test_our_own_raster_steps_in_for_a_canvas_of_another_size(monkeypatch: pytes
 
 _FUZZ = """
 import math, random, sys
-from replexplorer.ui.charts.model import WindowKind, ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke
+from replexplorer.ui.charts.chart_model import (
+    ChartMark, ChartModel, ChartSeries, FaultWindow, Stroke, WindowKind
+)
 from replexplorer.ui.words.figures import moment
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE
 from replexplorer.ui.widgets import chart

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from replexplorer.ui.charts.axes import Scale, linear_scale, log_scale
 from replexplorer.ui.charts.cells import CellGrid
+from replexplorer.ui.charts.chart_model import ChartMark, ChartModel
+from replexplorer.ui.charts.contents import tps_model
 from replexplorer.ui.charts.levels import levels_of
 from replexplorer.ui.charts.limits import drawn_values, finite, limits_of
-from replexplorer.ui.charts.model import ChartMark, ChartModel, tps_model
 from replexplorer.ui.charts.paint import paint_chart, scale_of
 from replexplorer.ui.charts.raster import braille_bit
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs

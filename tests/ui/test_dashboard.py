@@ -22,15 +22,15 @@ from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.ui.app import ExplorerApp
-from replexplorer.ui.charts.model import ChartModel
+from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
-from replexplorer.ui.layout import Layout, layout_for
 from replexplorer.ui.messages import Started, Ticked
 from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.style.layout import Layout, layout_for
 from replexplorer.ui.terminal.memory import forget_what_was_drawn
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.chart import Chart

@@ -12,19 +12,12 @@ from replexplorer.core.stats.density import DensityHistory
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.cells import CellGrid
+from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, Stroke, WindowKind
+from replexplorer.ui.charts.contents import density_model, latency_model
 from replexplorer.ui.charts.density import SHADES, shade_of, top_of
-from replexplorer.ui.charts.model import (
-    ChartMark,
-    ChartModel,
-    FaultWindow,
-    Stroke,
-    WindowKind,
-    density_model,
-    latency_model,
-)
 from replexplorer.ui.charts.paint import paint_chart, plot_area
+from replexplorer.ui.style.theme import NO_COLOR_THEME
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
-from replexplorer.ui.theme import NO_COLOR_THEME
 from replexplorer.ui.widgets.chart import Chart, raster
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench

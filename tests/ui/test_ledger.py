@@ -14,7 +14,7 @@ from replexplorer.ui.screens.ledger import LedgerScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.epoch_table import EpochStrip, details, difference, heads, row
-from replexplorer.ui.widgets.lines import Line, width_of
+from replexplorer.ui.words.runs import Line, width_of
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench
 

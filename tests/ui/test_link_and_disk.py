@@ -13,8 +13,8 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.model import FaultWindow, WindowKind
-from replexplorer.ui.history import Picture
+from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
+from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.lines import Lines

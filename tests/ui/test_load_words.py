@@ -10,9 +10,10 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.model import ChartModel, Stroke, tps_model
+from replexplorer.ui.charts.chart_model import ChartModel, Stroke
+from replexplorer.ui.charts.contents import tps_model
 from replexplorer.ui.charts.paint import paint_chart
-from replexplorer.ui.history import Picture
+from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.chart import Chart, raster
 from tests.fakes.facade import explained, make_tick

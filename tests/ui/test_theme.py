@@ -11,8 +11,9 @@ from textual.color import Color
 from textual.widgets import Static
 
 from replexplorer.formats.themes import TOKENS, load_themes
-from replexplorer.ui.charts.model import FaultWindow, WindowKind, tps_model
-from replexplorer.ui.theme import (
+from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
+from replexplorer.ui.charts.contents import tps_model
+from replexplorer.ui.style.theme import (
     NO_COLOR_THEME,
     WINDOW_GROUNDS,
     Inks,

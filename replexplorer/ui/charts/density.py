@@ -13,7 +13,7 @@ from typing import Final
 from replexplorer.core.stats.density import band_ms, columns_of
 from replexplorer.ui.charts.axes import Scale, tick_text
 from replexplorer.ui.charts.cells import CellGrid, Plot
-from replexplorer.ui.charts.model import ChartModel
+from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.charts.raster import Raster
 from replexplorer.ui.terminal.glyphs import Glyphs
 

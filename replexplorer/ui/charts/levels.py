@@ -13,8 +13,8 @@ from typing import Final
 
 from replexplorer.ui.charts.axes import Scale, column
 from replexplorer.ui.charts.cells import CellGrid, Plot
+from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Stroke
 from replexplorer.ui.charts.limits import finite
-from replexplorer.ui.charts.model import ChartModel, ChartSeries, Stroke
 from replexplorer.ui.charts.raster import Raster, braille_bit
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.words import figures

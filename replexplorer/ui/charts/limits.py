@@ -12,12 +12,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replexplorer.core.stats.density import band_ms
-
-if TYPE_CHECKING:
-    from replexplorer.ui.charts.model import ChartModel, Points
+from replexplorer.ui.charts.chart_model import ChartModel, Points
 
 Held = tuple[float, float]
 """A value, and for how many seconds of the page it held."""

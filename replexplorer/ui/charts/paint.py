@@ -18,16 +18,16 @@ from replexplorer.ui.charts.axes import (
     time_ticks,
 )
 from replexplorer.ui.charts.cells import CellGrid, Plot
-from replexplorer.ui.charts.density import LEGEND_CELLS, paint_density
-from replexplorer.ui.charts.levels import Cells, level_cells, levels_of, paint_arrows
-from replexplorer.ui.charts.limits import Limits, finite, limits_of
-from replexplorer.ui.charts.model import (
+from replexplorer.ui.charts.chart_model import (
     ChartModel,
     ChartSeries,
     FaultWindow,
     Stroke,
     WindowKind,
 )
+from replexplorer.ui.charts.density import LEGEND_CELLS, paint_density
+from replexplorer.ui.charts.levels import Cells, level_cells, levels_of, paint_arrows
+from replexplorer.ui.charts.limits import Limits, finite, limits_of
 from replexplorer.ui.charts.raster import Raster, Trace, traces_of
 from replexplorer.ui.terminal.glyphs import Glyphs
 

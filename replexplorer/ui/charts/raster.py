@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from replexplorer.ui.charts.axes import Scale, column
-from replexplorer.ui.charts.model import ChartModel, Points, Stroke
+from replexplorer.ui.charts.chart_model import ChartModel, Points, Stroke
 from replexplorer.ui.terminal.glyphs import Glyphs
 
 Dot = tuple[int, int]

@@ -16,9 +16,7 @@ from replexplorer.ui.desks.labs import LabDesk
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
-from replexplorer.ui.lost_question import lost_question
 from replexplorer.ui.messages import LabMoved
-from replexplorer.ui.quit_question import quit_question
 from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.labs import LabsScreen
 from replexplorer.ui.screens.ledger import LedgerScreen
@@ -29,8 +27,10 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.lab_strip import LabStrip
-from replexplorer.ui.widgets.lines import Line
 from replexplorer.ui.widgets.statement import Intent
+from replexplorer.ui.words.lost_question import lost_question
+from replexplorer.ui.words.quit_question import quit_question
+from replexplorer.ui.words.runs import Line
 
 _OF_A_LAB: Final = frozenset({"step_next", "lab_pause", "lab_abort"})
 

@@ -8,7 +8,7 @@ from replexplorer.core.knobs.names import CATALOGUE, describe_range, format_valu
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.ui.keys.actions import ACTIONS, key_label, keys_of
 from replexplorer.ui.screens.listing import ListingScreen
-from replexplorer.ui.widgets.lines import Line, hung, width_of
+from replexplorer.ui.words.runs import Line, hung, width_of
 from replexplorer.ui.words.states import CHIPS, READING, STATES
 
 _COLUMN = 34

@@ -16,9 +16,9 @@ from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Fold
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
 from replexplorer.ui.keys.actions import LEAVE_KEY
-from replexplorer.ui.layout import Layout
-from replexplorer.ui.screens.watching import PictureScreen
+from replexplorer.ui.screens.watching import WatchingScreen
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.style.layout import Layout
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.statement import TYPED_WIDTH, KnobLine
@@ -26,7 +26,7 @@ from replexplorer.ui.widgets.statement import TYPED_WIDTH, KnobLine
 NOTHING_TO_REPAIR: Final = "nothing to repair: every server answers and no replication thread is stopped"
 
 
-class KnobScreen(PictureScreen):
+class KnobScreen(WatchingScreen):
     """The picture with the keys and the mouse of the knobs."""
 
     def __init__(self, view: View, settings: Settings) -> None:

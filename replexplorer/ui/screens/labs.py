@@ -15,8 +15,8 @@ from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lab_rows import VERDICTS, lab_details, lab_heads, lab_row, result_rows
-from replexplorer.ui.widgets.lines import Line
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line
 
 
 class LabsScreen(ListingScreen):

@@ -8,14 +8,14 @@ from textual.binding import BindingType
 
 from replexplorer.core.epochs.table import markdown
 from replexplorer.ui.desks.board import Board
-from replexplorer.ui.history import Picture
+from replexplorer.ui.desks.labels import with_labels
+from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.keys.actions import LEDGER, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.epoch_table import details, heads, row, unprotected_total
-from replexplorer.ui.widgets.lines import Line
-from replexplorer.ui.words.labels import with_labels
+from replexplorer.ui.words.runs import Line
 
 
 class LedgerScreen(ListingScreen):

@@ -11,7 +11,8 @@ from textual.screen import Screen
 
 from replexplorer.ui.keys.actions import DEFAULT_KEYS, QUIT, key_label, keys_of
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.lines import Line, Lines, rule
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.runs import Line, rule
 
 
 class Listing(Lines):

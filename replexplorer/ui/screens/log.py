@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from replexplorer.core.event import Event
-from replexplorer.ui.history import Picture
+from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.event_log import CLOCKS, event_rows
-from replexplorer.ui.widgets.lines import Line
+from replexplorer.ui.words.runs import Line
 
 
 class LogScreen(ListingScreen):

@@ -9,11 +9,11 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import LATE_S, lag_s_of
 from replexplorer.core.tick import Tick
-from replexplorer.ui.history import Picture
+from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.lines import Line, Run, hung, width_of
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line, Run, hung, width_of
 from replexplorer.ui.words.truth import lag_text
 
 _COLUMNS: Final = (10, 8, 12, 12, 9, 8)

@@ -16,7 +16,8 @@ from replexplorer.engine.progress import Progress
 from replexplorer.engine.view import View
 from replexplorer.ui.messages import StartAdvanced, Started, StartFailed
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, wrapped
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.runs import Line, Run, spread, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

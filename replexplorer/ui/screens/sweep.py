@@ -17,9 +17,9 @@ from replexplorer.core.experiment.sweep_text import duration_text, plan_text, ru
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.theme import inks_of
-from replexplorer.ui.widgets.lines import Line
+from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.widgets.sweep_rows import effect_rows, heat_rows, table_rows
+from replexplorer.ui.words.runs import Line
 
 
 class SweepField(Input):

@@ -17,10 +17,11 @@ from replexplorer.engine.change.outcome import Preview
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Board, Fold
 from replexplorer.ui.desks.commander import Commander, CommandFailed
-from replexplorer.ui.history import Picture
-from replexplorer.ui.layout import TALL_ROWS, Layout, layout_for
+from replexplorer.ui.desks.labels import with_labels
+from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.messages import Ticked
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.style.layout import TALL_ROWS, Layout, layout_for
 from replexplorer.ui.widgets.anatomy import AnatomyPanel
 from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
@@ -36,13 +37,12 @@ from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, Stat
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
 from replexplorer.ui.words.effects import InForce, effect_of, measured_of
-from replexplorer.ui.words.labels import with_labels
 
 DRAWER_LEAVES = 6
 """Rows that the drawer does not cover: the header, the last event, the knob line and the keys."""
 
 
-class PictureScreen(Screen[None]):
+class WatchingScreen(Screen[None]):
     """The widgets of every layout, fed from the ticks of a view; it takes no keys."""
 
     AUTO_FOCUS = ""

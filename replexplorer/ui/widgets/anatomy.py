@@ -10,10 +10,11 @@ from textual.reactive import reactive
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.ui.theme import inks_of
+from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, named, part_ms
-from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, spread, width_of
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line, Run, cut, rule, spread, width_of
 from replexplorer.ui.words.truth import checks_runs, failed_runs, truth_runs
 
 WIDE_FROM: Final = 100

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.core.server.anatomy import Part
 from replexplorer.ui.terminal.glyphs import Glyphs
-from replexplorer.ui.widgets.lines import Run
+from replexplorer.ui.words.runs import Run
 
 PATTERNS: Final[Mapping[Part, str]] = {
     Part.WIRE: "~",

@@ -18,11 +18,11 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from replexplorer.ui.charts.cells import CellGrid
-from replexplorer.ui.charts.model import ChartModel
+from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.charts.paint import paint_chart
 from replexplorer.ui.charts.raster import Raster, Trace, raster_dots
+from replexplorer.ui.style.theme import Inks, inks_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.theme import Inks, inks_of
 from replexplorer.ui.widgets.lines import OwnRows
 
 try:

@@ -18,8 +18,9 @@ from replexplorer.core.epochs.table import (
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.outage import Outage, outage_words
 from replexplorer.ui.terminal.glyphs import Glyphs
-from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, rule, width_of
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line, Run, cut, rule, width_of
 
 _LEAST_TITLE = 12
 """Cells that a change's title keeps beside the words of an outage."""

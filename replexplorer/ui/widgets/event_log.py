@@ -8,8 +8,9 @@ from textual.reactive import reactive
 
 from replexplorer.core.event import Event
 from replexplorer.ui.terminal.glyphs import Glyphs
-from replexplorer.ui.widgets.lines import Line, Lines, Run, hung, rule
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line, Run, hung, rule
 from replexplorer.ui.words.states import SEVERITIES
 
 CLOCKS: Final = "elapsed as on the charts, then local time"

@@ -8,9 +8,10 @@ from typing import ClassVar
 from textual.reactive import reactive
 
 from replexplorer.ui.keys.actions import FOOTER, FooterItem, key_label, keys_of
-from replexplorer.ui.layout import Layout
+from replexplorer.ui.style.layout import Layout
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.runs import Line, Run, width_of
 
 
 class Footer(Lines):

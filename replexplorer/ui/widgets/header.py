@@ -15,9 +15,10 @@ from replexplorer.core.server.durability import lax_knobs
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.notes import qps_of, window_words
-from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.effects import contradiction_of, fsync_too_short, rtt_is_apart
+from replexplorer.ui.words.runs import Line, Run, width_of
 from replexplorer.ui.words.states import STATES
 
 Segment = tuple[Line, ...]

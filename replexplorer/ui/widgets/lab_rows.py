@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.experiment.sweep_text import duration_text, figure
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
-from replexplorer.ui.widgets.lines import Line, Run, spread, wrapped
+from replexplorer.ui.words.runs import Line, Run, spread, wrapped
 from replexplorer.ui.words.states import STATES
 
 VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborted": ("✖", "warn")}

@@ -11,7 +11,8 @@ from replexplorer.core.experiment.sweep_text import duration_text
 from replexplorer.ui.desks.labs import LabView
 from replexplorer.ui.keys.actions import key_label, keys_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, width_of, wrapped
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.runs import Line, Run, spread, width_of, wrapped
 
 _BAR: Final = 12
 _TOLD_ROWS: Final = 3

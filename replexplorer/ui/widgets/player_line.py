@@ -8,7 +8,8 @@ from typing import ClassVar
 from textual.reactive import reactive
 
 from replexplorer.engine.view import Position
-from replexplorer.ui.widgets.lines import Line, Lines, Run
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.runs import Line, Run
 
 
 class PlayerLine(Lines):

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from replexplorer.core.server.replication import Trouble
 from replexplorer.ui.keys.actions import key_label, keys_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.lines import Line, Lines, Run, spread, width_of
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.runs import Line, Run, spread, width_of
 
 
 class ReplicaStrip(Lines):

@@ -11,8 +11,9 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
 from replexplorer.engine.change.outcome import Preview
-from replexplorer.ui.widgets.lines import Line, Lines, Run, rule, width_of, wrapped
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.effects import InForce, Measured
+from replexplorer.ui.words.runs import Line, Run, rule, width_of, wrapped
 
 TYPED_WIDTH: Final = 12
 """Columns of the field for a typed value."""

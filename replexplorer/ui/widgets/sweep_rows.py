@@ -10,7 +10,7 @@ from replexplorer.core.experiment.sweep_effects import Effect
 from replexplorer.core.experiment.sweep_runs import CellFigures
 from replexplorer.core.experiment.sweep_text import figure, heat_text, scatter
 from replexplorer.ui.terminal.glyphs import Glyphs
-from replexplorer.ui.widgets.lines import Line, wrapped
+from replexplorer.ui.words.runs import Line, wrapped
 
 _SHADES = 5
 """`heat1` to `heat5`."""

@@ -10,7 +10,8 @@ from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.tick import Tick
-from replexplorer.ui.widgets.lines import Line, Lines, Run, width_of
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.runs import Line, Run, width_of
 from replexplorer.ui.words.truth import replica_runs
 
 

@@ -12,10 +12,11 @@ from replexplorer.core.server.durability import lax_knobs
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.notes import window_words
 from replexplorer.ui.widgets.big_digits import big_rows
-from replexplorer.ui.widgets.lines import Line, Lines, Run, cut, spread, width_of
+from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.effects import fsync_too_short
+from replexplorer.ui.words.runs import Line, Run, cut, spread, width_of
 from replexplorer.ui.words.states import STATES
 
 _IN_SECONDS_MS: Final = 9_999.5

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
-from replexplorer.ui.widgets.lines import Run, width_of
+from replexplorer.ui.words.runs import Run, width_of
 
 _LATE_MS = 1000.0
 """From this lag on it is a warning."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replexplorer.core.link_view import LinkView, partition_words
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.tick import Tick
-from replexplorer.ui.widgets.lines import Line
+from replexplorer.ui.words.runs import Line
 
 
 def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, ...]:

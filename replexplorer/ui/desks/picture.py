@@ -17,16 +17,8 @@ from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
-from replexplorer.ui.charts.model import (
-    DEFAULT_PAGE_S,
-    ChartMark,
-    ChartModel,
-    FaultWindow,
-    WindowKind,
-    chart_models,
-    density_model,
-    zoomed,
-)
+from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, WindowKind
+from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, chart_models, density_model, zoomed
 from replexplorer.ui.charts.notes import Notes, latency_notes, qps_of, tps_notes, window_words
 from replexplorer.ui.words.figures import count, rate
 

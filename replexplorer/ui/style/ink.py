@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
-from replexplorer.ui.theme import inks_of
+from replexplorer.ui.style.theme import inks_of
 
 if TYPE_CHECKING:
     from textual.app import App

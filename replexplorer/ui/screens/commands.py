@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from replexplorer.ui.keys.actions import ACTIONS, key_label, keys_of
-
-if TYPE_CHECKING:
-    from replexplorer.ui.app import ExplorerApp
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.settings import Settings
 
 Command = tuple[str, str, Callable[[], object]]
 """Text, help, and what it does."""
+
+
+class Themed(Protocol):
+    """The application, as far as the palette needs it."""
+
+    settings: Settings
+
+    @property
+    def theme_names(self) -> Sequence[str]:
+        """Themes that can be chosen."""
+        ...
+
+    def use_theme(self, name: str) -> None:
+        """Draw in this theme."""
+        ...
 
 
 class ExplorerCommands(Provider):
@@ -34,8 +48,8 @@ class ExplorerCommands(Provider):
                 yield Hit(score, matcher.highlight(text), call, help=help_text)
 
     @property
-    def _app(self) -> ExplorerApp:
-        return cast("ExplorerApp", self.app)
+    def _app(self) -> Themed:
+        return cast("Themed", self.app)
 
     def _actions(self) -> Iterator[Command]:
         for action in ACTIONS:
@@ -53,8 +67,6 @@ class ExplorerCommands(Provider):
             yield f"theme: Use {name}", "", partial(self._app.use_theme, name)
 
     def _knobs(self) -> Iterator[Command]:
-        from replexplorer.ui.screens.dashboard import DashboardScreen
-
         if isinstance(self.screen, DashboardScreen):
             for name in self.screen.board.views:
                 yield f"knob: Select {name}", name.knob.help, partial(self.screen.select_knob, name)

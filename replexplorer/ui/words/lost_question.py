@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replexplorer.ui.widgets.lines import Line
+from replexplorer.ui.words.runs import Line
 
 
 def lost_question(lost: tuple[str, ...]) -> tuple[Line, ...]:

@@ -1,0 +1,1 @@
+"""How it looks: themes as styles, style words, and which layout fits the terminal."""
