@@ -15,7 +15,7 @@ from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import whole_number
 from replexplorer.cli.wiring import composed, recorded_ticks
-from replexplorer.core.errors import ExpectationFailed, StackUnavailable, UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.text import folded, table
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _EXIT_CODES: Final = {
     "holds": 0,
-    "deviates": ExpectationFailed.exit_code,
+    "deviates": 1,
     "aborted": StackUnavailable.exit_code,
 }
 _BESIDE_TITLE: Final = 18

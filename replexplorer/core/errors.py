@@ -27,13 +27,6 @@ class ReplexplorerError(Exception):
         return f"{self.message}: {self.hint}" if self.hint else self.message
 
 
-class ExpectationFailed(ReplexplorerError):
-    """A relation of a lab did not hold on the measured figures."""
-
-    exit_code = 1
-    code = "expectation"
-
-
 class Interrupted(ReplexplorerError):
     """Ctrl-C."""
 

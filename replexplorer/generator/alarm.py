@@ -50,11 +50,6 @@ class Alarm:
         self._settime, self._descriptor = library.timerfd_settime, descriptor
         self._loop.add_reader(descriptor, self._rang)
 
-    @property
-    def is_fine(self) -> bool:
-        """Whether it is finer than the event loop's."""
-        return self._settime is not None
-
     def set(self, at_s: float | None) -> None:
         """Ring at this time and no other; None: not at all."""
         if self._settime is not None:

@@ -16,7 +16,6 @@ from replexplorer.cli import entry, machine, main
 from replexplorer.cli.console import Console
 from replexplorer.cli.running import run_async
 from replexplorer.core.errors import (
-    ExpectationFailed,
     MissingPiece,
     ReplexplorerError,
     ServerRefused,
@@ -41,7 +40,6 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 @pytest.mark.parametrize(
     ("error", "code", "word"),
     [
-        (ExpectationFailed("it deviates"), 1, "expectation"),
         (UsageError("no", "do this"), 2, "usage"),
         (MissingPiece("no Docker", "start it"), 3, "missing"),
         (StackUnavailable("no stack", "replexplorer up"), 4, "stack"),

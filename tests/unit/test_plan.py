@@ -23,7 +23,6 @@ from replexplorer.core.change.planner import (
     Step,
     kick_deadline_s,
     make_plan,
-    preview,
     statements_of,
     written,
 )
@@ -335,14 +334,17 @@ def test_the_kick_waits_for_the_longest_delay_before_or_after() -> None:
     assert [planned.step for planned in made.steps if isinstance(planned.step, Kick)] == [Kick(6.0)]
 
 
-def test_a_preview_shows_statements_and_undo() -> None:
-    statements, undo = preview(observed(), KnobName("sync_binlog", "replica"), 0)
-    assert statements == ("replica: SET GLOBAL sync_binlog = 0",)
-    assert undo == ("replica: SET GLOBAL sync_binlog = 1",)
-    assert preview(observed(), KnobName("rtt", "replica"), 85.0) == (
-        ("link primary <-> replica: rtt 85 ms",),
-        ("link primary <-> replica: rtt 0 ms",),
-    )
+@pytest.mark.parametrize(
+    ("name", "value", "statement", "undo"),
+    [
+        ("sync_binlog", 0, "replica: SET GLOBAL sync_binlog = 0", "replica: SET GLOBAL sync_binlog = 1"),
+        ("rtt", 85.0, "link primary <-> replica: rtt 85 ms", "link primary <-> replica: rtt 0 ms"),
+    ],
+)
+def test_a_plan_is_written_as_statements_and_undo(name: str, value: Value, statement: str, undo: str) -> None:
+    made = make_plan(observed(), {KnobName(name, "replica"): value})
+    assert written(planned.step for planned in made.steps) == (statement,)
+    assert written(made.rollback()) == (undo,)
 
 
 def test_a_knob_that_the_stack_cannot_turn_is_refused_with_the_reason() -> None:

@@ -216,12 +216,6 @@ def kick_deadline_s(rtts_ms: Iterable[float]) -> float:
     return max(2.0, 3 * max(rtts_ms, default=0.0) / 1000)
 
 
-def preview(observed: Observed, name: KnobName, value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What one staged knob would run, and its undo, as `written` writes them; raises as `make_plan`."""
-    plan = make_plan(observed, {name: value})
-    return written(planned.step for planned in plan.steps), written(plan.rollback())
-
-
 def written(steps: Iterable[Step]) -> tuple[str, ...]:
     """The steps for people: statements as they run, with their node's name when it is no primary."""
     lines: list[str] = []

@@ -20,12 +20,11 @@ CLOSED: Final = "closed"
 """Each client sends its next transaction when the one before is answered."""
 OPEN: Final = "open"
 """Transactions arrive at a rate, whatever the server does."""
-MODES: Final = (CLOSED, OPEN)
 
 POISSON: Final = "poisson"
+"""Open arrivals come after exponential gaps."""
 EVEN: Final = "even"
-SPACINGS: Final = (POISSON, EVEN)
-"""How open arrivals are spaced: exponential gaps, or all gaps the same."""
+"""Open arrivals come after gaps of the same length."""
 
 HIDES: Final[Mapping[str, str]] = {
     CLOSED: "closed loop: even a long stall shows as only one slow commit per client; watch TPS",

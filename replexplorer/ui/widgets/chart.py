@@ -160,12 +160,6 @@ class Chart(OwnRows):
             self._model = model
             self._repaint()
 
-    def set_glyphs(self, glyphs: Glyphs) -> None:
-        """Draw with another set of characters."""
-        if glyphs != self._glyphs:
-            self._glyphs = glyphs
-            self._repaint()
-
     def on_resize(self, event: events.Resize) -> None:
         """Paint at the new size."""
         self._repaint()
