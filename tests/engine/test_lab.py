@@ -18,7 +18,16 @@ from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.bulk_load import bulk_load_of
 from replexplorer.engine.experiment.labs.evidence import busy
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
+from replexplorer.engine.experiment.labs.lab import (
+    Act,
+    Lab,
+    LabResult,
+    Length,
+    Phase,
+    PhaseResult,
+    Played,
+    Relation,
+)
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep
 from replexplorer.engine.session import Session
@@ -406,3 +415,29 @@ async def test_a_dump_is_inserted_by_nobody_else() -> None:
     assert beside == {0}
     assert {phase.service.count for phase in result.phases} == {20}
     assert all(sql.closed for sql in rig.sqls)
+
+
+@virtual
+async def test_a_script_s_phase_has_no_ceiling() -> None:
+    """archive told 0.0 TPS: the phase before it had committed nothing that a mean could be taken of."""
+
+    async def nothing(act: Act) -> Played:
+        return Played()
+
+    length = Length(1)
+    phases = (
+        Phase("async", ("clients=4", "rtt=20"), length, length, ProtectionState.OFF, "", play=nothing),
+        Phase(
+            "semi-sync",
+            ("semi_sync=on", "clients=4"),
+            length,
+            length,
+            ProtectionState.PROTECTED,
+            "",
+            play=nothing,
+        ),
+    )
+    result = await LabRun(Lab("scripts", "", "", phases, lambda found: ())).run(FakeRig())
+    assert [(each.clients, each.ceiling_tps, each.measured_tps) for each in result.phases] == [
+        (4, None, None)
+    ] * 2

@@ -112,8 +112,8 @@ class PhaseRun:
         local_ms = next(
             (each.mean_ms for each in self.before if each.protection.state is ProtectionState.OFF), None
         )
-        waits = protection.state in _WAITING
-        ceiling = bound(clients, rtt_ms, local_ms, played.service.min_ms) if waits else None
+        limits = self.phase.play is None and protection.state in _WAITING
+        ceiling = bound(clients, rtt_ms, local_ms, played.service.min_ms) if limits else None
         return PhaseResult(
             phase=self.phase,
             settings=self._settings(),
