@@ -46,6 +46,8 @@ class Everything:
             await rig.load.follow(clients=4, table_size=500)
             found = await rig.load.measure(duration_s=1.0)
             await loan.look_alive()
+            await loan.process(rig.seen.replicas[0]).kill()
+            await loan.process(rig.seen.replicas[0]).start()
             await loan.turn(desired_of([rig.parse("semi_sync=on"), rig.parse("clients=2")]))
             await loan.attach(None)
             await rig.load.measure(duration_s=0.5)
@@ -148,14 +150,15 @@ def test_whatever_happens_at_whatever_step_everything_is_as_before(kind: str, ho
             rig = stack(driven=driven)
             before = rig.taken
             failed = await disturbed(rig, KINDS[kind](), how, number)
-            if failed in {"stop", "scale", "attach", "follow"}:
+            if failed in {"stop", "start", "scale", "attach", "follow"}:
                 # What itself fails is said, and all the rest is restored.
                 assert any("not restored: refused by the test" in text for _, text in rig.log.events)
                 await rig.scale(before.replicas, lambda text, done: None)
                 rig.attached, rig.load.settings = None, before.load
+                rig.down.clear()
             if how == "dead":
                 # What the dead server could not take is requested, so that it comes with its server.
-                rig.effective = dict(rig.requested)
+                rig.effective, rig.down = dict(rig.requested), set()
             as_before(rig, before)
 
         check()

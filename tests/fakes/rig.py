@@ -178,6 +178,36 @@ class FakeStatements:
 
 
 @dataclass
+class FakeProcess:
+    """`ports.ServerProcess`: a node that answers or does not."""
+
+    rig: FakeRig
+    node: str
+
+    async def kill(self) -> None:
+        """See `ports.ServerProcess`."""
+        await self.rig.step("kill")
+        self.rig.down.add(self.node)
+
+    async def stop(self) -> None:
+        """See `ports.ServerProcess`."""
+        await self.kill()
+
+    async def pause(self) -> None:
+        """See `ports.ServerProcess`."""
+        await self.kill()
+
+    async def resume(self) -> None:
+        """See `ports.ServerProcess`."""
+        await self.start()
+
+    async def start(self) -> None:
+        """See `ports.ServerProcess`."""
+        await self.rig.step("start")
+        self.rig.down.discard(self.node)
+
+
+@dataclass
 class Taken:
     """Everything that an experiment may take, to be compared before and after."""
 
@@ -186,6 +216,7 @@ class Taken:
     replicas: int
     attached: int | None
     load: LoadSettings | None
+    down: frozenset[str]
     reserved: str | None = None
 
 
@@ -242,6 +273,7 @@ class FakeRig:
             self.replicas,
             self.attached,
             self.load.settings,
+            frozenset(self.down),
             self.reserved_by,
         )
 
@@ -319,7 +351,7 @@ class FakeRig:
 
     def process(self, node: str) -> ServerProcess:
         """See `experiment.rig.Rig`."""
-        raise UsageError("no server of this test has a process")
+        return FakeProcess(self, node)
 
     def sql(self, node: str) -> FakeStatements:
         """See `experiment.rig.Rig`."""

@@ -1,4 +1,4 @@
-"""What an experiment takes on loan: knobs, replicas, the load, the stack itself; returned however it ends.
+"""What an experiment takes on loan: knobs, nodes, the load, the stack itself; returned however it ends.
 
 Law: whatever ends an experiment - its last step, a failure, a cancel, a dead server - each thing is returned,
 whatever became of the others. What cannot be restored now is requested, so that whoever finds its server
@@ -22,10 +22,12 @@ from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.finish import to_the_end
-from replexplorer.ports import LoadSettings, Report
+from replexplorer.ports import LoadSettings, Report, ServerProcess
 
 CLIENTS: Final = KnobName(keys.CLIENTS, "load")
 _LOOK_EVERY_S: Final = 0.1
+_ANSWERS_WITHIN_S: Final = 60.0
+"""A killed server recovers before its first login."""
 
 
 async def _nothing(unrestored: Sequence[str]) -> None:
@@ -57,6 +59,8 @@ class Loan:
     _owed: Desired = field(default_factory=dict)
     """What a restart took, to be set with the next turn."""
     _attached: bool = False
+    _processes: set[str] = field(default_factory=set)
+    """Nodes whose processes were taken."""
 
     @property
     def has_turned(self) -> bool:
@@ -95,6 +99,11 @@ class Loan:
         if len(self.rig.seen.replicas) < number:
             await self.rig.scale(number, self.report)
 
+    def process(self, node: str) -> ServerProcess:
+        """The process of a node's server, to be killed, frozen or stopped; it runs again in the end."""
+        self._processes.add(node)
+        return self.rig.process(node)
+
     # -- looking
 
     async def look(self, *, probe: bool = False) -> Sighting:
@@ -131,7 +140,14 @@ class Loan:
         """Return all that was taken, each whatever becomes of the others."""
         self.report("restoring", None)
         unrestored: list[str] = []
-        for work in (self._end_load, self._turn_back, self._attach_all, self._remove_surplus, self._follow):
+        for work in (
+            self._end_load,
+            self._start,
+            self._turn_back,
+            self._attach_all,
+            self._remove_surplus,
+            self._follow,
+        ):
             try:
                 unrestored += await work() or ()
             except ReplexplorerError as error:
@@ -142,6 +158,22 @@ class Loan:
     async def _end_load(self) -> None:
         if self.load is None:
             await self.rig.load.stop()
+
+    async def _start(self) -> None:
+        """Start the servers that were taken, all at once, and wait until they answer, for a while."""
+        if not self._processes:
+            return
+        clock, nodes = self.rig.clock, sorted(self._processes)
+        failures = await asyncio.gather(
+            *(self.rig.process(node).start() for node in nodes), return_exceptions=True
+        )
+        started = {node for node, failure in zip(nodes, failures, strict=True) if failure is None}
+        ends_s = clock.monotonic() + _ANSWERS_WITHIN_S
+        while started.intersection((await self.rig.look()).nodes_down) and clock.monotonic() < ends_s:
+            await clock.sleep(_LOOK_EVERY_S)
+        for failure in failures:
+            if failure is not None:
+                raise failure
 
     async def _turn_back(self) -> list[str]:
         if not self._kept:
