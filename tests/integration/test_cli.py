@@ -150,6 +150,11 @@ def test_a_dry_run_changes_nothing(shell: Shell) -> None:
     assert shell.status().knobs["sync_binlog"].effective == 1
 
 
+def errors(narration: str) -> list[str]:
+    """The lines beside those that say what takes a while on a busy machine."""
+    return [line for line in narration.splitlines() if line != "connecting to the stack"]
+
+
 WRONG = (
     (["sync_binlgo=1"], "did you mean sync_binlog?"),
     (["sync_binlog=0", "rtt=6000"], "out of range"),
@@ -175,7 +180,7 @@ def test_a_wrong_set_is_one_line_and_changes_nothing(shell: Shell) -> None:
     for words, expected in WRONG:
         done = shell.run("set", *words, code=2)
         assert expected in done.stderr
-        assert done.stderr.count("\n") == 1
+        assert len(errors(done.stderr)) == 1
         assert done.stdout == ""
     assert shell.json("get", "sync_binlog")["sync_binlog"]["effective"] == 1
 
@@ -404,7 +409,7 @@ def test_what_is_not_there_is_one_line(shell: Shell) -> None:
     ):
         done = shell.run(*verb, "--stack", "nothing-here", code=4)
         assert done.stdout == ""
-        assert done.stderr.count("\n") == 1
+        assert len(errors(done.stderr)) == 1
     assert "nothing to remove" in shell.run("down", "--stack", "nothing-here").stderr
     for host, words in (
         ("unix:///nowhere/docker.sock", "Docker is not running"),
@@ -412,7 +417,7 @@ def test_what_is_not_there_is_one_line(shell: Shell) -> None:
     ):
         done = shell.run("status", code=3, DOCKER_HOST=host)
         assert words in done.stderr
-        assert done.stderr.count("\n") == 1
+        assert len(errors(done.stderr)) == 1
 
 
 def test_down_removes_everything_and_down_of_nothing_is_done(shell: Shell) -> None:
