@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.swept import SweepReport, Swept
-from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.console import Run, Turn
 from replexplorer.engine.experiment.sweep import SweepRun
+from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session
 
 

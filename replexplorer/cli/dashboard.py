@@ -143,5 +143,5 @@ def learn(session: Session, swept: Swept) -> str:
 
     lesson = learned(swept)
     if lesson.calibration is not None:
-        session.outlook.calibration = lesson.calibration
+        session.learn(lesson.calibration)
     return lesson.told

@@ -16,9 +16,8 @@ from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assignment
 from replexplorer.core.topology import Roster, new_roster
-from replexplorer.engine.change.apply import RolledBack
-from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.console import Reset, Turn
+from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.session import Session
 from replexplorer.formats.workload_file import workload_file
 from replexplorer.reports.documents import knob_document, set_report
@@ -78,8 +77,8 @@ def get(call: Call) -> int:
 
 async def _get(call: Call) -> int:
     async with attached(call, "get") as session:
-        views = session.sight.views()
-        chosen = _chosen(call.args.keys, views, session.fleet.roster)
+        views = session.knobs()
+        chosen = _chosen(call.args.keys, views, session.roster)
     knobs = {str(name): knob_document(view) for name, view in chosen.items()}
     if call.console.json:
         call.console.document({**knobs})

@@ -171,7 +171,7 @@ async def _run(call: Call, lab: Lab) -> int:
     document.conditions, document.again = conditions, again(conditions, command_of(args))
     unwritten = 0
     if report is not None:
-        session_file = session.recording.file
+        session_file = session.file
         write = partial(
             write_report, report, document, session_file, own_file(args.name), recorded_ticks(session_file)
         )

@@ -19,12 +19,8 @@ from replexplorer.core.experiment.course import Course
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, parse_value
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import OPEN, POISSON
-from replexplorer.engine.load.driver import load_knobs
-from replexplorer.engine.load.measure import measure
-from replexplorer.engine.observe.sample_pair import Gathering
-from replexplorer.engine.session import Session
+from replexplorer.engine.foreground import Foreground
 from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.workload_file import read_workload
 from replexplorer.ports import LoadSettings
@@ -139,26 +135,21 @@ def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
 class _Witness:
     """What is seen of a load while it runs, for its report."""
 
-    session: Session
+    load: Foreground
     console: Console
     lines: IntervalLines
-    gathering: Gathering = field(default_factory=Gathering)
     course: Course = field(default_factory=Course)
-    measured: Measurement = field(default_factory=Measurement)
 
     def show(self, interval: Interval) -> None:
         """An interval has come."""
         if (line := self.lines.line(interval)) is not None:
             self.console.narrate(line)
-            newest = self.session.sight.lookback.newest
-            self.gathering.add(interval, newest, self.session.chronicle.unchanged_since_s)
         elif interval.state == "preparing":
             self.console.progress("preparing the table")
 
     def hear(self, event: Event) -> None:
         """Something has happened."""
-        load = self.session.load
-        if event.text not in (load.fault, load.lost):  # that is raised, and told as the verb's error
+        if not self.load.is_its_end(event.text):  # that is raised, and told as the verb's error
             self.console.hear(event)
 
     def see(self, tick: Tick) -> None:
@@ -169,15 +160,14 @@ class _Witness:
         self, conditions: Conditions, command: Sequence[str], ended: str | None
     ) -> Circumstances:
         """All of it, for the report."""
-        first, last = self.measured.intervals[0], self.measured.intervals[-1]
-        began_s, clock = self.session.chronicle.began_s, self.session.outside.clock
+        from_s, to_s = self.load.span_s
         return Circumstances(
             conditions=conditions,
-            passage=self.course.between(first.start_s - began_s, last.end_s - began_s),
-            from_s=first.start_s - began_s,
-            started_wall_s=clock.wall() - (clock.monotonic() - first.start_s),
-            covered_s=tuple(at_s - first.start_s for at_s in self.gathering.covers or ()),
-            again=again(conditions, command, varied=load_knobs(self.session.load_settings())),
+            passage=self.course.between(from_s, to_s),
+            from_s=from_s,
+            started_wall_s=self.load.started_wall_s,
+            covered_s=self.load.covered_s,
+            again=again(conditions, command, varied=self.load.knobs()),
             interrupted=ended,
         )
 
@@ -189,35 +179,27 @@ async def _load(call: Call, script: str | None) -> int:
     async with attached(
         call, "load", beside=args.beside, table_size=args.table_size, tick_s=interval_s, recorded=True
     ) as session:
-        settings = settings_of(args, session.load_settings(), script)
+        load = session.foreground()
+        settings = settings_of(args, load.requested(), script)
         console.progress("preparing the table")
-        session.load.on_progress = lambda _, done: console.progress("preparing the table", done)
-        seen = _Witness(session, console, IntervalLines(args.warmup, interval_s))
+        seen = _Witness(load, console, IntervalLines(args.warmup, interval_s))
         async with session.observed(seen.hear, seen.see):
-            await session.drive(settings)
-            target = await session.driving.target()
+            await load.drive(settings, lambda done: console.progress("preparing the table", done))
             conditions = conditions_of(session, [settings.workload] if settings.script is not None else ())
             try:
-                await measure(
-                    session.load,
-                    session.outside.clock,
-                    duration_s=args.duration,
-                    warmup_s=args.warmup,
-                    on_interval=seen.show,
-                    into=seen.measured,
-                )
+                await load.measure(duration_s=args.duration, warmup_s=args.warmup, on_interval=seen.show)
             except (asyncio.CancelledError, ReplexplorerError) as error:
-                if not seen.measured.intervals:
+                if not load.measured.intervals:
                     raise
                 ended = error  # what was measured until then is reported first
         why = None if ended is None else (str(ended) or "interrupted")
         circumstances = seen.circumstances(conditions, command_of(args, settings), why)
-    path: Literal["direct", "published"] = "direct" if target.path == "direct" else "published"
+    path: Literal["direct", "published"] = "direct" if load.path == "direct" else "published"
     report = load_report(
-        seen.measured,
+        load.measured,
         settings,
         path=path,
-        anatomy=seen.gathering.anatomy(),
+        anatomy=load.anatomy(),
         circumstances=circumstances,
         warmup_s=args.warmup,
     )

@@ -128,7 +128,8 @@ async def _requested(call: Call) -> tuple[Mapping[KnobName, Value], Roster, str]
     """What is requested of the stack, its nodes, and whose values these are."""
     try:
         async with attached(call, "predict") as session:
-            return session.sight.requested.values, session.fleet.roster, "stack"
+            requested = {name: view.requested for name, view in session.knobs().items()}
+            return requested, session.roster, "stack"
     except (StackUnavailable, MissingPiece):
         return {}, _NO_STACK, "defaults"
 

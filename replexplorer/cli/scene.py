@@ -13,7 +13,7 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import Knob, Place, Value, find
 from replexplorer.core.text import table
-from replexplorer.engine.change.outcome import SetResult
+from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.json.scene import SceneEntry
@@ -108,8 +108,7 @@ def _assignments(entry: SceneEntry) -> list[str]:
 
 async def _save(call: Call) -> int:
     async with attached(call, "scene") as session:
-        sight = session.sight
-        requested = {name: sight.requested_value(name) for name in sight.names()}
+        requested = {name: view.requested for name, view in session.knobs().items()}
     written = scene_keys(requested)
     named = {find(key).key for key in call.args.keys}
     wanted = {key for key in written if _knob(key).key in named} or turned(written)

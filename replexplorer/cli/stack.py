@@ -22,7 +22,6 @@ from replexplorer.cli.wiring import (
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.topology import MOST_REPLICAS
-from replexplorer.engine.change.effect import unmet
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import closest
@@ -88,7 +87,7 @@ async def _up(call: Call) -> int:
         )
         status = await _status_of(session, patient=True)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
-        without_effect = unmet(session.sight, session.sight.requested.values)
+        without_effect = session.unmet()
     for line in without_effect:
         call.console.warn(line)
     _print_status(call, status)
@@ -192,12 +191,13 @@ async def _dsn(call: Call) -> int:
 
     wanted = call.args.node
     async with attached(call, "dsn") as session:
-        known = list(session.fleet.members)
+        views = {view.name: view for view in session.nodes}
+        known = list(views)
         if wanted not in known:
             near = closest(wanted, known) or f"its nodes are {', '.join(known)}"
             raise UsageError(f"no node {wanted!r} in this stack", near)
-        view = session.sight.samples[wanted].view
-        credentials = session.fleet.credentials
+        view = views[wanted]
+        credentials = session.credentials
     if not view.reachable or credentials is None:
         raise StackUnavailable(f"{wanted} is down", "`replexplorer up` brings it back")
     published = (view.published_host, view.published_port)
@@ -211,7 +211,7 @@ async def _dsn(call: Call) -> int:
     direct = view.path == "direct" and not call.args.published
     file = None
     if call.args.defaults_file:
-        file = paths.option_file(session.outside.provider.name, account, wanted, direct=direct)
+        file = paths.option_file(session.name, account, wanted, direct=direct)
         secrets.keep(file, secrets.option_file(account, secret, host, port))
     if call.console.json:
         document = Dsn(

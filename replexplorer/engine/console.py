@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from replexplorer.core.knobs.names import Assignment
-from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.experiment.rig import Procedure
+from replexplorer.engine.outcome import Preview, SetResult
 from replexplorer.engine.progress import ProgressCallback
 
 R = TypeVar("R")

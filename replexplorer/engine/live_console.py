@@ -15,7 +15,6 @@ from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Assignment, Desired, desired_of
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.marked import MarkedChanges
-from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.change.turns import Actor, Turns
 from replexplorer.engine.console import (
     Command,
@@ -33,6 +32,7 @@ from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.incidents.repair import Repairer
 from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.outcome import Preview, SetResult
 from replexplorer.engine.progress import Progress
 from replexplorer.engine.record.chronicle import Chronicle
 

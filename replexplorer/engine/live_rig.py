@@ -11,7 +11,7 @@ from typing import Any, Final
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.experiment.sighting import UNKNOWN, Sighting
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
@@ -159,7 +159,7 @@ class LiveRig:
         capabilities = self._fleet.source.capabilities
         return Sighting(
             source=self._fleet.source_name,
-            server=capabilities.title if capabilities else "unknown",
+            server=capabilities.title if capabilities else UNKNOWN,
             nodes=sight.node_views(),
             replicas=self._fleet.replica_names,
             knobs=sight.views(),

@@ -18,19 +18,26 @@ from typing import Final
 from replexplorer import __version__
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
+from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.hints import command
+from replexplorer.core.knobs.knob_view import KnobView
+from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Lease
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.bringup import connect
 from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.effect import unmet
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Actor, Turns
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import TickFold
+from replexplorer.engine.foreground import Foreground
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.incidents.repair import Consent, Repairer
 from replexplorer.engine.incidents.responder import Responder
@@ -45,7 +52,7 @@ from replexplorer.engine.observe.status import Status, take_status
 from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
-from replexplorer.ports import LoadSettings, UpOptions
+from replexplorer.ports import Credentials, LoadSettings, UpOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +325,54 @@ class Session:
                     await self.load.inbox.arrived.wait()
             except TimeoutError:
                 continue
+
+    # -- questions
+
+    @property
+    def name(self) -> str:
+        """The stack's name."""
+        return self.outside.provider.name
+
+    @property
+    def seen(self) -> Sighting:
+        """What was last seen of the stack, as an experiment sees it."""
+        return self.rig.seen
+
+    @property
+    def nodes(self) -> tuple[NodeView, ...]:
+        """The nodes as last looked at."""
+        return self.sight.node_views()
+
+    @property
+    def roster(self) -> Roster:
+        """The names by which nodes are addressed."""
+        return self.fleet.roster
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """The accounts of the stack; None before it was reached."""
+        return self.fleet.credentials
+
+    def knobs(self) -> dict[KnobName, KnobView]:
+        """Every knob that the servers have, requested and effective, as last looked at."""
+        return self.sight.views()
+
+    def unmet(self) -> tuple[str, ...]:
+        """What is requested, set and without effect, each in a line."""
+        return unmet(self.sight, self.sight.requested.values)
+
+    def foreground(self) -> Foreground:
+        """A load that is driven and measured for a report."""
+        return Foreground(self.sight, self.load, self.driving, self.chronicle)
+
+    def learn(self, calibration: Calibration) -> None:
+        """Let predictions rest on this from now on."""
+        self.outlook.calibration = calibration
+
+    @property
+    def file(self) -> str | None:
+        """Where the session is, or was, recorded; None when it is not."""
+        return self.recording.file
 
     async def status(self, *, patient: bool = False) -> Status:
         """Everything at one moment, looked at now; needs no `attach`. What is silent beside the rest is not

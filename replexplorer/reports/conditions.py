@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer import __version__
+from replexplorer.core.experiment.sighting import UNKNOWN
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Backing, Value, format_value, parse_name, same_value
 from replexplorer.formats.calibration import this_machine
 from replexplorer.formats.json.measured import Conditions, MachineJson, SettingJson
 from replexplorer.formats.json.model import Scalar
+from replexplorer.formats.workload_file import workload_file
 
 if TYPE_CHECKING:
     from replexplorer.engine.session import Session
@@ -25,20 +27,19 @@ _CPU_INFO: Final = Path("/proc/cpuinfo")
 def conditions_of(session: Session, turned: Iterable[Value] = ()) -> Conditions:
     """The stack and its machine as they are, from the session's last look; with the text of the workloads
     among what is requested and among the values that will be `turned`."""
-    sight = session.sight
-    asked = dict.fromkeys([*(sight.requested_value(name) for name in sight.names()), *turned])
+    seen = session.seen
+    asked = dict.fromkeys([*(view.requested for view in seen.knobs.values()), *turned])
     files = [value for value in asked if isinstance(value, str) and BY_KEY[keys.WORKLOAD].is_file(value)]
-    capabilities = session.fleet.source.capabilities
     return Conditions(
         program=__version__,
-        server=capabilities.title if capabilities else None,
-        replicas=len(session.fleet.replicas),
+        server=None if seen.server == UNKNOWN else seen.server,
+        replicas=len(seen.replicas),
         machine=machine(),
         settings={
             str(name): SettingJson(requested=view.requested, effective=view.effective)
-            for name, view in session.sight.views().items()
+            for name, view in seen.knobs.items()
         },
-        workload_files=dict(session.outside.workload_file(file) for file in files),
+        workload_files=dict(workload_file(file) for file in files),
     )
 
 

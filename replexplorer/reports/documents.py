@@ -14,7 +14,7 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.topology import Role
-from replexplorer.engine.change.outcome import Changed, SetResult
+from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.json.set import ChangedKnob, SetReport

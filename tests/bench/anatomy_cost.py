@@ -79,7 +79,12 @@ async def turn(session: Session, cpu: ServerCpu, *, on: bool) -> Turn:
     """One turn."""
     await switch(session, on=on)
     commits, used_s = await commits_of(session), cpu.seconds()
-    measured = await measure(session.load, session.outside.clock, duration_s=TURN_S, warmup_s=SETTLE_S)
+    measured = await measure(
+        session.load,
+        session.outside.clock,
+        duration_s=TURN_S,
+        from_s=session.outside.clock.monotonic() + SETTLE_S,
+    )
     used_s = cpu.seconds() - used_s
     return Turn(measured.tps, 1e6 * used_s / (await commits_of(session) - commits))
 

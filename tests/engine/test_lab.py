@@ -13,7 +13,6 @@ from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
-from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.bulk_load import bulk_load_of
@@ -30,6 +29,7 @@ from replexplorer.engine.experiment.labs.lab import (
 )
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep
+from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.recorder import FakeRecorder

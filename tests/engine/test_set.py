@@ -9,9 +9,8 @@ import pytest
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.change.apply import RolledBack
-from replexplorer.engine.change.outcome import SetResult
 from replexplorer.engine.console import Reset, Undo
+from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.requested import write_requested
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual

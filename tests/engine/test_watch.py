@@ -9,8 +9,8 @@ import pytest
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.knobs.names import Desired
-from replexplorer.engine.change.apply import RolledBack
 from replexplorer.engine.console import GiveBack, Repair, ToggleLoad, Undo
+from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.engine.test_session import load_runs

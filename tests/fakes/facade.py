@@ -40,13 +40,12 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Roster
 from replexplorer.core.wire import Experiment
-from replexplorer.engine.change.outcome import Changed, Preview, SetResult
-from replexplorer.engine.change.turns import ExperimentUnderWay
 from replexplorer.engine.console import Command, GiveBack, Mark, Repair, Reset, Run, ToggleLoad, Turn, Undo
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
 from replexplorer.engine.experiment.sweep import SweepRun
+from replexplorer.engine.outcome import Changed, ExperimentUnderWay, Preview, SetResult
 from replexplorer.engine.progress import Progress, ProgressCallback
 
 R = TypeVar("R")

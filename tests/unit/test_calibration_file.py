@@ -49,9 +49,10 @@ def test_the_dashboard_predicts_from_what_its_sweep_taught_at_once(
     own = replace(shipped, is_shipped=False, day="2026-01-31")
     lesson = Lesson("in words", own if teaches else None)
     monkeypatch.setattr(calibrating, "learned", lambda _: lesson)
-    session = cast("Session", SimpleNamespace(outlook=Outlook(cast("Any", None), shipped)))
+    outlook = Outlook(cast("Any", None), shipped)
+    session = cast("Session", SimpleNamespace(learn=lambda taught: setattr(outlook, "calibration", taught)))
     assert learn(session, cast("Any", None)) == "in words"
-    assert session.outlook.calibration == (own if teaches else shipped)
+    assert outlook.calibration == (own if teaches else shipped)
 
 
 def broken(**changed: Any) -> str:

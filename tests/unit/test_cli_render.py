@@ -17,7 +17,7 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.text import folded, number, table
-from replexplorer.engine.change.outcome import Changed, SetResult
+from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.status import Status
 from replexplorer.formats.json.text import to_json
 from replexplorer.reports.documents import knob_document, set_report, status_document

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from replexplorer.cli.arguments import build_parser
 from replexplorer.cli.console import Console
 from replexplorer.core.errors import ServerRefused
-from replexplorer.engine.change import apply as engine_apply
+from replexplorer.engine import outcome
 from replexplorer.formats.json.error import ErrorDocument
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.lab import LabResult
@@ -143,7 +143,7 @@ def _verbs_with_json(parser: argparse.ArgumentParser, words: str = "") -> list[s
 def test_a_set_that_failed_on_the_way_prints_what_its_shape_says(not_undone: tuple[str, ...]) -> None:
     """A rollback that failed was printed as `false` where only `true` was allowed."""
     out = io.StringIO()
-    error = engine_apply.RolledBack(ServerRefused(1227, "primary: 1227 access denied"), not_undone)
+    error = outcome.RolledBack(ServerRefused(1227, "primary: 1227 access denied"), not_undone)
     Console(json=True, out=out, err=io.StringIO()).fail(
         error, changed=[], warnings=[], rolled_back=error.complete
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, Value
@@ -13,6 +14,9 @@ from replexplorer.core.server.counters import Sample
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
+
+UNKNOWN: Final = "unknown"
+"""A server that has not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ rollback is never cut short, and neither is the sealing of a plan whose steps ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -33,10 +33,10 @@ from replexplorer.core.link import DELAYS
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.disk_change import change_disk
 from replexplorer.engine.change.link_change import LinkChange
-from replexplorer.engine.change.outcome import Changed
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.sight import OwnDoing, RunningLoad
+from replexplorer.engine.outcome import Changed, RolledBack
 
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
@@ -78,18 +78,6 @@ Seal = Callable[[Applied], Coroutine[Any, Any, None]]
 
 async def _unsealed(_: Applied) -> None:
     """Nothing is to be written down."""
-
-
-class RolledBack(ReplexplorerError):
-    """A step failed and those before it were taken back; code and exit code are the cause's."""
-
-    def __init__(self, cause: ReplexplorerError, not_undone: Sequence[str]) -> None:
-        state = "nothing is changed" if not not_undone else f"not rolled back: {'; '.join(not_undone)}"
-        super().__init__(cause.message, f"{cause.hint}; {state}" if cause.hint else state)
-        self.exit_code = cause.exit_code
-        self.code = cause.code
-        self.complete = not not_undone
-        """Everything is as it was before."""
 
 
 class Applier:

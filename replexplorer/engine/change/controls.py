@@ -19,11 +19,11 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
 )
 from replexplorer.engine.change.accounts import Accounts
-from replexplorer.engine.change.apply import Applied, Applier, LoadControl, RolledBack
+from replexplorer.engine.change.apply import Applied, Applier, LoadControl
 from replexplorer.engine.change.effect import doubtful, switched_off, unmet
-from replexplorer.engine.change.outcome import Changed, Preview, SetResult
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.outcome import Changed, Preview, RolledBack, SetResult
 from replexplorer.engine.requested import write_requested
 
 

@@ -9,7 +9,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Desired, format_change
 from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.outcome import Changed, SetResult
+from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.engine.record.chronicle import Chronicle
 
 

@@ -18,6 +18,7 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.wire import Experiment, Lease
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet
+from replexplorer.engine.outcome import ExperimentUnderWay
 
 _TURN_SOON_S: Final = 0.5
 """Past it, it is said whom one waits for."""
@@ -38,23 +39,6 @@ class Actor:
     def writer(self) -> str:
         """How it signs what it requests: `tui (pid 4711)`."""
         return f"{self.holder} (pid {self.pid})"
-
-
-class ExperimentUnderWay(StackUnavailable):
-    """A lab or a sweep turns the knobs, and nobody else does meanwhile."""
-
-    def __init__(self, experiment: Experiment, *, is_own: bool = False) -> None:
-        kind, holder = experiment.kind, experiment.holder
-        whose = "" if holder.startswith(kind) else f"{holder}, "
-        others = "wait for its end; `set --anyway` turns them all the same and makes what it measures invalid"
-        super().__init__(
-            f"the {kind} {experiment.name} ({whose}pid {experiment.pid} on {experiment.host})"
-            " turns the knobs",
-            "end it first" if is_own else others,
-        )
-        self.experiment = experiment
-        self.is_own = is_own
-        """Whether it is run by this app."""
 
 
 class Turns:

@@ -20,20 +20,17 @@ async def measure(
     *,
     duration_s: float,
     commits: int = 0,
-    warmup_s: float = 0.0,
     from_s: float | None = None,
     on_interval: IntervalCallback = lambda _: None,
     into: Measurement | None = None,
 ) -> Measurement:
-    """Let the running load run and merge its intervals that begin after the warm-up, or from a moment on,
+    """Let the running load run and merge its intervals, or those that begin from a moment on,
     `into` what the caller keeps when it ends before its time.
 
     Ends with the interval that completes the duration and as many commits as asked; an open loop's
     backlog is drained then, so that no slow arrival is left out. Raises StackUnavailable when the load
     ends by itself, or has lost its stack.
     """
-    if from_s is None and warmup_s:
-        from_s = clock.monotonic() + warmup_s
     measured = Measurement() if into is None else into
     with load.listening() as inbox:
         while measured.duration_s < duration_s - 0.05 or measured.commits < commits or not measured.intervals:

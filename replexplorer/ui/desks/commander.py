@@ -15,8 +15,8 @@ from textual.message import Message
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.knobs.names import Assignment
-from replexplorer.engine.change.outcome import Preview, SetResult
 from replexplorer.engine.console import Command, Console
+from replexplorer.engine.outcome import Preview, SetResult
 
 R = TypeVar("R")
 _ONLY_WATCHED: Final = ("nothing can be turned here", "knobs turn in the live dashboard: `replexplorer`")

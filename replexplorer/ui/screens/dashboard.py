@@ -9,8 +9,8 @@ from textual.binding import BindingType
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import format_value
-from replexplorer.engine.change.turns import ExperimentUnderWay
 from replexplorer.engine.console import GiveBack, Mark, Repair, Reset, ToggleLoad
+from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.labs import LabDesk
 from replexplorer.ui.desks.sweep import SweepDesk

@@ -13,7 +13,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import Assignment, KnobName, Value
 from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, troubles
 from replexplorer.core.tick import Tick
-from replexplorer.engine.change.outcome import Preview
+from replexplorer.engine.outcome import Preview
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Board, Fold
 from replexplorer.ui.desks.commander import Commander, CommandFailed

@@ -10,7 +10,7 @@ from textual.reactive import reactive
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
-from replexplorer.engine.change.outcome import Preview
+from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.effects import InForce, Measured
 from replexplorer.ui.words.runs import Line, Run, rule, width_of, wrapped

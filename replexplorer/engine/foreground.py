@@ -1,0 +1,95 @@
+"""A load in the foreground: driven, measured and taken apart for whoever waits for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.engine.load.driver import LoadDriver, load_knobs
+from replexplorer.engine.load.driving import Driving
+from replexplorer.engine.load.measure import measure
+from replexplorer.engine.observe.sample_pair import Gathering
+from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.ports import LoadSettings
+
+
+@dataclass(slots=True)
+class Foreground:
+    """One load of a session, from its first connection to its last interval."""
+
+    sight: Sight
+    load: LoadDriver
+    driving: Driving
+    chronicle: Chronicle
+    measured: Measurement = field(default_factory=Measurement)
+    """What counts of it so far, after the warm-up."""
+    path: str = ""
+    """How it reaches the source: `direct` or `published`; empty before `drive`."""
+    _gathering: Gathering = field(default_factory=Gathering)
+
+    def requested(self) -> LoadSettings:
+        """The load as the knobs ask for it."""
+        return self.driving.settings()
+
+    def knobs(self) -> Collection[str]:
+        """Keys of the knobs that a load takes its settings from."""
+        return load_knobs(self.requested())
+
+    async def drive(self, settings: LoadSettings, on_preparing: Callable[[float | None], None]) -> None:
+        """Begin; `on_preparing` hears how far its table is made, 0..1. Raises StackUnavailable naming the
+        driver when somebody else drives."""
+        self.load.on_progress = lambda _, done: on_preparing(done)
+        await self.driving.drive(settings)
+        self.path = (await self.driving.target()).path
+
+    async def measure(
+        self, *, duration_s: float, warmup_s: float, on_interval: Callable[[Interval], None]
+    ) -> None:
+        """Let it run for this long after its warm-up; `on_interval` hears all of it. Raises
+        StackUnavailable when it ends by itself; `measured` has what counted until then."""
+
+        clock = self.sight.fleet.outside.clock
+        from_s = clock.monotonic() + warmup_s if warmup_s else None
+
+        def take(interval: Interval) -> None:
+            if interval.state not in ("preparing", "drained") and (
+                from_s is None or interval.start_s >= from_s
+            ):
+                self._gathering.add(interval, self.sight.lookback.newest, self.chronicle.unchanged_since_s)
+            on_interval(interval)
+
+        await measure(
+            self.load, clock, duration_s=duration_s, from_s=from_s, on_interval=take, into=self.measured
+        )
+
+    def is_its_end(self, text: str) -> bool:
+        """Whether an event's text says why the load ended, which `measure` raises as well."""
+        return text in (self.load.fault, self.load.lost)
+
+    # -- once an interval was measured
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """From when to when it was measured, in seconds since the session began."""
+        first, last = self.measured.intervals[0], self.measured.intervals[-1]
+        return first.start_s - self.chronicle.began_s, last.end_s - self.chronicle.began_s
+
+    @property
+    def started_wall_s(self) -> float:
+        """When the first measured interval began, in seconds since 1970."""
+        clock = self.sight.fleet.outside.clock
+        return clock.wall() - (clock.monotonic() - self.measured.intervals[0].start_s)
+
+    @property
+    def covered_s(self) -> tuple[float, ...]:
+        """From when to when the anatomy counts, in seconds since the first measured interval; empty where
+        there is none."""
+        return tuple(at_s - self.measured.intervals[0].start_s for at_s in self._gathering.covers or ())
+
+    def anatomy(self) -> Anatomy | None:
+        """The mean commit taken apart; None before two looks at the source's counters."""
+        return self._gathering.anatomy()
