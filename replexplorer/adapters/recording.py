@@ -21,13 +21,13 @@ from replexplorer.adapters.untrusted_base import Meter, open_base
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event
 from replexplorer.core.tick import Tick
+from replexplorer.formats.packed_histogram import UnreadableRow
 from replexplorer.formats.session_rows import (
     HISTOGRAMS,
     LOAD_COLUMNS,
     KnobRow,
     Reading,
     Rows,
-    UnreadableRow,
     Writing,
     event_columns,
     event_of,

@@ -148,11 +148,9 @@ def test_a_knob_of_which_there_is_something_to_see_is_never_folded_away(board: B
 def test_no_line_stands_for_nothing() -> None:
     board = Board()
     values: dict[KnobName, Value] = {
-        JITTER: 1.0,
-        LOSS: 1.0,
-        KnobName("bandwidth", "replica"): 20_000_000,
-        KnobName("delay_to_replica", "replica"): 10.0,
-        KnobName("delay_to_primary", "replica"): 0.0,
+        KnobName(knob.key, "replica"): next(step for step in knob.steps if step != knob.default)
+        for knob in CATALOGUE
+        if knob.seldom
     }
     board.fold(make_tick(values=values))
     assert Fold.LINK not in board.rows

@@ -21,7 +21,8 @@ from replexplorer.adapters.recording import MOST_BYTES, MOST_EVENTS, MOST_FACTS,
 from replexplorer.core.errors import UsageError
 from replexplorer.core.history.export import csv_rows, json_lines, markdown_report
 from replexplorer.formats import paths
-from replexplorer.formats.session_rows import MOST_EPOCHS, UnreadableRow, unpacked
+from replexplorer.formats.packed_histogram import UnreadableRow, unpacked
+from replexplorer.formats.session_rows import MOST_EPOCHS
 from tests.affordable import affordable
 
 FUZZ = settings(

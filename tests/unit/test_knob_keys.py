@@ -14,7 +14,8 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY
 
 ROOT = Path(replexplorer.__file__).parent
-SPELLED_HERE = {"core/knobs/keys.py", "core/knobs/catalogue.py"}
+SPELLED_HERE = {"core/knobs/keys.py", "core/knobs/catalogue.py", "core/wire.py"}
+"""What an agent has too can import nothing; its keys are compared with the catalogue's elsewhere."""
 OTHER_NAMES = {
     "core/dialect/mysql.py": "the server's own variables, some of which have a knob of their name",
     "ui/widgets/header.py": "the header's cells",

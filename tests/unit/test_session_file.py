@@ -34,7 +34,8 @@ from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.tick import Tick
-from replexplorer.formats.session_rows import Reading, UnreadableRow, packed, unpacked
+from replexplorer.formats.packed_histogram import UnreadableRow, packed, unpacked
+from replexplorer.formats.session_rows import Reading
 from tests.fakes.facade import knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from tests.sidecar import DIRECTORY, load
 
 SET_LINK = {
     "op": "set_link", "peer": "replica", "address": "172.18.0.3",
-    "shape": {"delay_ms": 42.5, "jitter_ms": 3.0, "loss_percent": 1.0, "bandwidth_bps": 20_000, "cut": True},
+    "shape": asdict(wire.Shape(42.5, 3.0, cut=True, loss_percent=1.0, bandwidth_bps=20_000)),
 }  # fmt: skip
 
 
