@@ -15,7 +15,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Assignment, Desired, desired_of
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.marked import MarkedChanges
-from replexplorer.engine.change.turns import Actor, Turns
+from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.console import (
     Command,
     GiveBack,
@@ -74,11 +74,6 @@ class LiveConsole:
             GiveBack: self._give_back,
             Run: self._run,
         }
-
-    @property
-    def actor(self) -> Actor:
-        """Whose commands these are."""
-        return self._turns.actor
 
     def parse(self, text: str) -> Assignment:
         """See `console.Console`."""

@@ -1,1 +1,1 @@
-"""The Textual dashboard: it draws ticks and calls the facade, nothing else."""
+"""The Textual dashboard: it draws the ticks of a view and gives commands to its console, nothing else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,11 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.experiment.swept import SweepProgress
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.console import Reset, ToggleLoad, Undo
+from replexplorer.engine.console import Command, GiveBack, Mark, Repair, Reset, Scale, ToggleLoad, Undo
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, Length, Phase, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
+from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -50,6 +52,56 @@ def test_turning_is_refused_while_an_experiment_runs(verb: str, whose: str) -> N
             assert world.requested != before
 
     check()
+
+
+OTHERS: dict[str, Command[Any]] = {
+    "repair": Repair(),
+    "scale": Scale(2),
+    "give back": GiveBack(True),
+    "load on and off": ToggleLoad(),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+@pytest.mark.parametrize("whose", ["another's", "our own"])
+def test_what_would_disturb_an_experiment_is_refused_by_every_console(what: str, whose: str) -> None:
+    @virtual
+    async def check() -> None:
+        world = World()
+        async with world.attached("lab tour") as lab, world.attached("tui") as other:
+            session = lab if whose == "our own" else other
+            before = world.state()
+            async with lab.turns.measuring("lab", "tour"):
+                with pytest.raises(ExperimentUnderWay, match=REFUSED) as refused:
+                    await session.console.do(OTHERS[what])
+                assert refused.value.exit_code == 4
+                assert refused.value.is_own is (whose == "our own")
+                await session.console.do(Mark("seen"))
+            assert world.state() == before
+
+    check()
+
+
+@virtual
+async def test_scaling_brings_replicas_up_and_takes_them_away() -> None:
+    world = World()
+    async with world.attached("tui") as session:
+        await session.console.do(Scale(2))
+        assert len(session.fleet.replicas) == 2
+        await session.console.do(Scale(1))
+        assert len(session.fleet.replicas) == 1
+
+
+@virtual
+async def test_an_undo_under_somebody_s_experiment_is_possible_anyway() -> None:
+    world = World()
+    async with world.attached("lab tour") as lab, world.attached("set") as other:
+        await turn(other, "sync_binlog=0")
+        async with lab.turns.measuring("lab", "tour"):
+            with pytest.raises(ExperimentUnderWay):
+                await other.console.do(Undo())
+            await other.console.do(Undo(anyway=True))
+        assert world.requested == {"sync_binlog": 1}
 
 
 @virtual
