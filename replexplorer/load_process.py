@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _die_with_parent() -> None:
-    """Ask Linux for SIGTERM when the parent dies; elsewhere the closed pipe alone tells it."""
+    """Ask Linux for SIGTERM when the parent dies; elsewhere the closed pipe alone shows it."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes

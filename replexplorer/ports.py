@@ -30,7 +30,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Return after this many seconds."""
         ...
 
 
@@ -83,7 +83,7 @@ class NodeAddress:
     """Where the server answers to who does not reach that address; None: nowhere else."""
     published_port: int | None
     identity: str = ""
-    """Another one when the node was made anew, though name and address are the same."""
+    """Another one when the node was recreated, though name and address are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class UpOptions:
 
 
 Report = Callable[[str, float | None], None]
-"""Progress of long work: what is done now, and 0..1 when it can be told."""
+"""Progress of long work: what is done now, and 0..1 when it is known."""
 
 
 class Provider(Protocol):
@@ -134,7 +134,7 @@ class Provider(Protocol):
         ...
 
     async def shrink(self, replicas: int) -> None:
-        """Remove the replicas behind the first so many, with their data."""
+        """Remove the replicas behind the first n, with their data."""
         ...
 
     async def down(self, report: Report | None = None) -> int:
@@ -227,7 +227,7 @@ class Keeper(Protocol):
     async def take_lease(
         self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
     ) -> Lease | None:
-        """Take the driver's lease, or say anew which `load` is driven (its knobs by key); None when it is
+        """Take the driver's lease, or say again which `load` is driven (its knobs by key); None when it is
         ours now, else the holder that has it."""
         ...
 
@@ -262,7 +262,7 @@ class Keeper(Protocol):
 
 class Agent(Keeper, Protocol):
     """The agent in one node's sidecar; it reconnects its bridge when a call finds it gone. Each is a keeper;
-    what was taken through one may be given back through another."""
+    what was taken through one may be released through another."""
 
     node: str
 
@@ -320,16 +320,16 @@ class LoadTarget:
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """What the load shall do; each field can change while it runs."""
+    """What the load is to do; each field can change while it runs."""
 
     clients: int
     workload: str
-    """One of ours, or with a `script` the name of the user's file."""
+    """A built-in one, or with a `script` the name of the user's file."""
     table_size: int = 10_000
     fresh_sessions: int = 0
     """Raise it by one to make every client reconnect (a session-scoped variable changed)."""
     rows_bound: int = 2_000_000
-    """Insert workloads truncate their table at so many rows (counted once an interval)."""
+    """Insert workloads truncate their table at this many rows (counted once an interval)."""
     mode: str = CLOSED
     """`closed` or `open`."""
     rate_tps: float = 500.0
@@ -341,7 +341,7 @@ class LoadSettings:
     payload_bytes: int = 0
     """Written beside sysbench's own columns by each INSERT and UPDATE."""
     script: str | None = None
-    """The text of a user's file instead of a workload of ours."""
+    """The text of a user's file instead of a built-in workload."""
     by_statement: bool = False
     """Time each statement, by class, as well."""
 
@@ -415,7 +415,7 @@ class SweepJournal(Protocol):
         ...
 
     async def begin(self, head: Mapping[str, Any]) -> None:
-        """Begin anew with this head; what there was is forgotten."""
+        """Start over with this head; what there was is forgotten."""
         ...
 
     async def append(self, entry: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ class Footprint:
         self._counted: tuple[float, int | None] | None = None
 
     async def bytes(self) -> int | None:
-        """What the files take on the disk, as they were at most KEPT_S ago; None where it cannot be told."""
+        """What the files take on the disk, as they were at most KEPT_S ago; None where it is unknown."""
         async with self._counting:
             if self._counted is None or time.monotonic() - self._counted[0] > KEPT_S:
                 found = await asyncio.to_thread(self._count)

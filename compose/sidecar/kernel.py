@@ -19,7 +19,7 @@ from tool import Refused, run
 from wire import Shape
 
 DRAIN_POLLS, SHORTEST_POLL_S = 10, 0.002
-"""A release is waited for with about so many looks at the counters."""
+"""A release is waited for with about this many looks at the counters."""
 DRAIN_SLACK_S = 0.1
 DRAIN_LATER_POLL_S = 0.05
 MOST_DEVIATIONS = 4

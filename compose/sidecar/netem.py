@@ -194,7 +194,7 @@ def addresses(text: str) -> dict[int, str]:
 
 
 def is_ours(text: str) -> bool:
-    """Whether the answer to `stats_argv` shows bands of ours."""
+    """Whether the answer to `stats_argv` shows our bands."""
     rows: list[dict[str, Any]] = json.loads(text or "[]")
     return any(row.get("kind") == "prio" and row.get("handle") == ROOT for row in rows)
 

@@ -101,7 +101,7 @@ class Socket:
             self._sock.sendto(echo, sender)
 
     def echo(self, text: bytes, stamp_ns: int, sender: tuple[str, int]) -> Echo | None:
-        """Read an answer; None when it is none to a probe of ours."""
+        """Read an answer; None when it is none to our probes."""
         _, _, number, instance, sent_ns, spent_ns, generation, delay_us = _ECHO.unpack(text)
         if instance != self._instance:
             return None

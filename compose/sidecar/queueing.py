@@ -227,7 +227,7 @@ def rule(address: str, queue: int) -> list[str]:
 
 
 def our_rules(listing: str) -> list[tuple[str, int]]:
-    """Address and queue of each rule of ours in what `iptables -t mangle -S INPUT` prints."""
+    """Address and queue of each of our rules in what `iptables -t mangle -S INPUT` prints."""
     found = re.findall(r"^-A INPUT -s ([\d.]+)/32 -j NFQUEUE --queue-num (\d+) --queue-bypass", listing, re.M)
     return [
         (address, int(queue)) for address, queue in found if FIRST_QUEUE <= int(queue) < FIRST_QUEUE + QUEUES

@@ -46,7 +46,7 @@ _NETEM_PACKAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SidecarFacts:
-    """What the agents of a running stack tell."""
+    """What the agents of a running stack report."""
 
     link: LinkState
     """The primary's side of its first link."""
@@ -66,7 +66,7 @@ def examine(
     sidecar: SidecarFacts | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Doctor:
-    """Look at everything; `state` is the state directory, `sidecar` what a running stack's agents tell."""
+    """Look at everything; `state` is the state directory, `sidecar` what a running stack's agents report."""
     checks = [_python()]
     info: Mapping[str, Any] = {}
     try:
@@ -104,7 +104,7 @@ def _python() -> Check:
 def _docker(
     client: APIClient, configuration: Configuration, progress: Callable[[str], None]
 ) -> tuple[list[Check], Mapping[str, Any]]:
-    """The daemon, images and room, and what the daemon tells of its host."""
+    """The daemon, images and room, and what the daemon reports of its host."""
     from replexplorer.adapters.docker.client import spoken
 
     try:
@@ -263,7 +263,7 @@ def _colour() -> Check:
 
 
 def _glyphs() -> Check:
-    """Whether the charts can be drawn with braille: the encoding tells, the font cannot be asked."""
+    """Whether the charts can be drawn with braille: the encoding decides, the font cannot be asked."""
     encoding = (sys.stdout.encoding or locale.getpreferredencoding(do_setlocale=False)).lower()
     if "utf" not in encoding:
         remedy = "use a UTF-8 locale, as LC_ALL=C.UTF-8; until then charts are ASCII"

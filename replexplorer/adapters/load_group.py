@@ -272,5 +272,5 @@ def shares_of(shares: Sequence[int], origin_s: float | None) -> list[LoadShare]:
 
 
 def _tables(settings: LoadSettings) -> tuple[int, int]:
-    """What a change of makes tables be made anew."""
+    """What a change of makes tables be recreated."""
     return settings.table_size, settings.payload_bytes

@@ -109,7 +109,7 @@ class LoadChild:
         await self._ask("drain")
 
     async def _ask(self, do: str, **content: object) -> float:
-        """Send a command and wait for its answer, which tells where its intervals are counted from;
+        """Send a command and wait for its answer, which says where its intervals are counted from;
         raises what the child answers."""
         process = self._process
         if process is None or process.stdin is None or self._end is not None:

@@ -44,7 +44,7 @@ class Address(NamedTuple):
 
 
 Locate = Callable[[], Awaitable[Address]]
-"""Finds the server anew before each login; may raise ReplexplorerError."""
+"""Finds the server again before each login; may raise ReplexplorerError."""
 
 
 async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT_S) -> Address:
@@ -72,7 +72,7 @@ async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT
 
 
 async def _reach(address: Address, timeout_s: float, greeting_bytes: int = 0) -> None:
-    """Open a TCP connection, read so many bytes, close; raises OSError or IncompleteReadError."""
+    """Open a TCP connection, read this many bytes, close; raises OSError or IncompleteReadError."""
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(address.host, address.port)
         try:

@@ -38,7 +38,7 @@ FORMAT: Final = 2
 """Of the schema: kept in `PRAGMA user_version`; a file of a higher one is refused. Format 1 has its
 histograms as they are, format 2 deflated."""
 _WAL_PAGES: Final = 256
-"""After so many pages the log goes into the file: 1 MB of it beside the file is enough."""
+"""After this many pages the log goes into the file: 1 MB of it beside the file is enough."""
 APPLICATION_ID: Final = 0x52585331
 """`RXS1`, in `PRAGMA application_id`: whose file it is."""
 SUFFIX: Final = ".rxs"

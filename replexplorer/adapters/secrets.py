@@ -34,7 +34,7 @@ _KEYS: Final = ("control", "dsn", "replication")
 
 
 @dataclass(frozen=True, slots=True)
-class Accounts:
+class Passwords:
     """The passwords by account: control, dsn, replication; `repr` hides them."""
 
     passwords: Mapping[str, str]
@@ -43,34 +43,34 @@ class Accounts:
 
     def __repr__(self) -> str:
         """Without the passwords."""
-        return f"Accounts(origin={self.origin!r})"
+        return f"Passwords(origin={self.origin!r})"
 
     def credentials(self) -> Credentials:
         """For the engine."""
         return Credentials(CONTROL_USER, self.passwords["control"], DSN_USER, self.passwords["dsn"])
 
 
-def generate(origin: str) -> Accounts:
+def generate(origin: str) -> Passwords:
     """New random passwords."""
-    return Accounts({key: secrets.token_hex(16) for key in _KEYS}, origin)
+    return Passwords({key: secrets.token_hex(16) for key in _KEYS}, origin)
 
 
-def encode(accounts: Accounts) -> str:
+def encode(accounts: Passwords) -> str:
     """`name=value` lines, as start-mysqld reads them."""
     return "".join(f"{key}={accounts.passwords[key]}\n" for key in _KEYS)
 
 
-def decode(text: str, origin: str | None = None) -> Accounts | None:
+def decode(text: str, origin: str | None = None) -> Passwords | None:
     """Read `name=value` lines; None when an account is missing."""
     values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     if not all(values.get(key) for key in _KEYS):
         return None
-    return Accounts(
+    return Passwords(
         {key: values[key] for key in _KEYS}, origin if origin is not None else values.get("origin", "")
     )
 
 
-def write(file: Path, accounts: Accounts) -> None:
+def write(file: Path, accounts: Passwords) -> None:
     """Keep the passwords, mode 0600, replaced in one step; raises MissingPiece when it cannot."""
     keep(file, f"{encode(accounts)}origin={accounts.origin}\n")
 
@@ -111,7 +111,7 @@ def forget(file: Path) -> None:
         file.parent.rmdir()
 
 
-def read(file: Path) -> Accounts | None:
+def read(file: Path) -> Passwords | None:
     """The passwords that are kept; None when the file is lost, broken or another user's."""
     try:
         return decode(read_bytes(file, _MOST_BYTES).decode("ascii"))
@@ -119,7 +119,7 @@ def read(file: Path) -> Accounts | None:
         return None
 
 
-def archive(accounts: Accounts) -> bytes:
+def archive(accounts: Passwords) -> bytes:
     """A tar with the file for the tools volume's `secrets` directory, readable by the server only."""
     content = encode(accounts).encode()
     member = tarfile.TarInfo("accounts")
@@ -130,7 +130,7 @@ def archive(accounts: Accounts) -> bytes:
     return stream.getvalue()
 
 
-def from_archive(content: bytes, origin: str) -> Accounts | None:
+def from_archive(content: bytes, origin: str) -> Passwords | None:
     """The accounts in a tar that the daemon made of that file."""
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         for member in tar:

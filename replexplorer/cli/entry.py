@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from replexplorer.cli import arguments
-from replexplorer.cli.console import Console
+from replexplorer.cli.output import Output
 from replexplorer.cli.verbs import Verb
 from replexplorer.core.errors import Interrupted, MissingPiece, ReplexplorerError, UsageError
 
@@ -23,14 +23,14 @@ class Call(NamedTuple):
     """What a verb is given."""
 
     args: argparse.Namespace
-    console: Console
+    console: Output
 
 
 def run(argv: Sequence[str] | None) -> int:
     """Run one verb and answer the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     _mend_streams()
-    console = Console(json="--json" in words, verbose=_wants_tracebacks(words))
+    console = Output(json="--json" in words, verbose=_wants_tracebacks(words))
     try:
         code = _dispatch(words, console)
         sys.stdout.flush()
@@ -50,7 +50,7 @@ def run(argv: Sequence[str] | None) -> int:
     return code
 
 
-def _dispatch(words: Sequence[str], console: Console) -> int:
+def _dispatch(words: Sequence[str], console: Output) -> int:
     args = arguments.parse(words)
     if args.verb is None:
         if not sys.stdout.isatty() or not sys.stdin.isatty():
@@ -78,7 +78,7 @@ def _unexpected(error: Exception) -> ReplexplorerError:
     )
 
 
-def _fail(console: Console, error: ReplexplorerError) -> int:
+def _fail(console: Output, error: ReplexplorerError) -> int:
     try:
         console.fail(error)
         sys.stdout.flush()

@@ -116,7 +116,7 @@ _CONNECTING_IS_SAID_AFTER_S: Final = 2.0
 
 
 async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[SetResult]]) -> int:
-    """Attach, change, and report what was changed, or that all of it was taken back."""
+    """Attach, change, and report what was changed, or that all of it was rolled back."""
     began_s = time.monotonic()
     try:
         connecting = asyncio.get_running_loop().call_later(

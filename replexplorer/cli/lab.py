@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.console import Console, reported
+from replexplorer.cli.output import Output, reported
 from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import whole_number
@@ -184,14 +184,14 @@ async def _run(call: Call, lab: Lab) -> int:
 
 
 class Narration:
-    """Tells a lab's steps on stderr: a line a phase, and the time left while it measures."""
+    """Reports a lab's steps on stderr: a line a phase, and the time left while it measures."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Output) -> None:
         self._console = console
         self._number = 0
 
     def __call__(self, step: LabStep) -> None:
-        """Tell one step."""
+        """Report one step."""
         phase = step.phase
         if phase is not None and step.number != self._number:
             self._number = step.number

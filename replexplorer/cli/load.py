@@ -28,8 +28,8 @@ from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.load import Circumstances, IntervalLines, load_report, render
 
 if TYPE_CHECKING:
-    from replexplorer.cli.console import Console
     from replexplorer.cli.entry import Call
+    from replexplorer.cli.output import Output
     from replexplorer.core.event import Event
     from replexplorer.core.tick import Tick
 
@@ -136,7 +136,7 @@ class _Witness:
     """What is seen of a load while it runs, for its report."""
 
     load: Foreground
-    console: Console
+    console: Output
     lines: IntervalLines
     course: Course = field(default_factory=Course)
 

@@ -25,13 +25,13 @@ _LEAST_S: Final = 2.0
 
 
 def lab_named(name: str) -> Lab:
-    """A lab of ours, one of the user's labs directory, or a TOML file; raises UsageError."""
+    """A built-in lab, one of the user's labs directory, or a TOML file; raises UsageError."""
     file = own_file(name)
     return own_lab(read_lab(file)) if file is not None else find_lab(name, beside=[f.stem for f in _files()])
 
 
 def own_file(name: str) -> Path | None:
-    """The file of a lab of one's own; None for one of ours."""
+    """The file of a lab of one's own; None for a built-in one."""
     if "/" in name or name.endswith(_SUFFIX):
         return Path(name).expanduser()
     return None if name in LABS else {file.stem: file for file in _files()}.get(name)

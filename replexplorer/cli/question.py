@@ -7,15 +7,15 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from replexplorer.cli.console import Console
+    from replexplorer.cli.output import Output
 
 
-def can_ask(console: Console) -> bool:
+def can_ask(console: Output) -> bool:
     """Whether somebody sees a question and can answer it."""
     return not console.json and sys.stdin is not None and sys.stdin.isatty() and console.err.isatty()
 
 
-async def says_yes(console: Console, question: str) -> bool:
+async def says_yes(console: Output, question: str) -> bool:
     """Ask and wait for the line; anything but y or yes is no, and so is the end of the input."""
     console.ask(f"{question} [y/N] ")
     loop = asyncio.get_running_loop()

@@ -36,7 +36,7 @@ _STATE_WORDS = {
 
 
 def render_status(status: Status, columns: int | None = None) -> str:
-    """Nodes, protection, links and the knobs that are not at rest; lines of so many columns."""
+    """Nodes, protection, links and the knobs that are not at rest; lines of this many columns."""
     protection = status.protection
     parts = [
         f"stack {status.stack}: {status.state}",
@@ -110,7 +110,7 @@ def _errant_line(node: NodeJson) -> str:
 
 
 def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:
-    """One line a knob; columns that do not fit into so many characters are left out from the right."""
+    """One line a knob; columns that do not fit into this many characters are left out from the right."""
     headings = ("KNOB", "REQUESTED", "IN EFFECT", "DEFAULT", "RANGE", "NODE", "SCOPE", "DOES")
     rows = [
         (

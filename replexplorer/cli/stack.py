@@ -95,7 +95,7 @@ async def _up(call: Call) -> int:
 
 
 async def _consents(call: Call, lost: Desired) -> bool:
-    """Ask whether what restarts took is to be given back; where nobody can answer, say what is left."""
+    """Ask whether what restarts took is to be restored; where nobody can answer, say what is left."""
     told = ", ".join(f"{name} {format_value(name.knob, value)}" for name, value in lost.items())
     if can_ask(call.console) and await says_yes(
         call.console, f"restarts took what was requested: {told}. Re-apply it?"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.calibrating import learned
-from replexplorer.cli.console import Console, reported
+from replexplorer.cli.output import Output, reported
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import attached
@@ -109,12 +109,12 @@ async def _run(call: Call) -> int:
 class _Narrator:
     """A line a run on stderr, and what is left when it ends early."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Output) -> None:
         self._console = console
         self._last: SweepProgress | None = None
 
     def show(self, progress: SweepProgress) -> None:
-        """Tell what has just happened."""
+        """Report what has just happened."""
         if progress.note is not None:
             self._console.narrate(progress.note)
         elif progress.run is not None:

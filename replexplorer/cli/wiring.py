@@ -47,7 +47,7 @@ class HostClock:
         return time.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Return after this many seconds."""
         await asyncio.sleep(seconds)
 
 
@@ -100,7 +100,7 @@ async def driver_of(values: Configuration, name: str) -> Lease | None:
 
 
 async def stack_names() -> list[str]:
-    """Every stack of ours on this Docker host."""
+    """Every stack that this program made on this Docker host."""
     from replexplorer.adapters.docker import provider
 
     return await provider.stack_names()
@@ -148,7 +148,7 @@ def _connection(node: NodeAddress, credentials: Credentials) -> ControlConnectio
 
 
 async def new_stack_options(stack: DockerProvider, values: Configuration, asked: UpOptions) -> UpOptions:
-    """What `up` shall make: flags first; the configured replicas and image only for a new stack."""
+    """What `up` is to make: flags first; the configured replicas and image only for a new stack."""
     if values.replicas == 1 and values.image is None:
         return asked
     if await stack.nodes():
@@ -217,7 +217,7 @@ async def attached(
 
 
 async def sidecar_facts(values: Configuration) -> SidecarFacts | None:
-    """What the running stack's agents tell of links and disks; None when there is none to ask.
+    """What the running stack's agents report of links and disks; None when there is none to ask.
 
     Each disk is probed, which takes a part of a second.
     """

@@ -1,4 +1,4 @@
-"""What a remedy tells the user to type: a verb of ours, with the stack where it is not the default one."""
+"""What a remedy asks the user to type: one of our verbs, with the stack where it is not the default one."""
 
 from __future__ import annotations
 

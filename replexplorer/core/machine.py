@@ -21,7 +21,7 @@ class Machine:
 
 
 def busy_percent(before: Machine | None, after: Machine | None) -> float | None:
-    """How busy all cores were between two moments; None where one is unknown or it booted anew."""
+    """How busy all cores were between two moments; None where one is unknown or it rebooted."""
     if before is None or after is None or after.at_s <= before.at_s or after.busy_s < before.busy_s:
         return None
     share = (after.busy_s - before.busy_s) / (after.at_s - before.at_s) / after.cores

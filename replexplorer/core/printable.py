@@ -36,7 +36,7 @@ def one_line(text: str, most: int | None = None) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters: of a longer text its beginning and its end, an ellipsis between."""
+    """At most this many characters: of a longer text its beginning and its end, an ellipsis between."""
     if len(text) <= most:
         return text
     end = (most - 1) // 3

@@ -24,7 +24,7 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Se
 
 
 def folded(text: str, columns: int | None, indent: str = "  ") -> str:
-    """A long line cut between words for so many columns, the rest indented; whole where nobody says how
+    """A long line cut between words for this many columns, the rest indented; whole where nobody says how
     many."""
     if columns is None or len(text) < columns:
         return text

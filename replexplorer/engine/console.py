@@ -44,7 +44,7 @@ class Reset(Command[SetResult]):
 
 @dataclass(frozen=True, slots=True)
 class Undo(Command[SetResult]):
-    """Take back the actor's last turn or reset that was not taken back yet; cannot be undone itself."""
+    """Take back the actor's last turn or reset that was not rolled back yet; cannot be undone itself."""
 
     anyway: bool = False
 
@@ -86,7 +86,7 @@ class GiveBack(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class Run(Command[R]):
-    """Run an experiment: nobody else turns a knob meanwhile, and what it takes is given back whatever
+    """Run an experiment: nobody else turns a knob meanwhile, and what it takes is restored whatever
     happens."""
 
     experiment: Procedure[R]

@@ -247,7 +247,7 @@ class Fleet:
         """Make the members those that the provider named; answers those that are to be closed.
 
         An address that moved means new connections, and so do other passwords: then the whole stack
-        was made anew. Whoever uses the fleet meanwhile sees the old members or the new ones.
+        was recreated. Whoever uses the fleet meanwhile sees the old members or the new ones.
         """
         kept: dict[str, Member] = {}
         same_stack = self.credentials in (None, credentials)

@@ -76,7 +76,7 @@ class TickFold:
         return self.chronicle.follow(protection, sample.counters, enabled=enabled)
 
     def _load_view(self) -> LoadView:
-        """The load from its last intervals; a viewer's as its driver tells it, with the server's counters."""
+        """The load from its last intervals; a viewer's as its driver has it, with the server's counters."""
         viewed = self.driving.viewer_of
         wanted = {**self.sight.wanted_load(), **((viewed.load if viewed else None) or {})}
         clients, workload = int(wanted[keys.CLIENTS]), str(wanted[keys.WORKLOAD])

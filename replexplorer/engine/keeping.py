@@ -38,11 +38,11 @@ class Keeping:
         self._agent: Agent | None = None
         """The one that answered last, asked first."""
         self._open: set[str] = set()
-        """What was asked for and not given back; a cancelled call may have got it."""
+        """What was asked for and not released; a cancelled call may have got it."""
         self._held: dict[str, _Take] = {}
         """What is ours, and how it is taken again."""
         self._moving = asyncio.Lock()
-        """Nothing is given back while it is taken again."""
+        """Nothing is released while it is taken again."""
         self._following: asyncio.Task[None] | None = None
 
     async def document(self) -> Document:

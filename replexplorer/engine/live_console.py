@@ -62,7 +62,7 @@ class LiveConsole:
         self._lost = lost
         self._rig = rig
         self._undo: list[Desired] = []
-        """What was requested before each change that was not taken back yet."""
+        """What was requested before each change that was not rolled back yet."""
         self._carries_out: dict[type[Command[Any]], Callable[[Any], Awaitable[Any]]] = {
             Turn: self._turn,
             Reset: self._reset,

@@ -53,7 +53,7 @@ class Preview:
 
 
 class RolledBack(ReplexplorerError):
-    """A step failed and those before it were taken back; code and exit code are the cause's."""
+    """A step failed and those before it were rolled back; code and exit code are the cause's."""
 
     def __init__(self, cause: ReplexplorerError, not_undone: Sequence[str]) -> None:
         state = "nothing is changed" if not not_undone else f"not rolled back: {'; '.join(not_undone)}"

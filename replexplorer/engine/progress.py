@@ -13,7 +13,7 @@ class Progress:
     text: str
     """What is being done now, in the present tense: `building the MySQL image`."""
     done: float | None = None
-    """0..1 when it can be told."""
+    """0..1 when it is known."""
 
 
 ProgressCallback = Callable[[Progress], None]

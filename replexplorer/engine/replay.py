@@ -14,7 +14,7 @@ from replexplorer.core.event import Event
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.progress import Progress, ProgressCallback
-from replexplorer.engine.view import Player, Position
+from replexplorer.engine.view import Player, PlayerPosition
 from replexplorer.ports import Clock
 
 SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -74,10 +74,10 @@ class Replay:
         return self
 
     @property
-    def position(self) -> Position:
+    def position(self) -> PlayerPosition:
         """Where it stands."""
         tape = self._tape
-        return Position(
+        return PlayerPosition(
             self._at_s - tape.first_s, tape.last_s - tape.first_s, self._speed,
             self._playing and self._at_s < tape.last_s,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from replexplorer.engine.progress import ProgressCallback
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class PlayerPosition:
     """Where a player stands."""
 
     position_s: float
@@ -31,7 +31,7 @@ class Player(Protocol):
     """What one does with time where it is a recording's."""
 
     @property
-    def position(self) -> Position:
+    def position(self) -> PlayerPosition:
         """Where it stands."""
         ...
 

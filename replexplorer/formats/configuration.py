@@ -29,7 +29,7 @@ from replexplorer.formats.paths import is_there
 from replexplorer.formats.small_file import read_toml
 
 ENV_PREFIX: Final = "REPLEXPLORER_"
-"""What every environment variable of ours begins with."""
+"""The prefix of our environment variables."""
 
 STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 """What a stack may be called: it becomes part of container names."""

@@ -1,4 +1,4 @@
-"""keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are told, not ignored."""
+"""keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are reported, not ignored."""
 
 from __future__ import annotations
 

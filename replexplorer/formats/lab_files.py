@@ -44,11 +44,11 @@ class PhaseTable(_Part):
     quick_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
     """Under --quick; a quarter of `seconds`, at least 2, when it is not given."""
     commits: Annotated[int | None, Field(ge=1)] = None
-    """Measured until so many commits instead; a tenth of them under --quick."""
+    """Measured until this many commits instead; a tenth of them under --quick."""
     state: Literal["protected", "off"] | None = None
     """The protection state that is asked for; by `semi_sync` when it is not given."""
     replicas: Annotated[int | None, Field(ge=0, le=MOST_REPLICAS)] = None
-    """So many replicas are attached."""
+    """This many replicas are attached."""
     published: PublishedFigure | None = None
 
 

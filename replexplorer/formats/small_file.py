@@ -125,7 +125,7 @@ def _refuse_what_is_no_file(mode: int) -> None:
 
 
 def _has_deep_key(line: str) -> bool:
-    """Whether more than so many names are joined by dots in a row, whatever stands in quotes."""
+    """Whether more than this many names are joined by dots in a row, whatever stands in quotes."""
     if line.count(".") < MOST_DEPTH:
         return False
     run = 0

@@ -21,7 +21,7 @@ SERVICE_NETWORK: Final = "service:"
 """How `network_mode` names the service whose network namespace is joined."""
 
 LABEL: Final = "dev.replexplorer."
-"""What every label of ours begins with."""
+"""The prefix of all our labels."""
 
 _VARIABLE: Final = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 
@@ -121,7 +121,7 @@ class Network(_Strict):
     labels: dict[str, str] = {}
 
 
-class Volume(_Strict):
+class NamedVolume(_Strict):
     """A named volume."""
 
     labels: dict[str, str] = {}
@@ -133,7 +133,7 @@ class StackFile(_Strict):
     version: str | None = None
     services: dict[str, Service]
     networks: dict[str, Network]
-    volumes: dict[str, Volume] = {}
+    volumes: dict[str, NamedVolume] = {}
 
     @model_validator(mode="after")
     def _whole(self) -> StackFile:

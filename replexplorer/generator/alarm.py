@@ -67,7 +67,7 @@ class Alarm:
         """The timer is due."""
         try:
             os.read(self._descriptor, 8)
-        except BlockingIOError:  # it was set anew meanwhile
+        except BlockingIOError:  # it was set again meanwhile
             return
         self._ring()
 

@@ -1,8 +1,8 @@
 """One client's transactions over one connection, driven by the event loop's callbacks.
 
 Law: the next statement is sent from the reply to the last one, without a task switch. A run ends
-only between two transactions, or when one cannot go on. A deadlock or a lock timeout begins the
-same transaction anew; its time goes on. What was lost while a commit was under way is unknown,
+only between two transactions, or when one cannot go on. A deadlock or a lock timeout retries the
+same transaction; its time goes on. What was lost while a commit was under way is unknown,
 what was lost before is not kept by the server and is an error.
 """
 
@@ -175,7 +175,7 @@ class ClientRun:
         self._dispatcher.tally.statements_s.setdefault(name, []).append(took_s)
 
     def _on_refused(self, refusal: Refusal) -> None:
-        """The server refused a statement: begin the transaction anew, or give it up."""
+        """The server refused a statement: retry the transaction, or give it up."""
         dispatcher, number = self._dispatcher, refusal.number
         if not self.is_under_way:
             # Said to nobody's statement, as a goodbye is.

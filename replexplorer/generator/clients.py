@@ -38,7 +38,7 @@ class Backoff:
         return wait_s * self._random.uniform(0.5, 1.5)
 
     def reset(self) -> None:
-        """Begin anew after a success."""
+        """Start over after a success."""
         self._next_s = _RETRY_FIRST_S
 
 

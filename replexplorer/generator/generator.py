@@ -2,7 +2,7 @@
 
 Commands are JSON lines `{"id", "do", ...}` (start, change, hold, drain, stop); each is answered by
 `done` or `failed` with its id. Events: `interval`, `progress`. Of several generators of one load each has
-a part: so many clients, a share of the arrivals; the one that leads looks after the tables.
+a part: this many clients, a share of the arrivals; the one that leads looks after the tables.
 """
 
 from __future__ import annotations
@@ -238,12 +238,12 @@ class Generator:
             self._preparing -= 1
 
     async def _hold(self) -> None:
-        """A table is made anew: nobody works on it meanwhile."""
+        """A table is recreated: nobody works on it meanwhile."""
         if self._dispatcher is not None:
             await self._dispatcher.hold(SETTLE_S)
 
     def _progress(self, text: str, done: float | None) -> None:
-        """Tell how far the preparation is."""
+        """Report how far the preparation is."""
         self._outbox.tell("progress", text=text, done=done)
 
     def _keep(self, work: Any) -> asyncio.Task[None]:
@@ -330,7 +330,7 @@ class Generator:
             self._truncation = None
 
     async def stop(self) -> None:
-        """End the clients, send what is left to tell."""
+        """End the clients, send what is left to report."""
         tasks = [*self._tasks] + ([self._truncation] if self._truncation is not None else [])
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""From settings to what clients do: a workload of ours, or a user's file."""
+"""From settings to what clients do: a built-in workload, or a user's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load's tables: reused when they fit, else made anew in a few large transactions.
+"""The load's tables: reused when they fit, else recreated in a few large transactions.
 
 A commit may cost a round trip of the semi-synchronous link, so rows go in by thousands and over a
 few connections at once, and the index comes after them, which costs both servers a third less; a table
@@ -60,7 +60,7 @@ class Tables:
     ) -> int:
         """Make a table fit; answers how many rows it has. Raises ReplexplorerError.
 
-        Whoever works on the table is asked to stop `before_making` it anew. Two loads that prepare at
+        Whoever works on the table is asked to stop `before_making` it again. Two loads that prepare at
         once wait for each other.
         """
         connection = self._connection()
@@ -133,7 +133,7 @@ class Tables:
         return True
 
     async def _make(self, connection: ControlConnection, table: Table, table_size: int) -> None:
-        """Create the table anew and fill it."""
+        """Create the table again and fill it."""
         what = f"preparing table {table.name}"
         self._report(what, 0.0)
         [found] = await _query(

@@ -44,7 +44,7 @@ class Tally:
         self.refused: Counter[int] = Counter()
         """Transactions refused for good, by MySQL's number."""
         self.retried: Counter[int] = Counter()
-        """Transactions begun anew, by MySQL's number."""
+        """Transactions retried, by MySQL's number."""
         self.lost = 0
         """Transactions whose connection was lost before their commit was sent."""
         self.unknown = 0

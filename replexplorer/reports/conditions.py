@@ -57,7 +57,7 @@ def machine() -> MachineJson:
 
 
 def _cpu() -> str | None:
-    """The processor's name; None where the system does not tell it there."""
+    """The processor's name; None where the system does not say it there."""
     try:
         lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

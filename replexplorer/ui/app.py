@@ -36,7 +36,7 @@ MOST_TOLD = 600
 
 
 class ExplorerApp(QuietOutput[str], QuietEnd[str]):
-    """The dashboard of one stack; `run` answers the line that tells what was left behind."""
+    """The dashboard of one stack; `run` answers the line that says what was left behind."""
 
     CSS_PATH = "app.tcss"
     TITLE = "replexplorer"

@@ -1,4 +1,4 @@
-"""Facts that the workers tell the screens."""
+"""Facts that the workers report to the screens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Ticked(Message):
     """The picture has moved on; a newer one takes the place of one that still waits."""
 
     def can_replace(self, message: Message) -> bool:
-        """Whether the other one tells nothing that this one does not."""
+        """Whether the other one says nothing that this one does not."""
         return isinstance(message, Ticked)
 
 
@@ -19,7 +19,7 @@ class LabMoved(Message):
     """The lab does something else, or has ended; a newer one takes the place of one that still waits."""
 
     def can_replace(self, message: Message) -> bool:
-        """Whether the other one tells nothing that this one does not."""
+        """Whether the other one says nothing that this one does not."""
         return isinstance(message, LabMoved)
 
 

@@ -27,7 +27,7 @@ class Settings:
     no_color: bool = False
     """NO_COLOR is set: roles are bold, dim and reverse."""
     on_quit: str = "keep"
-    """`keep` or `remove`: told to the user in the help; the session carries it out."""
+    """`keep` or `remove`: shown to the user in the help; the session carries it out."""
     keymap: Mapping[str, str] = field(default_factory=dict)
     """Binding id to comma-separated keys, for the ids that the user changed."""
     notices: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.ui.charts.axes import Scale, linear_scale, log_scale
+from replexplorer.ui.charts.axes import AxisScale, linear_scale, log_scale
 from replexplorer.ui.charts.cells import CellGrid
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel
 from replexplorer.ui.charts.contents import tps_model
@@ -39,7 +39,7 @@ def painted(
     return grid, [grid.row(y) for y in range(height)]
 
 
-def axis(model: ChartModel) -> Scale:
+def axis(model: ChartModel) -> AxisScale:
     return scale_of(model, limits_of(model), HEIGHT - 2)
 
 
@@ -77,7 +77,7 @@ def test_values_fill_the_rows_whatever_their_range(
     assert scale.row(least) - scale.row(greatest) >= 0.6 * (rows - 1 - has_zero)
 
 
-def figures_of(scale: Scale) -> list[float]:
+def figures_of(scale: AxisScale) -> list[float]:
     suffixes = str.maketrans({"k": "e3", "M": "e6", "G": "e9"})
     return [float(label.translate(suffixes)) for _, label in scale.ticks]
 

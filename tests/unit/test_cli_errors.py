@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from replexplorer.cli import entry, machine, main
-from replexplorer.cli.console import Console
+from replexplorer.cli.output import Output
 from replexplorer.cli.running import run_async
 from replexplorer.core.errors import (
     MissingPiece,
@@ -166,7 +166,7 @@ class _Terminal(io.StringIO):
 
 def test_progress_is_one_line_on_a_terminal_and_gone_before_anything_else() -> None:
     err, out = _Terminal(), io.StringIO()
-    console = Console(out=out, err=err)
+    console = Output(out=out, err=err)
     console.progress("building", 0.5)
     console.progress("x" * 500)
     console.print("done")
@@ -180,7 +180,7 @@ def test_progress_is_one_line_on_a_terminal_and_gone_before_anything_else() -> N
 
 def test_progress_elsewhere_is_a_line_a_step() -> None:
     err = io.StringIO()
-    console = Console(out=io.StringIO(), err=err)
+    console = Output(out=io.StringIO(), err=err)
     for done in (0.1, 0.2, None):
         console.progress("building", done)
     console.progress("starting")
@@ -193,7 +193,7 @@ def test_narration_survives_a_closed_stderr() -> None:
             raise BrokenPipeError
 
     out = io.StringIO()
-    console = Console(out=out, err=Closed())
+    console = Output(out=out, err=Closed())
     console.narrate("lost")
     console.print("kept")
     assert out.getvalue() == "kept\n"

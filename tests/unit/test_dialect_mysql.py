@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from replexplorer.core.dialect.dialect import Behind, Position, Sent, Settings, SourceAddress, Threads, Waits
+from replexplorer.core.dialect.dialect import (
+    Behind,
+    Position,
+    Sent,
+    ServerSettings,
+    SourceAddress,
+    Threads,
+    Waits,
+)
 from replexplorer.core.dialect.mysql import INSTRUMENTS, MySql
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import UsageError
@@ -189,7 +197,7 @@ def test_settings_are_read_by_knob() -> None:
     assert "binlog_transaction_compression" not in found.values
     assert found.registers is True
     assert NEW.settings().read(rows({**MYSQL_9, "rpl_semi_sync_replica_enabled": "OFF"})).registers is False
-    assert NEW.settings().read([]) == Settings({})
+    assert NEW.settings().read([]) == ServerSettings({})
 
 
 COUNTERS = {

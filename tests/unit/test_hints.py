@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from replexplorer.cli.console import Console
+from replexplorer.cli.output import Output
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.hints import command, with_stack
 
@@ -35,7 +35,7 @@ def test_a_command_is_written_as_it_is_typed() -> None:
 
 def test_an_error_of_a_verb_addresses_its_stack_for_people_and_for_scripts() -> None:
     out, err = io.StringIO(), io.StringIO()
-    console = Console(json=True, out=out, err=err)
+    console = Output(json=True, out=out, err=err)
     console.stack = "demo"
     console.fail(StackUnavailable("replica is down", "`replexplorer up` brings it back"))
     assert err.getvalue() == (

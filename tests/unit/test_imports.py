@@ -82,7 +82,7 @@ def test_version_and_help_import_almost_nothing(words: list[str]) -> None:
         "replexplorer.cli.entry",
         "replexplorer.cli.arguments",
         "replexplorer.cli.verbs",
-        "replexplorer.cli.console",
+        "replexplorer.cli.output",
         "replexplorer.core",
         "replexplorer.core.errors",
         "replexplorer.core.hints",

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from replexplorer.cli.arguments import build_parser
-from replexplorer.cli.console import Console
+from replexplorer.cli.output import Output
 from replexplorer.core.errors import ServerRefused
 from replexplorer.engine import outcome
 from replexplorer.formats.json.error import ErrorDocument
@@ -144,7 +144,7 @@ def test_a_set_that_failed_on_the_way_prints_what_its_shape_says(not_undone: tup
     """A rollback that failed was printed as `false` where only `true` was allowed."""
     out = io.StringIO()
     error = outcome.RolledBack(ServerRefused(1227, "primary: 1227 access denied"), not_undone)
-    Console(json=True, out=out, err=io.StringIO()).fail(
+    Output(json=True, out=out, err=io.StringIO()).fail(
         error, changed=[], warnings=[], rolled_back=error.complete
     )
     printed = RolledBack.model_validate_json(out.getvalue())

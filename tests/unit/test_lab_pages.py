@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from replexplorer.cli import arguments
-from replexplorer.cli.console import Console, reported
 from replexplorer.cli.lab import command_of
+from replexplorer.cli.output import Output, reported
 from replexplorer.core.errors import UsageError
 from replexplorer.formats.json.lab import LabPhase, LabResult, LabSource, Published, Relation
 from replexplorer.formats.json.measured import Latency
@@ -156,7 +156,7 @@ def test_a_report_names_what_it_was_measured_under_and_has_an_own_lab_s_file(tmp
 
 def test_a_result_is_not_lost_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = tmp_path / "gone"
-    assert reported(Console(), lambda: write_report(gone, document(), None)) == 2
+    assert reported(Output(), lambda: write_report(gone, document(), None)) == 2
     assert (
         capsys.readouterr().err == f"replexplorer: cannot write {gone}/report.md: no such file or directory\n"
     )

@@ -17,6 +17,13 @@ UNCLEAR = re.compile(
     re.IGNORECASE,
 )
 
+IDIOM = re.compile(
+    r"(?<!`)\banew\b(?!`)|\bso many\b|nobody looked|come what may|\bgiven back\b|\bshall\b"
+    r"|^(Draw|Forget|End) it\.$",
+    re.IGNORECASE,
+)
+"""What docstrings do not say either, nor that alone."""
+
 
 def texts(file: Path) -> Iterator[tuple[int, str]]:
     """Every text of a module but its docstrings."""
@@ -40,3 +47,13 @@ def test_no_text_for_people_uses_the_project_s_own_idiom(file: Path) -> None:
 def test_no_page_does_either(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if UNCLEAR.search(line)] == []
+
+
+@pytest.mark.parametrize(
+    "file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE))
+)
+def test_no_docstring_does_either(file: Path) -> None:
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    found = [node.value for node in nodes if isinstance(node, ast.Expr)]
+    said = [(text.lineno, text.value) for text in found if isinstance(text, ast.Constant)]
+    assert [(line, text) for line, text in said if isinstance(text, str) and IDIOM.search(text)] == []

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.cli import main
-from replexplorer.cli.console import Console
+from replexplorer.cli.output import Output
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
@@ -68,7 +68,7 @@ def test_a_long_text_keeps_its_beginning_and_its_end(text: str, most: int) -> No
 
 def test_an_error_is_one_short_line_whatever_it_repeats() -> None:
     err, out = io.StringIO(), io.StringIO()
-    console = Console(json=True, out=out, err=err)
+    console = Output(json=True, out=out, err=err)
     console.fail(UsageError(f"no lab {HOSTILE} {'x' * 5000} here", f"{RED}look"))
     line = err.getvalue()
     assert line.startswith(r"replexplorer: no lab a\x1b[31mb\x9b2Jc\x7fd\u202ee\u2066f g xxx")
@@ -81,7 +81,7 @@ def test_an_error_is_one_short_line_whatever_it_repeats() -> None:
 
 def test_narration_warnings_progress_and_tables_show_it() -> None:
     err, out = io.StringIO(), io.StringIO()
-    console = Console(out=out, err=err)
+    console = Output(out=out, err=err)
     console.narrate(HOSTILE)
     console.warn(f"{HOSTILE}{'y' * 5000}")
     console.progress(HOSTILE)

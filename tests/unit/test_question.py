@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from replexplorer.cli.console import Console
+from replexplorer.cli.output import Output
 from replexplorer.cli.question import can_ask, says_yes
 
 
@@ -37,7 +37,7 @@ def typing(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 )
 def test_only_a_plain_yes_is_yes(typing: int, line: str, yes: bool) -> None:
     screen = Screen()
-    console = Console(err=screen)
+    console = Output(err=screen)
     assert can_ask(console)
     os.write(typing, line.encode() + b"\n")
     assert asyncio.run(says_yes(console, "Re-apply\x1b[2J it?")) is yes
@@ -46,7 +46,7 @@ def test_only_a_plain_yes_is_yes(typing: int, line: str, yes: bool) -> None:
 
 
 def test_nobody_is_asked_who_cannot_answer(typing: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not can_ask(Console(err=io.StringIO()))
-    assert not can_ask(Console(json=True, err=Screen()))
+    assert not can_ask(Output(err=io.StringIO()))
+    assert not can_ask(Output(json=True, err=Screen()))
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert not can_ask(Console(err=Screen()))
+    assert not can_ask(Output(err=Screen()))

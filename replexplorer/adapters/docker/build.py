@@ -138,7 +138,7 @@ class Builder:
         self._stop_if_cancelled()
         self._report("the servers are starting", 0.6)
 
-    def _accounts(self, found: Inventory, network: str) -> secrets.Accounts | None:
+    def _accounts(self, found: Inventory, network: str) -> secrets.Passwords | None:
         """The passwords to put on the tools volume; None when they lie there already.
 
         Data that is there keeps the passwords that it was made with.
@@ -146,7 +146,7 @@ class Builder:
         if not found.volumes:
             accounts = secrets.generate(network)
         elif (kept := secrets.read(self._accounts_file)) is not None:
-            accounts = secrets.Accounts(kept.passwords, network)
+            accounts = secrets.Passwords(kept.passwords, network)
         elif any(container.by_compose for container in found.containers):
             return None
         else:
@@ -263,7 +263,7 @@ class _Steps:
         return self._create(service, f"{self._prefix}-{node}", host)
 
     def start(self, made: _Made) -> bool:
-        """Make the container run; answers whether it was started anew."""
+        """Make the container run; answers whether it had to be started."""
         if made.state == "running":
             return False
         if made.state == "paused":

@@ -113,7 +113,7 @@ def _words(method: str, path: str) -> str:
 
 @contextmanager
 def client(*, timeout_s: int = CALL_TIMEOUT_S) -> Iterator[APIClient]:
-    """A client for a few calls, whose failures are told in the product's words."""
+    """A client for a few calls, whose failures are reported in the product's words."""
     with spoken(), closing(connect(timeout_s=timeout_s)) as opened:
         yield opened
 

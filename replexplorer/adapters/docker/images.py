@@ -34,7 +34,7 @@ _BUILT_WITH_FILE: Final = "/usr/share/replexplorer/built-with"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One image of ours: which files of compose/ go into it."""
+    """One of the project's images: which files of compose/ go into it."""
 
     role: str
     """`mysqld` or `sidecar`."""
@@ -67,7 +67,7 @@ SIDECAR: Final = Recipe(
 
 @dataclass(frozen=True, slots=True)
 class ImageState:
-    """Whether an image of ours is there, for `doctor`."""
+    """Whether one of the project's images is there, for `doctor`."""
 
     role: str
     reference: str

@@ -21,7 +21,7 @@ Run = Callable[[Callable[[Any], None]], Awaitable[None]]
 
 
 class ServerContainer:
-    """`ports.ServerProcess` over one container, found anew at each call: `up` may have made another."""
+    """`ports.ServerProcess` over one container, found again at each call: `up` may have made another."""
 
     def __init__(self, run: Run, stack: str, node: str) -> None:
         self._run = run

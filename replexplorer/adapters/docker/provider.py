@@ -117,7 +117,7 @@ class DockerProvider:
             raise
 
     async def shrink(self, replicas: int) -> None:
-        """Remove the replicas behind the first so many, with their data."""
+        """Remove the replicas behind the first n, with their data."""
 
         def work(client: Any) -> None:
             with self._lock(lambda text, done: None, threading.Event()):

@@ -171,7 +171,7 @@ class Planned:
 
     step: Step
     undo: tuple[Step, ...] = ()
-    """Empty where nothing is to be taken back, or where the value before is unknown."""
+    """Empty where nothing is to be undone, or where the value before is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +361,7 @@ class _Planner:
 
     def _links(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:
         """Link steps that ask less, and those that ask more; of an unknown link all counts as less
-        where it is the default, and nothing can be taken back."""
+        where it is the default, and nothing can be undone."""
         easier: list[Planned] = []
         harder: list[Planned] = []
         for replica in self.observed.replicas:

@@ -1,4 +1,4 @@
-"""What two knobs do to each other: told before Enter and by `set`, and never a refusal.
+"""What two knobs do to each other: shown before Enter and by `set`, and never a refusal.
 
 Law: a rule speaks when it holds for the values as they will be and one of its knobs was asked.
 """
@@ -112,7 +112,7 @@ RULES: Final = (
         _rate_above_ceiling,
     ),
 )
-"""All rules, in the order in which they are told."""
+"""All rules, in the order in which they are shown."""
 
 
 def warnings_for(values: Values, asked: Collection[KnobName], replicas: Sequence[str]) -> tuple[str, ...]:

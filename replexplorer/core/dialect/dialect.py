@@ -19,7 +19,7 @@ from replexplorer.core.server.counters import ServerStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """A server's variables, as far as they are knobs."""
 
     values: Mapping[str, Value]
@@ -117,7 +117,7 @@ class Dialect(Protocol):
 
     # -- settings
 
-    def settings(self) -> Question[Settings]:
+    def settings(self) -> Question[ServerSettings]:
         """All knobs' values at once."""
         ...
 

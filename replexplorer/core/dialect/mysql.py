@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
-from replexplorer.core.dialect.dialect import Behind, Position, Sent, Settings, SourceAddress, Threads, Waits
+from replexplorer.core.dialect.dialect import (
+    Behind,
+    Position,
+    Sent,
+    ServerSettings,
+    SourceAddress,
+    Threads,
+    Waits,
+)
 from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
 from replexplorer.core.dialect.values import from_server, is_on, literal, whole
 from replexplorer.core.knobs import keys
@@ -161,7 +169,7 @@ class MySql:
 
     # -- settings
 
-    def settings(self) -> Question[Settings]:
+    def settings(self) -> Question[ServerSettings]:
         """Knobs, the replica's switch and whether writes are refused in one answer."""
         switch = [self.registers] if self.registers else []
         names = [*self.capabilities.variables.values(), *switch, _REFUSES]
@@ -169,7 +177,7 @@ class MySql:
             f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed(names)})", self._read_settings
         )
 
-    def _read_settings(self, rows: Sequence[Row]) -> Settings:
+    def _read_settings(self, rows: Sequence[Row]) -> ServerSettings:
         found = read_pairs(rows)
         values = {
             key: from_server(BY_KEY[key], found[name])
@@ -178,7 +186,7 @@ class MySql:
         }
         switch = found.get(self.registers) if self.registers else None
         refuses = found.get(_REFUSES)
-        return Settings(
+        return ServerSettings(
             values, None if switch is None else is_on(switch), None if refuses is None else is_on(refuses)
         )
 

@@ -128,7 +128,7 @@ class _Segment:
         self._figures = None
 
     def figures(self) -> _Figures:
-        """The figures of now; how they scatter is worked out anew with each second that is full."""
+        """The figures of now; how they scatter is worked out again with each second that is full."""
         if self._figures is None:
             ranks = Ranks.of(self.latency)
             if self._spread_at != self.stretches.seconds:
@@ -263,7 +263,7 @@ class Epochs:
             newest.outage = replace(newest.outage, again_s=max(0.0, again_s))
 
     def restarted(self, at_s: float, node: str) -> None:
-        """A server began anew."""
+        """A server restarted."""
         for segment in reversed(self._segments):
             if segment.at_s <= at_s:
                 if segment.until_s is None or at_s <= segment.until_s:
@@ -286,7 +286,7 @@ class Epochs:
         return tuple(rows)
 
     def _refresh(self, before: _Segment | None, segment: _Segment) -> None:
-        """Make a row anew when one of its sides has changed."""
+        """Make a row again when one of its sides has changed."""
         versions = (before.version if before else -1, segment.version)
         known = self._rows.get(segment.number)
         if known is None or known[0] != versions:

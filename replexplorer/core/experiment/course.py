@@ -1,6 +1,6 @@
 """What a measurement went through: protection, fall-backs, commits that no replica had, what was turned.
 
-Law: a state holds from the look that found it to the next one. A counter that fell has begun anew and
+Law: a state holds from the look that found it to the next one. A counter that fell was reset and
 counts from 0. What nobody could read is None.
 """
 
@@ -24,7 +24,7 @@ class Glimpse:
     fallbacks: int | None
     """Of the server, since it started."""
     unprotected: int | None
-    """Commits that clients were told of without an acknowledgement, since the session began."""
+    """Commits confirmed to clients without an acknowledgement, since the session began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A sweep's plan: which settings there are, in which order they are run, and how long that takes.
 
 Law: every combination of the knobs' values is one cell. A pass runs every cell once in a random
-order of its own, so that drift falls on no setting; the seed tells all orders.
+order of its own, so that drift falls on no setting; the seed determines all orders.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the difference of log TPS of each pair, their mean as a ratio (a geometric mean)
 interval over the pairs (a paired comparison; Box, Hunter & Hunter, Statistics for Experimenters,
 3.2). One pair alone has the interval of its two cells (Welch). An interval that holds 1 shows no
 difference, unless each of several pairs shows one of the same direction by itself: then the effect
-depends on the other knobs, and the range over the pairs is told instead. Effects are not corrected
+depends on the other knobs, and the range over the pairs is shown instead. Effects are not corrected
 for each other: of twenty idle knobs one may be claimed.
 """
 
@@ -37,7 +37,7 @@ class Effect:
     """TPS after / before, the geometric mean over the pairs; None without a pair."""
     low: float | None = None
     high: float | None = None
-    """95 %; None: cannot be told."""
+    """95 %; None: unknown."""
     least: float | None = None
     most: float | None = None
     """The range over the pairs."""
@@ -148,6 +148,6 @@ def _short(ratio: float | None) -> str:
 
 
 def _change(before: str, after: str) -> str:
-    """`0 → 10 ms`: a unit that both have is told once."""
+    """`0 → 10 ms`: a unit that both have is written once."""
     number, space, unit = before.partition(" ")
     return f"{number if space and after.endswith(f' {unit}') else before} → {after}"

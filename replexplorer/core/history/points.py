@@ -35,7 +35,7 @@ _FIELDS: Final = len(Point._fields)
 
 @dataclass(slots=True, eq=False)
 class Points(Sequence[Point]):
-    """Points in the order of time, each as so many floats in a row as it has figures; a gap is no number."""
+    """Points in the order of time, each with one float a figure, in a row; a gap is no number."""
 
     _packed: array[float] = field(default_factory=lambda: array("d"))
 
@@ -48,7 +48,7 @@ class Points(Sequence[Point]):
         return Points(self._packed[:])
 
     def forget(self, count: int) -> None:
-        """Drop so many of the oldest."""
+        """Drop this many of the oldest."""
         del self._packed[: count * _FIELDS]
 
     def __len__(self) -> int:

@@ -25,7 +25,7 @@ from replexplorer.core.tick import Tick
 _LOOK_BACK_S: Final = 10.0
 _STALL_S: Final = 1.0
 _STALL_COMMITS: Final = 2
-"""A stall is at least as long as so many of the fastest commits."""
+"""A stall is at least as long as this many of the fastest commits."""
 _CAPACITY: Final = 7200
 """An hour at two ticks a second."""
 

@@ -5,7 +5,7 @@ Law: the planner, the panel, the command line, the help and docs/knobs.md are dr
 their rows. A rule about one knob takes its key from keys.py. A knob whose backing is not built is absent.
 A value is a number or a lower-case word (`on`, `after_sync`); which of these a server has is probed
 (core/dialect/capabilities.py), never guessed. Ranges are the widest of any server (docs/facts.md, names,
-variables and durability); what a server tells of itself narrows them.
+variables and durability); what a server says of itself narrows them.
 """
 
 from __future__ import annotations

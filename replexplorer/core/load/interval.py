@@ -84,9 +84,9 @@ class Interval:
     others: int = 0
     """Statements answered, as sysbench sorts them; BEGIN and COMMIT are others."""
     deadlocks: int = 0
-    """Transactions that the server rolled back for a deadlock (1213) and that were begun anew."""
+    """Transactions that the server rolled back for a deadlock (1213) and that were retried."""
     lock_timeouts: int = 0
-    """Transactions that waited too long for a lock (1205) and were begun anew."""
+    """Transactions that waited too long for a lock (1205) and were retried."""
     errors_by_number: Mapping[str, int] = field(default_factory=dict)
     """Refusals by MySQL's number."""
     processes: int = 1
@@ -118,7 +118,7 @@ class Interval:
 
     @property
     def retries(self) -> int:
-        """Transactions begun anew."""
+        """Transactions retried."""
         return self.deadlocks + self.lock_timeouts
 
     @property

@@ -46,7 +46,7 @@ class Measurement:
 
     @property
     def reconnects(self) -> int:
-        """Connections made anew."""
+        """Connections recreated."""
         return 0 if self.total is None else self.total.reconnects
 
     @property

@@ -43,7 +43,7 @@ def backlog_bound(rate_tps: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What the arrivals shall be."""
+    """How arrivals are to come."""
 
     rate_tps: float | None = None
     """Arrivals per second; None for the closed loop."""
@@ -116,7 +116,7 @@ class Schedule:
     def change(self, pace: Pace, now_s: float) -> None:
         """Take another pace from now on; whoever waits goes on waiting.
 
-        Arrivals until now must have been admitted. What was due next is drawn anew: Poisson
+        Arrivals until now must have been admitted. What was due next is drawn again: Poisson
         arrivals have no memory, even ones begin a new row.
         """
         if pace == self.pace:
@@ -173,7 +173,7 @@ def processes_for(clients: int, statements_per_s: float, cores: int) -> int:
 
 
 def share_out(clients: int, before: Sequence[int], processes: int) -> list[int]:
-    """How many clients each process shall have, when they had `before`.
+    """How many clients each process is to have, when they had `before`.
 
     Nobody moves from one process to another: what comes goes where there are fewest, what goes
     leaves where there are most. Processes are never fewer than before: one may have no clients.

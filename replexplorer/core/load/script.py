@@ -288,7 +288,7 @@ class _Reader:
             block.statements.append((self._bracket("commit", "COMMIT", found[-1][0]), []))
 
     def _bracket(self, name: str, text: str, line: int) -> int:
-        """A BEGIN or COMMIT of ours; the index of one for each place."""
+        """A BEGIN or COMMIT that we add; the index of one for each place."""
         self._statements.append(
             Statement(
                 name, text, OTHER, prepared=False, commits=name == "commit", place=f"{self._name}:{line}"

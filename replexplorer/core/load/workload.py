@@ -342,7 +342,7 @@ class Sources:
 
 
 def draw_of(workload: Workload, sources: Sources) -> Draw:
-    """Makes the transactions of one client of a workload of ours; raises KeyError for another."""
+    """Makes the transactions of one client of a built-in workload; raises KeyError for another."""
     return _DRAWS[workload.name](sources)
 
 
@@ -485,7 +485,7 @@ def _text_source(random: Random) -> Callable[[], tuple[bytes, bytes]]:
 
 
 def _payload_source(size: int, random: Random) -> Callable[[], Values]:
-    """Draws a payload of so many digits: another place of one drawn text each time."""
+    """Draws a payload of this many digits: another place of one drawn text each time."""
     if not size:
         return tuple
     digits = b"%0*d" % (_GROUP_DIGITS, 0)

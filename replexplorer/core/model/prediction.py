@@ -25,7 +25,7 @@ _HELPS: Final = 1.1
 """Less than this times the TPS is no reason to change anything."""
 _WAIT_LONGER: Final = "more clients would only wait longer"
 _SPEEDS: Final = (0.02, 50.0)
-"""A machine so many times as slow as the calibrated one is still believed."""
+"""A machine this many times as slow as the calibrated one is still believed."""
 
 
 def predict(
@@ -100,7 +100,7 @@ def measured(
 
 
 def _scaled(setting: OperatingPoint, calibration: Calibration, wanted_ms: float) -> LocalCost:
-    """The calibrated cost times what makes the model spend so many ms on execution and CPU."""
+    """The calibrated cost times what makes the model spend this many ms on execution and CPU."""
     cost = local_cost(setting.workload, calibration)
     low, high = _SPEEDS
     for _ in range(40):

@@ -81,7 +81,7 @@ class Served:
     clients: int
     is_closed: bool
     queries_open: int = 0
-    """Of intervals that lie only partly within the stretch: so many the count may be off."""
+    """Of intervals that lie only partly within the stretch: by how much the count may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class CommitPath:
     sync_delay_ms: float = 0.0
     """How long each sync group's leader sleeps (binlog_group_commit_sync_delay)."""
     binlog_fsync: bool = True
-    """Commits wait for the binlog's fsync, each or every so many (sync_binlog > 0)."""
+    """Commits wait for the binlog's fsync, each one or every n-th (sync_binlog > 0)."""
 
 
 def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:

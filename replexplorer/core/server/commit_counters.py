@@ -89,7 +89,7 @@ class CommitGrowth:
 
 def growth(before: CommitSample, after: CommitSample) -> CommitGrowth | None:
     """The difference of two samples; None for no time, and when a counter fell: somebody emptied the
-    table, or the server began anew."""
+    table, or the server restarted."""
     duration_s = after.at_s - before.at_s
     grown: dict[Source, Total] = {}
     for source, new in after.totals.items():

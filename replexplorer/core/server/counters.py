@@ -30,7 +30,7 @@ class ServerStatus:
     """Acknowledged waits: per commit queue under after_sync, so never a TPS."""
     no_tx: int | None = None
     no_times: int | None = None
-    """Times switched off, each `enabled=0` of ours included."""
+    """Times switched off, our own `enabled=0` included."""
     wait_sessions: int | None = None
     tx_waits: int | None = None
     tx_wait_time_us: int | None = None
@@ -52,7 +52,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What happened between two samples of one server; None where it cannot be told."""
+    """What happened between two samples of one server; None where it is unknown."""
 
     duration_s: float
     commits: int | None = None
@@ -95,7 +95,7 @@ def rates(before: Sample, after: Sample) -> Rates | None:
 
 
 def restarted(before: Sample, after: Sample) -> bool:
-    """Whether the server is another one or began anew between the samples.
+    """Whether the server is another one or restarted between the samples.
 
     An answer that came late on a busy machine may have been read at any moment since it was asked for,
     so a restart is what no such moment explains.

@@ -1,4 +1,4 @@
-"""Whether a commit that a client was told of survives a crash of the primary's machine."""
+"""Whether a commit that was confirmed to a client survives a crash of the primary's machine."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class NodeView:
     sql_thread: str | None = None
     lag_s: float | None = None
     restarted_s: float | None = None
-    """When it was last seen to have begun anew, on the session's clock; None: not in this session."""
+    """When it was last seen to have restarted, on the session's clock; None: not in this session."""
     replication_fault: str | None = None
     """Why a thread of it does not run, in the server's words; None while it has none."""
     is_source: bool = False

@@ -20,9 +20,9 @@ class Outage:
     down_s: float = 0.0
     """Nobody could log in to the primary."""
     unprotected: int = 0
-    """Commits that clients were told of without an acknowledgement, while semi-sync was asked for."""
+    """Commits confirmed to clients without an acknowledgement, while semi-sync was asked for."""
     restarts: tuple[str, ...] = ()
-    """Servers that began anew, in order."""
+    """Servers that restarted, in order."""
     lasts: bool = False
     """Still so at the window's end."""
     again_s: float | None = None

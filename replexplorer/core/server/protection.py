@@ -57,7 +57,7 @@ class Protection:
     settled: bool = True
     """False while a change is under way that may be all there is to the state: no outage yet."""
     unprotected: int | None = None
-    """Commits of the session that clients were told of without an acknowledgement, while semi-sync was
+    """Commits of the session confirmed to clients without an acknowledgement, while semi-sync was
     asked for; None when nobody counted."""
 
 

@@ -19,7 +19,7 @@ SETTLED_S: Final = 1.0
 """Below this one that was is none any more: between the two nothing comes and goes."""
 _STATES: Final = {"off": "stopped", "connecting": "connecting", "error": "error"}
 _FOR_SURE: Final = 2
-"""Looks in a row that must see the same before it is told: a change restarts threads for a moment."""
+"""Looks in a row that must see the same before it is reported: a change restarts threads for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ThreadWatch:
     _times: int = 0
 
     def seen(self, node: NodeView) -> tuple[Severity, str] | None:
-        """What to tell after this look; None while nothing changed for sure."""
+        """What to report after this look; None while nothing changed for sure."""
         words = thread_words(node) if node.reachable else self._told
         self._times = self._times + 1 if words == self._seen else 1
         self._seen = words

@@ -132,7 +132,7 @@ class States:
         return changing or look.at_s - self._held[1] < patience_s
 
     def _turned_s(self, last: Look | None, look: Look) -> float:
-        """When the look's state began, as closely as can be told."""
+        """When the look's state began, as closely as is known."""
         state = look.protection.state
         if self._held is not None and self._held[0] is state:
             return self._held[1]
@@ -189,8 +189,8 @@ class States:
 
 
 def unprotected_between(before: Look, after: Look) -> int:
-    """Commits between two looks that clients were told of without an acknowledgement, while semi-sync
-    was asked for; 0 where that cannot be told.
+    """Commits between two looks confirmed to clients without an acknowledgement, while semi-sync
+    was asked for; 0 where that is unknown.
 
     Where some were acknowledged and some not, the binlog's commits are shared out as the queues were.
     Those that a timeout released had gone to the binlog before.

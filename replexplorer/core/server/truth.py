@@ -48,7 +48,7 @@ class ReplicaTruth:
 
 @dataclass(frozen=True, slots=True)
 class ServerTruth:
-    """The servers over the last seconds; None where it cannot be told."""
+    """The servers over the last seconds; None where it is unknown."""
 
     duration_s: float
     commits: int | None = None
@@ -122,7 +122,7 @@ def littles_law(stretch: Sequence[Interval]) -> CrossCheck | None:
 
     A transaction is counted whole where it ends: per client the first brings time of before the
     stretch and the last leaves some out, which is at most the longest over the stretch's length. None
-    for another mode, and while clients come, fail or begin anew.
+    for another mode, and while clients come, fail or start over.
     """
     durations_us = [each.service for each in stretch]
     max_ms = max((each.max_ms for each in durations_us if each.max_ms is not None), default=None)
@@ -141,7 +141,7 @@ def littles_law(stretch: Sequence[Interval]) -> CrossCheck | None:
 
 
 def _at_work(interval: Interval, clients: int) -> bool:
-    """Whether all of so many clients did nothing but commit in a closed loop."""
+    """Whether all of this many clients did nothing but commit in a closed loop."""
     troubles = interval.errors, interval.unknown, interval.reconnects, interval.retries, interval.rows_reset
     alike = interval.mode == CLOSED and interval.state == "running"
     return alike and not any(troubles) and interval.clients == interval.connected == clients

@@ -57,7 +57,7 @@ class MeanTps:
         return self.spread.length_s
 
     def bounds(self, errors: float) -> tuple[float, float]:
-        """So many standard errors less and more."""
+        """This many standard errors less and more."""
         half = errors * sqrt(self.variance)
         return self.value - half, self.value + half
 
@@ -106,7 +106,7 @@ class Percentile:
         return min(alone / scatter, self.ranks.count) if scatter > 0 else self.ranks.count
 
     def bounds(self, errors: float) -> tuple[float | None, float | None]:
-        """So many standard errors less and more; None where the ranks do not reach so far."""
+        """This many standard errors less and more; None where the ranks do not reach so far."""
         share, commits = self.share, self.ranks.count
         weight = errors**2 / self._worth
         middle = (share + weight / 2) / (1 + weight)

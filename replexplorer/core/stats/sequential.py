@@ -29,7 +29,7 @@ class ComparedFigure(Protocol):
 
     @property
     def variance(self) -> float | None:
-        """Of the estimate; None when it cannot be told."""
+        """Of the estimate; None when it is unknown."""
 
     @property
     def freedom(self) -> float:
@@ -40,7 +40,7 @@ class ComparedFigure(Protocol):
         """What was measured."""
 
     def bounds(self, errors: float) -> tuple[float | None, float | None]:
-        """The estimate, so many standard errors less and more; None: no bound."""
+        """The estimate, this many standard errors less and more; None: no bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Difference:
 
 
 def difference(before: ComparedFigure, after: ComparedFigure) -> Difference | None:
-    """Compare two sides; None while a side's variance cannot be told.
+    """Compare two sides; None while a side's variance is unknown.
 
     Welch's degrees of freedom; the bounds of both sides are put together as Zou & Donner 2008 do
     (for symmetric bounds this is Welch's interval).
@@ -101,7 +101,7 @@ def boundary(growth: float) -> float:
 
 
 def in_small_samples(errors: float, freedom: float) -> float:
-    """Student's t that is as rare as so many normal standard errors (Wallace 1959).
+    """Student's t that is as rare as this many normal standard errors (Wallace 1959).
 
     Within about 1 % from 5 degrees of freedom on, too large below.
     """

@@ -24,7 +24,7 @@ _TIMER_S: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """So many seconds of load."""
+    """This many seconds of load."""
 
     duration_s: float
     commits: int

@@ -1,1 +1,1 @@
-"""Changing the stack: plans carried out until their effect is seen, or taken back."""
+"""Changing the stack: plans carried out until their effect is seen, or rolled back."""

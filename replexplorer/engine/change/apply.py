@@ -1,7 +1,7 @@
 """Running a plan: each step until its effect is seen, and all the way back when one fails.
 
 Law: a change is done when its effect is observed. A failure or a cancel rolls the steps done
-back, newest first, before it goes on; what could not be taken back is named in the error. A
+back, newest first, before it goes on; what could not be rolled back is named in the error. A
 rollback is never cut short, and neither is the sealing of a plan whose steps are all done.
 """
 
@@ -73,7 +73,7 @@ class Applied:
 
 
 Seal = Callable[[Applied], Coroutine[Any, Any, None]]
-"""What makes a plan's work last, once all its steps are done; if it raises, they are taken back."""
+"""What makes a plan's work last, once all its steps are done; if it raises, they are rolled back."""
 
 
 async def _unsealed(_: Applied) -> None:
@@ -97,7 +97,7 @@ class Applier:
         self._report = report
         self._links = LinkChange(fleet, own.healing, report)
         self._undone = undone
-        """Told of a rollback, because it may have enabled semi-sync anew."""
+        """Told of a rollback, because it may have enabled semi-sync again."""
         self._clock = fleet.outside.clock
 
     async def run(self, plan: Plan, seal: Seal = _unsealed) -> Applied:

@@ -93,7 +93,7 @@ class Controls:
 
         `begun` is called just before the first step, and not when there is none to run. Another's
         experiment forbids it, unless `anyway`. Raises UsageError, StackUnavailable or
-        `apply.RolledBack`; then nothing is requested anew. A cancel
+        `apply.RolledBack`; then nothing is requested again. A cancel
         leaves everything as it was, or comes too late: then the answer still is returned, and the
         cancel is delivered at the caller's next await.
         """
@@ -169,7 +169,7 @@ class Controls:
                 await self._write({})
 
     async def _keep_enabling(self, undone: Applied) -> None:
-        """A rollback enabled semi-sync anew: only acknowledgements from here on are evidence."""
+        """A rollback enabled semi-sync again: only acknowledgements from here on are evidence."""
         if undone.yes_tx_at_enabling is not None:
             with contextlib.suppress(ReplexplorerError):
                 await self._write_down({}, undone.yes_tx_at_enabling)
@@ -211,5 +211,5 @@ def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:
 
 
 def _stored(plan: Plan, desired: Desired, why: str) -> tuple[Changed, ...]:
-    """Knobs of the load that only the document takes, for no load of ours runs."""
+    """Knobs of the load that only the document takes, for no load of this app runs."""
     return tuple(Changed(name, None, desired[name], None, 0.0, (), why) for name in plan.stored)

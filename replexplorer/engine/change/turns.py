@@ -105,7 +105,7 @@ class Turns:
             await to_the_end(keeper.leave_turn())
 
     async def abandon(self) -> None:
-        """Cancel the change that is under way, if there is one, and wait until it is taken back."""
+        """Cancel the change that is under way, if there is one, and wait until it is rolled back."""
         if self._turner is not None and self._turner is not asyncio.current_task():
             self._turner.cancel()
         async with self._one:

@@ -21,7 +21,7 @@ _CATCH_UP_S: Final = 900.0
 
 
 @dataclass(slots=True)
-class Foreground:
+class ForegroundFigures:
     """The load's figures, and how far the replicas fell behind."""
 
     load: Measurement = field(default_factory=Measurement)
@@ -29,7 +29,7 @@ class Foreground:
     """The largest of any replica."""
 
     def figures(self) -> Mapping[str, float | str]:
-        """As a phase tells them, each name with its unit."""
+        """As a phase reports them, each name with its unit."""
         p99_ms, max_ms = self.load.service.percentile_ms(99), self.load.service.max_ms
         return {
             "foreground, TPS": self.load.tps,
@@ -40,12 +40,12 @@ class Foreground:
 
 
 @asynccontextmanager
-async def foreground(rig: Rig) -> AsyncIterator[Foreground]:
+async def foreground(rig: Rig) -> AsyncIterator[ForegroundFigures]:
     """Let the load run and watch it and the replicas until the block ends and the replicas have caught up.
 
     Raises StackUnavailable at the block's end when the load ended meanwhile.
     """
-    felt = Foreground()
+    felt = ForegroundFigures()
     replicas = {name: rig.sql(name) for name in rig.seen.replicas}
     await rig.load.follow()
     watching = [
@@ -65,7 +65,7 @@ async def foreground(rig: Rig) -> AsyncIterator[Foreground]:
         await asyncio.gather(*(sql.close() for sql in replicas.values()))
 
 
-async def _watch_lag(rig: Rig, replicas: Mapping[str, Sql], felt: Foreground) -> None:
+async def _watch_lag(rig: Rig, replicas: Mapping[str, Sql], felt: ForegroundFigures) -> None:
     """The age of what a replica applies now counts; one that has nothing to do is not behind."""
     while True:
         for name, sql in replicas.items():

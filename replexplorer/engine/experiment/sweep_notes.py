@@ -22,10 +22,10 @@ class Unkept:
         return ()
 
     async def begin(self, head: Mapping[str, Any]) -> None:
-        """Forget it."""
+        """Keep no head: this sweep is not journalled."""
 
     async def append(self, entry: Mapping[str, Any]) -> None:
-        """Forget it."""
+        """Keep no run: this sweep is not journalled."""
 
     async def set_aside(self) -> str | None:
         """There is nothing."""

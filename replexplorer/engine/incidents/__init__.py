@@ -1,1 +1,1 @@
-"""What happens by itself: noticed, told, and given back where a restart took it."""
+"""What happens by itself: noticed, told, and restored where a restart took it."""

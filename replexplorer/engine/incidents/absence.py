@@ -17,7 +17,7 @@ _UPTIME_SLACK_S: Final = 1.0
 
 
 class Restarts(NamedTuple):
-    """Names of the nodes of which something began anew."""
+    """Names of the nodes of which something restarted."""
 
     servers: tuple[str, ...] = ()
     sidecars: tuple[str, ...] = ()

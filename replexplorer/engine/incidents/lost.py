@@ -1,4 +1,4 @@
-"""What restarts took: SET GLOBAL does not survive one, nor do a link's rules. It is given back at once,
+"""What restarts took: SET GLOBAL does not survive one, nor do a link's rules. It is restored at once,
 after a question, or not at all."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
 
 AGAIN: Final = "re-applied: "
-"""How the mark of what is given back begins."""
+"""How the mark of what is restored begins."""
 
 
 class Lost:
@@ -57,7 +57,7 @@ class Lost:
         self._waiting.update(lost)
 
     def forget(self) -> None:
-        """It was given back, or is of a stack that is gone."""
+        """It was restored, or is of a stack that is gone."""
         self._waiting.clear()
 
     async def catch_up(self) -> None:

@@ -15,7 +15,7 @@ from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.ports import UpOptions
 
 Consent = Callable[[Desired], Awaitable[bool]]
-"""Whether what a restart took is to be given back."""
+"""Whether what a restart took is to be restored."""
 
 
 class Repairer:

@@ -119,7 +119,7 @@ class Responder:
         self._chronicle.change_effective(number, title, f"{title}, by {writer}")
 
     def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
-        """Somebody who is no app of ours set variables of a server: mark it."""
+        """Somebody who is no replexplorer set variables of a server: mark it."""
         title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
         again = all(
             same_value(name.knob, self._sight.requested_value(name), now)

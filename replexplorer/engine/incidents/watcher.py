@@ -65,11 +65,11 @@ class Listener(Protocol):
         ...
 
     async def server_restarted(self, node: str) -> None:
-        """A server began anew."""
+        """A server restarted."""
         ...
 
     async def sidecar_restarted(self, node: str) -> None:
-        """A sidecar's agent began anew."""
+        """A sidecar's agent restarted."""
         ...
 
     async def primary_moved(self) -> None:
@@ -78,7 +78,7 @@ class Listener(Protocol):
         ...
 
     async def stack_remade(self) -> None:
-        """The stack was removed and made anew."""
+        """The stack was removed and recreated."""
         ...
 
     def stack_seen(self, is_there: bool) -> None:
@@ -90,7 +90,7 @@ class Listener(Protocol):
         ...
 
     def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
-        """Somebody who is no app of ours set variables of a server, each before and now."""
+        """Somebody who is no replexplorer set variables of a server, each before and now."""
         ...
 
     def errant_seen(self, node: str, gtids: str) -> None:
@@ -259,7 +259,7 @@ class Watcher:
         await self._listener.lease_seen(sight.driver)
 
     async def _look_at_places(self) -> None:
-        """Addresses move when a sidecar is made anew; the links' probes then have to be set again."""
+        """Addresses move when a sidecar is recreated; the links' probes then have to be set again."""
         fleet = self._sight.fleet
         before, known = dict(fleet.members), fleet.credentials
         try:
@@ -293,7 +293,7 @@ class Watcher:
         await self._listener.stack_remade()
 
     async def _agent_restarted(self, member: Member) -> bool:
-        """Whether the agent began anew since it was last asked; False while it does not answer."""
+        """Whether the agent restarted since it was last asked; False while it does not answer."""
         asked_s = self._clock.monotonic()
         try:
             health = await member.agent.health()

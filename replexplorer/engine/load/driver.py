@@ -197,7 +197,7 @@ class LoadDriver:
             await self._adopt(replace(self.settings, fresh_sessions=self.settings.fresh_sessions + 1))
 
     async def resize(self, table_size: int) -> None:
-        """Let the load work on a table of so many rows; made anew where it has others."""
+        """Let the load work on a table of n rows; recreated where it has others."""
         if self.settings is not None and self.settings.table_size != table_size:
             await self._adopt(replace(self.settings, table_size=table_size))
 

@@ -76,7 +76,7 @@ class Driving:
         await self._start(settings)
 
     def begin(self) -> None:
-        """Drive the load from now on, or watch another driver's; it is told in the log."""
+        """Drive the load from now on, or watch another driver's; the log says so."""
         self._beginning = asyncio.create_task(self._begin(), name="begin load")
 
     async def toggle(self) -> bool:
@@ -155,7 +155,7 @@ class Driving:
                 return
 
     async def _begin(self) -> None:
-        """Begin; a primary that is away is waited for, anything else is told and left."""
+        """Begin; a primary that is away is waited for, anything else is reported and left."""
         waiting = False
         while True:
             try:

@@ -52,7 +52,7 @@ async def trim_binlogs(fleet: Fleet) -> None:
 
 
 async def _read_by(replica: Member) -> str | None:
-    """The source's binlog that a replica reads now; None when it does not tell."""
+    """The source's binlog that a replica reads now; None when it does not say."""
     threads = await ask(replica.poll, replica.dialect.threads())
     return threads.reads if threads else None
 

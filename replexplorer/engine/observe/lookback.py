@@ -56,7 +56,7 @@ class Lookback:
                 self._intervals.popleft()
 
     def add_sample(self, sample: NodeSample) -> None:
-        """Take a sample of the primary; one that says nothing, or of another life, begins anew."""
+        """Take a sample of the primary; one that says nothing, or of another life, starts over."""
         if self._samples and sample.at_s <= self._samples[-1].at_s:
             return
         if not sample.view.reachable or (
@@ -94,7 +94,7 @@ class Lookback:
         return found
 
     def _back(self, since_s: float, seconds: float) -> SamplePair | None:
-        """So many seconds back, or fewer where there are no more."""
+        """This many seconds back, or fewer where there are no more."""
         if not self._samples:
             return None
         last = self._samples[-1]
@@ -116,7 +116,7 @@ class Lookback:
         return next(settled, later[-1].end_s) if later else since_s
 
     def anatomy(self, since_s: float) -> Anatomy | None:
-        """The mean commit taken apart; None while no load of ours commits or nothing is counted."""
+        """The mean commit taken apart; None while no load of this app commits or nothing is counted."""
         found = self.stretch(since_s)
         return found.anatomy() if found else None
 

@@ -40,7 +40,7 @@ class AsyncCost:
     local_ms: float | None = None
 
     def learn(self, settings: Iterable[tuple[KnobName, Value | None]], load: LoadView) -> None:
-        """Take an asynchronous interval; other settings than before begin anew."""
+        """Take an asynchronous interval; other settings than before start over."""
         self.keep_for(settings)
         seen_ms = load.mean_ms if load.clients == 1 or load.service is None else load.service.min_ms
         if seen_ms is not None and (self.local_ms is None or seen_ms < self.local_ms):

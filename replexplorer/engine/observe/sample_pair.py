@@ -59,13 +59,13 @@ class SamplePair:
         )
 
     def counted(self) -> CommitGrowth | None:
-        """What the primary counted of commits; None where it does not, and when it began anew."""
+        """What the primary counted of commits; None where it does not, and when it restarted."""
         if self.first.commits is None or self.last.commits is None:
             return None
         return growth(self.first.commits, self.last.commits)
 
     def anatomy(self) -> Anatomy | None:
-        """The mean commit taken apart; None without a commit of ours and where nothing is counted."""
+        """The mean commit taken apart; None without a commit by our load and where nothing is counted."""
         counted, served = self.counted(), self.served()
         if counted is None or served is None:
             return None

@@ -156,7 +156,7 @@ def bare_view(member: Member, *, reachable: bool) -> NodeView:
 
 
 async def errant_gtids(primary: Member, replica: Member) -> str | None:
-    """What a replica has executed and its source lacks, empty for none; None when one does not tell.
+    """What a replica has executed and its source lacks, empty for none; None when one does not say.
 
     The replica is asked first, for the source only grows meanwhile. A commit that waits for its
     acknowledgement may be executed there and is owned by its session here: it lacks nothing.

@@ -51,7 +51,7 @@ class RunningLoad(Protocol):
     """The load of this app."""
 
     def effective(self) -> Mapping[str, Value]:
-        """Load knobs as they are now; empty when no load of ours runs."""
+        """Load knobs as they are now; empty when no load of this app runs."""
         ...
 
 
@@ -204,7 +204,7 @@ class Sight:
         self.links = {view.replica: view for view in views}
 
     async def look_at_link(self, replica: Member) -> bool:
-        """Ask both agents for one link; answers whether they told."""
+        """Ask both agents for one link; answers whether they did."""
         self.links[replica.name] = view = await self._link_of(replica)
         return view.values is not None
 
@@ -314,7 +314,7 @@ class Sight:
 
     def running_load(self) -> Mapping[str, Value]:
         """The knobs of the load that runs, ours or the driver's, by key; empty when none runs, or its
-        driver does not tell."""
+        driver does not say."""
         own = self.load.effective()
         return own or (self.driver.load if self.driver is not None else None) or {}
 

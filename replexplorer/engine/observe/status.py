@@ -149,7 +149,7 @@ class _Glance:
         return self._sight.driver_is_known
 
     def footprint_bytes(self) -> int | None:
-        """Bytes in all volumes; None where one agent does not tell."""
+        """Bytes in all volumes; None where one agent does not say."""
         counted = [self._footprints.get(name) for name in self._fleet.members]
         return None if None in counted else sum(each or 0 for each in counted)
 

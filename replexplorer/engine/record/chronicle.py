@@ -19,7 +19,7 @@ from replexplorer.ports import Clock
 
 @dataclass(frozen=True, slots=True)
 class SetByHand:
-    """Variables of a server that no app of ours set."""
+    """Variables of a server that no replexplorer set."""
 
     at_s: float
     """Seconds since the session began, when it was seen."""
@@ -80,16 +80,16 @@ class Chronicle:
         self._epochs.end(self._clock.monotonic() if at_s is None else at_s)
 
     def begin_restoring(self) -> None:
-        """What was turned is given back: no epoch, and no state on the way is an outage."""
+        """What was turned is restored: no epoch, and no state on the way is an outage."""
         self.end_epoch()
         self.unchanged_since_s = inf
 
     def restored(self) -> None:
-        """All is given back."""
+        """All is restored."""
         self.unchanged_since_s = self._clock.monotonic()
 
     def change_failed(self, number: int, text: str) -> None:
-        """The change was taken back: the figures from here on count as before it."""
+        """The change was rolled back: the figures from here on count as before it."""
         self.unchanged_since_s = self._clock.monotonic()
         self._epochs.effective(number, self.unchanged_since_s, "rolled back")
         self.tell(Severity.BAD, text, mark=number)
@@ -102,7 +102,7 @@ class Chronicle:
 
     def follow(self, protection: Protection, counters: Sample, *, enabled: bool) -> Protection:
         """Take what was last seen of the primary; answers the state with when it began and what went
-        unprotected so far. What turned is told."""
+        unprotected so far. What turned is reported."""
         if counters.at_s > self._looked_s:
             self._looked_s = counters.at_s
             changing = counters.at_s <= self.unchanged_since_s  # it was looked at before all was in force
@@ -122,12 +122,12 @@ class Chronicle:
         )
 
     def server_restarted(self, node: str) -> None:
-        """A server began anew: its epoch says so, and its node."""
+        """A server restarted: its epoch says so, and its node."""
         self._restarts_s[node] = self.at_s
         self._epochs.restarted(self._clock.monotonic(), node)
 
     def with_restart(self, node: NodeView) -> NodeView:
-        """The node with when it was last seen to have begun anew."""
+        """The node with when it was last seen to have restarted."""
         at_s = self._restarts_s.get(node.name)
         return node if at_s is None else replace(node, restarted_s=at_s)
 

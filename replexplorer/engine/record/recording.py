@@ -34,7 +34,7 @@ class Recording:
         """Where it is, or was, written; None when nothing is recorded."""
 
     async def begin(self, about: Mapping[str, str]) -> None:
-        """Make the file; a failure is told and the session goes on unrecorded."""
+        """Make the file; a failure is reported and the session goes on unrecorded."""
         if self._make is None or self._recorder is not None:
             return
         recorder = self._make()

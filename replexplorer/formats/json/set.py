@@ -39,7 +39,7 @@ class SetReport(JsonObject):
 
 
 class RolledBack(ErrorDocument):
-    """A `set` that failed on the way, and whether what it had done was taken back."""
+    """A `set` that failed on the way, and whether what it had done was rolled back."""
 
     changed: list[ChangedKnob] = Field(default=[])
     warnings: list[str] = Field(default=[])

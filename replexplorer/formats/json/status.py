@@ -92,7 +92,7 @@ class DiskJson(JsonObject):
 
 
 class StatusLoad(JsonObject):
-    """The load that runs, as its driver tells it; the knobs say what is requested."""
+    """The load that runs, as its driver has it; the knobs say what is requested."""
 
     driver: str | None = Field(description="who drives it: `name (pid N)`; null when no one does")
     clients: int | None = Field(description="0 when no load runs, null when its driver does not say")

@@ -41,7 +41,7 @@ _TIME_LABEL_CELLS: Final = 13
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """A value axis over a number of text rows."""
 
     log: bool
@@ -77,17 +77,17 @@ class Scale:
         return 1 if row < -0.5 else -1 if row > self.rows - 0.5 else 0
 
 
-def linear_scale(greatest: float, rows: int) -> Scale:
+def linear_scale(greatest: float, rows: int) -> AxisScale:
     """From zero on the lowest row to at least the greatest value."""
     apart = _rows_apart(rows)
     wanted = max(greatest, _LEAST_TOP) * _HEADROOM * apart / max(1, rows - 1)
     power = 10.0 ** math.floor(math.log10(wanted))
     step = power * next(factor for factor in _STEPS if factor * power >= wanted * (1 - 1e-9))
     ticks = tuple((rows - 1 - at * apart, tick_text(at * step)) for at in range((rows - 1) // apart + 1))
-    return Scale(False, rows, 0.0, step / apart, ticks)
+    return AxisScale(False, rows, 0.0, step / apart, ticks)
 
 
-def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool = False) -> Scale:
+def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool = False) -> AxisScale:
     """A logarithmic axis on which the least to the greatest value (both above zero) fill the rows.
 
     `has_zero` gives the lowest row to 0 and what is less than the least.
@@ -102,7 +102,7 @@ def log_scale(least: float, greatest: float, rows: int, *, has_zero: bool = Fals
             base -= max(0, math.floor(spare / 2))
             break
     ticks = _log_ticks(base, per_decade, rows, used)
-    return Scale(True, rows, base / per_decade, 1 / per_decade, ticks, has_zero)
+    return AxisScale(True, rows, base / per_decade, 1 / per_decade, ticks, has_zero)
 
 
 @lru_cache(maxsize=64)

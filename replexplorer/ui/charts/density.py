@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from replexplorer.core.stats.density import band_ms, columns_of
-from replexplorer.ui.charts.axes import Scale, tick_text
+from replexplorer.ui.charts.axes import AxisScale, tick_text
 from replexplorer.ui.charts.cells import CellGrid, Plot
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.charts.raster import Raster
@@ -27,7 +27,7 @@ _LOWER: Final = "▄"
 
 
 def shade_of(rate: float, top: float) -> int:
-    """The shade of so many commits a second, 1 to `SHADES`; 0 for none.
+    """The shade of this many commits a second, 1 to `SHADES`; 0 for none.
 
     The darkest one reaches down from `top` by a factor of 3.2, each further one by as much again; the
     first holds everything that is less.
@@ -45,7 +45,7 @@ def top_of(greatest: float) -> float:
 
 
 def paint_density(
-    grid: CellGrid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs, *, tones: bool
+    grid: CellGrid, plot: Plot, model: ChartModel, scale: AxisScale, glyphs: Glyphs, *, tones: bool
 ) -> Raster:
     """Draw the density; answers which cells hold any, for what is drawn around them."""
     halves = 2 if tones else 1
@@ -67,7 +67,7 @@ def paint_density(
     return raster
 
 
-def _halves_of(model: ChartModel, plot: Plot, scale: Scale, halves: int) -> list[dict[int, float]]:
+def _halves_of(model: ChartModel, plot: Plot, scale: AxisScale, halves: int) -> list[dict[int, float]]:
     """Commits a second for each column by the half row (or row) that they stand in."""
     rows: dict[int, int] = {}
     found: list[dict[int, float]] = []

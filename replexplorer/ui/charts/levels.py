@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from replexplorer.ui.charts.axes import Scale, column
+from replexplorer.ui.charts.axes import AxisScale, column
 from replexplorer.ui.charts.cells import CellGrid, Plot
 from replexplorer.ui.charts.chart_model import ChartModel, ChartSeries, Stroke
 from replexplorer.ui.charts.limits import finite
@@ -55,7 +55,9 @@ Level = tuple[ChartSeries, list[Step]]
 """A level and what is drawn of it."""
 
 
-def steps_of(series: ChartSeries, model: ChartModel, scale: Scale, width: int, glyphs: Glyphs) -> list[Step]:
+def steps_of(
+    series: ChartSeries, model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs
+) -> list[Step]:
     """A level on a canvas `width` cells wide; its last value runs on to the label."""
     dots = width * glyphs.dots_x
     steps: list[Step] = []
@@ -101,7 +103,7 @@ def _followed(before: Step, step: Step, glyphs: Glyphs) -> list[Step]:
     return [Step(before.start, step.end, before.row, value, before.side, before.is_joined)]
 
 
-def levels_of(model: ChartModel, scale: Scale, width: int, glyphs: Glyphs) -> list[Level]:
+def levels_of(model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs) -> list[Level]:
     """Every level of a model with its steps, the dashed one last."""
     levels = [one for one in model.series if one.stroke.is_level and one.points]
     levels.sort(key=lambda one: one.stroke is Stroke.DASHES)

@@ -21,14 +21,14 @@ Held = tuple[float, float]
 """A value, and for how many seconds of the page it held."""
 
 _NEAR: Final = 2.0
-"""A level so many times the greatest value is still worth the rows that it takes."""
+"""A level this many times the greatest value is still worth the rows that it takes."""
 _BESIDE: Final = 1.1
 """One that is so near is in view at once."""
 _LASTS: Final = 20
 _MOMENT: Final = 40
 """Parts of a page: a level that holds for one lasts; a value that is passed in less is a moment's."""
 _FAR_BELOW: Final = 3.0
-"""Only what is so many times less than the least that lasts is left to the row of 0."""
+"""Only what is this many times less than the least that lasts is left to the row of 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _that_lasts(ordered: Sequence[Held], otherwise: float, model: ChartModel) ->
 
 
 def _after(ordered: Sequence[Held], enough_s: float) -> float | None:
-    """The value at which so many seconds have come together."""
+    """The value at which this many seconds have come together."""
     passed_s = 0.0
     for value, held_s in ordered:
         passed_s += held_s

@@ -13,7 +13,7 @@ from replexplorer.ui.words import figures
 from replexplorer.ui.words.figures import rate, round_trip
 
 _SEVERAL: Final = 1.5
-"""From so many statements a transaction on, QPS stands beside TPS."""
+"""From this many statements a transaction on, QPS stands beside TPS."""
 
 
 class Notes(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from replexplorer.ui.charts.axes import (
-    Scale,
+    AxisScale,
     column,
     linear_scale,
     log_scale,
@@ -32,7 +32,7 @@ from replexplorer.ui.charts.raster import Raster, Trace, traces_of
 from replexplorer.ui.terminal.glyphs import Glyphs
 
 Rasterizer = Callable[[Sequence[Trace], int, int, Glyphs], Raster]
-"""Draws traces on a canvas of so many cells."""
+"""Draws traces on a canvas of this many cells."""
 
 LEFT_CELLS: Final = 7
 """Tick labels and the axis."""
@@ -107,7 +107,7 @@ def paint_chart(
     return grid
 
 
-def scale_of(model: ChartModel, limits: Limits | None, rows: int) -> Scale:
+def scale_of(model: ChartModel, limits: Limits | None, rows: int) -> AxisScale:
     """The value axis that the model's values need."""
     if limits is None:
         return linear_scale(1.0, rows)
@@ -145,7 +145,7 @@ def _fitting(model: ChartModel, room: int) -> tuple[str, str]:
     return model.short_subtitle or model.subtitle, notes[-1]
 
 
-def _axes(grid: CellGrid, plot: Plot, model: ChartModel, scale: Scale | None, glyphs: Glyphs) -> None:
+def _axes(grid: CellGrid, plot: Plot, model: ChartModel, scale: AxisScale | None, glyphs: Glyphs) -> None:
     """Both axes with their labels, and the grid lines at the ticks."""
     for y in range(plot.height):
         grid.put(plot.x - 1, plot.y + y, glyphs.axis, "axis")
@@ -300,7 +300,7 @@ def _inked(raster: Raster, y: int, start: int, end: int) -> bool:
     return bool(raster) and any(cell is not None for cell in raster[y][start:end])
 
 
-def _labels(grid: CellGrid, plot: Plot, model: ChartModel, scale: Scale, glyphs: Glyphs) -> None:
+def _labels(grid: CellGrid, plot: Plot, model: ChartModel, scale: AxisScale, glyphs: Glyphs) -> None:
     """Labels at the ends of the series in the order of their values, moved apart where they would
     collide; an arrow before those whose value is off scale."""
     labelled = [one for one in model.series if one.labels]

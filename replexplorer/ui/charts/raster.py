@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from replexplorer.ui.charts.axes import Scale, column
+from replexplorer.ui.charts.axes import AxisScale, column
 from replexplorer.ui.charts.chart_model import ChartModel, Points, Stroke
 from replexplorer.ui.terminal.glyphs import Glyphs
 
@@ -40,7 +40,7 @@ class Trace:
     """Its character where a cell is one dot."""
 
 
-def traces_of(model: ChartModel, scale: Scale, width: int, glyphs: Glyphs) -> list[Trace]:
+def traces_of(model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs) -> list[Trace]:
     """The model's lines and dots (not its dashed levels) on a canvas `width` cells wide."""
     return [
         Trace(
@@ -58,7 +58,7 @@ def traces_of(model: ChartModel, scale: Scale, width: int, glyphs: Glyphs) -> li
 
 
 def _runs(
-    points: Points, model: ChartModel, scale: Scale, width: int, glyphs: Glyphs
+    points: Points, model: ChartModel, scale: AxisScale, width: int, glyphs: Glyphs
 ) -> Iterator[tuple[Dot, ...]]:
     """The points as dots, a run for each stretch without a gap."""
     dots_x = width * glyphs.dots_x

@@ -1,7 +1,7 @@
 """The one way from the screens to the console: commands run one after the other, in a worker.
 
 Law: the event loop never waits for a command, a command is never cancelled by the next one,
-and every failure is told in one place.
+and every failure is reported in one place.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from replexplorer.ui.desks.commander import Commander
 from replexplorer.ui.settings import Settings
 
 Tone = Literal["information", "warning", "error"]
-"""How loudly an end is told."""
+"""How prominently an end is reported."""
 _TONES: Final[dict[str, Tone]] = {"holds": "information", "deviates": "warning", "aborted": "error"}
 
 
@@ -75,7 +75,7 @@ class LabDesk:
         return LabView(self.lab, self.step, hand.waits, hand.paused, hand.aborted is not None)
 
     def start(self, lab: Lab, *, quick: bool) -> None:
-        """Begin."""
+        """Run a lab beside the dashboard."""
         self.lab, self.step, self.unseen = lab, None, None
         self._conductor = Conductor(by_hand=self.by_hand)
         self.task = asyncio.create_task(self._run(lab, quick, self._conductor), name=f"lab {lab.name}")
@@ -99,7 +99,7 @@ class LabDesk:
         return "the lab waits before its next phase; the load runs on"
 
     def abort(self) -> str:
-        """End the lab; what it turned is given back."""
+        """End the lab; what it turned is restored."""
         if self.task is not None and self._conductor.aborted is None:
             self._conductor.abort("ended by hand")
             self.task.cancel()

@@ -51,7 +51,7 @@ class Picture:
     partitions: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Spans of a partition, each from its mark until events flow again."""
     restarts: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
-    """Moments at which a server began anew."""
+    """Moments at which a server restarted."""
     drops: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Spans in which an open loop dropped arrivals: the rate while it lasts, then how many."""
     origin_s: float = 0.0
@@ -68,7 +68,7 @@ class Picture:
     _dropped_s: float = -math.inf
 
     def fold(self, tick: Tick) -> None:
-        """Take one tick; one from before the last begins anew, as a replay does that jumps."""
+        """Take one tick; one from before the last starts over, as a replay does that jumps."""
         if self.tick is not None and tick.at_s < self.tick.at_s:
             self._begin_anew()
         if self.tick is None:

@@ -64,12 +64,12 @@ class SweepDesk:
         )
 
     def start(self, sweep: Sweep) -> None:
-        """Begin."""
+        """Run a sweep beside the dashboard."""
         self.sweep, self.progress, self.swept, self.problem, self.notes = sweep, None, None, "", ()
         self.task = asyncio.create_task(self._run(sweep), name="sweep")
 
     def stop(self) -> None:
-        """End it; the knobs are given back."""
+        """End it; the knobs are restored."""
         if self.task is not None:
             self.task.cancel()
 

@@ -60,7 +60,7 @@ class DashboardScreen(KnobScreen):
         return super().check_action(action, parameters)
 
     def asks_before_quit(self) -> bool:
-        """Ask in the last row before a load, a lab or a sweep of ours is ended; False: nothing to ask."""
+        """Ask in the last row before our load, lab or sweep is ended; False: nothing to ask."""
         key = key_label(keys_of(QUIT, self._settings.keymap)[0])
         question = quit_question(self.picture.tick, self._experiment, key)
         self._ask(question)
@@ -202,7 +202,7 @@ class DashboardScreen(KnobScreen):
         self._tell_lab(self._labs.pause())
 
     def action_lab_abort(self) -> None:
-        """End the lab; what it turned is given back."""
+        """End the lab; what it turned is restored."""
         self._tell_lab(self._labs.abort())
 
     def action_lab_open(self) -> None:

@@ -125,7 +125,7 @@ class LabsScreen(ListingScreen):
         self._tell(self._desk.pause())
 
     def action_lab_abort(self) -> None:
-        """End it."""
+        """End the lab that runs."""
         self._tell(self._desk.abort())
 
     def _tell(self, text: str) -> None:

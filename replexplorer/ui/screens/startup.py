@@ -49,7 +49,7 @@ class StartSteps(Lines):
         self.repaint()
 
     def watch_failure(self) -> None:
-        """Draw it."""
+        """Replace the steps by the failure."""
         self.repaint()
 
     def watch_seconds(self) -> None:
@@ -108,7 +108,7 @@ class StartupScreen(Screen[None]):
         yield StartSteps(self._settings)
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Start the stack in a worker, and count the seconds."""
         self.set_interval(1.0, self._count)
         self._begin()
 

@@ -85,7 +85,7 @@ class SweepScreen(ListingScreen):
             self.set_focus(self.field)
 
     def action_stop(self) -> None:
-        """Stop; the knobs are given back."""
+        """Stop; the knobs are restored."""
         if self._desk.is_running:
             self._desk.stop()
             self.notify("stopping the sweep, restoring the knobs", timeout=3)

@@ -1,7 +1,7 @@
 """From a theme's tokens to what Textual and the line widgets draw with.
 
-Law: a token is a role, never a colour; where the terminal shall show no colour, roles become
-bold, dim and reverse, so that nothing is told by colour alone. Styles are built once a theme.
+Law: a token is a role, never a colour; where the terminal must show no colour, roles become
+bold, dim and reverse, so that nothing is shown by colour alone. Styles are built once a theme.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from textual.theme import Theme as TextualTheme
 from replexplorer.formats.themes import TOKENS, Theme
 
 PREFIX: Final = "rx-"
-"""What every theme variable of ours begins with: `$rx-p50` in tcss."""
+"""The prefix of our theme variables: `$rx-p50` in tcss."""
 NO_COLOR_THEME: Final = "no-color"
 """Name of the theme without colours."""
 

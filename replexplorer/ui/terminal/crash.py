@@ -18,7 +18,7 @@ from textual.app import App, ReturnType
 from replexplorer.core.printable import LAYOUT, printable
 
 _MOST_BYTES: Final = 1_000_000
-"""A log that has grown beyond this begins anew."""
+"""A log that has grown beyond this starts over."""
 
 
 class QuietEnd(App[ReturnType]):

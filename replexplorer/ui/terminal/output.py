@@ -109,7 +109,7 @@ class ScreenDifference(_compositor.CompositorUpdate):
         self.size = width, height
 
     def render_segments(self, console: Console) -> str:
-        """The codes that bring the terminal to what it shall show; Textual's own on any surprise."""
+        """The codes that bring the terminal to what it should show; Textual's own on any surprise."""
         shadow = self.shadow
         if shadow.broken is None:
             try:

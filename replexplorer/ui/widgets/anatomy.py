@@ -20,7 +20,7 @@ from replexplorer.ui.words.truth import checks_runs, failed_runs, truth_runs
 WIDE_FROM: Final = 100
 """Columns from which each part has its full name and its share."""
 _EXCESS_SHARE: Final = 0.1
-"""Of the mean, from which on parts that are more than the whole are told."""
+"""Of the mean, from which on parts that are more than the whole are shown."""
 _TIGHT: Final = 3
 """A legend's entries with short words and no blank after their colour."""
 _BAR_AT: Final = 24
@@ -177,7 +177,7 @@ def _limit(tick: Tick, width: int) -> Line:
 
 
 def _flowed(entries: Sequence[Line], width: int, gap: int, rows: int) -> list[Line] | None:
-    """The entries from left to right over at most so many rows; None when they do not fit."""
+    """The entries from left to right over at most this many rows; None when they do not fit."""
     laid: list[list[Run]] = [[(" ", "text")]]
     for entry in entries:
         if width_of(laid[-1]) + (gap if len(laid[-1]) > 1 else 0) + width_of(entry) > width:

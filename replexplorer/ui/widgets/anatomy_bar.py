@@ -76,7 +76,7 @@ def bar(parts: Mapping[Part, float], width: int, glyphs: Glyphs, *, tones: bool)
 
 
 def named(parts: Mapping[Part, float], width: int) -> set[Part]:
-    """The parts that stand in a bar of so many cells with their time; each has a cell less at its edges."""
+    """The parts that stand in a bar of this many cells with their time; each has a cell less at its edges."""
     total_ms = sum(parts.values())
     lengths = {part: math.floor(ms / total_ms * width) - 1 for part, ms in parts.items() if ms > 0}
     return {
@@ -114,7 +114,7 @@ def _label(cells: list[Run], part: Part, ms: float, first: int, last: int, *, to
 
 
 def _text_in(part: Part, ms: float, cells: int) -> str:
-    """The longest way to write a part into so many cells; empty where none fits."""
+    """The longest way to write a part into this many cells; empty where none fits."""
     full, word, short = WORDS[part]
     figure = part_ms(ms)
     texts = (f" {full} {figure} ms ", f" {word} {figure} ", f" {short} {figure} ", f" {word} ")

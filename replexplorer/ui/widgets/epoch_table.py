@@ -242,7 +242,7 @@ def _millis(value: float | None, cells: int) -> str:
 
 
 def _right(line: Line, width: int) -> list[Run]:
-    """The runs at the right edge of so many cells."""
+    """The runs at the right edge of this many cells."""
     return [(" " * max(0, width - width_of(line)), "text"), *line]
 
 

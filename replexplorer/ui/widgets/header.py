@@ -316,7 +316,7 @@ def _rtt(link: LinkView | None) -> Segment:
 
 
 def _rest(text: str, cells: int) -> Run:
-    """Blanks behind a figure up to so many cells."""
+    """Blanks behind a figure up to this many cells."""
     return (" " * max(0, cells - len(text)), "text")
 
 

@@ -51,7 +51,7 @@ class KnobPanel(Lines):
             self.direction = direction
 
     class Scrolled(Message):
-        """The wheel turned: select so many rows further."""
+        """The wheel turned: select this many rows further."""
 
         def __init__(self, rows: int) -> None:
             super().__init__()

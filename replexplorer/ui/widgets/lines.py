@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class OwnRows(Widget):
     """A widget whose `render_line` makes its rows.
 
-    Textual notes what is to be drawn anew for widgets that it renders whole, and forgets it there: here
+    Textual notes what is to be drawn again for widgets that it renders whole, and forgets it there: here
     it would keep every region that ever changed, some thousands an hour.
     """
 

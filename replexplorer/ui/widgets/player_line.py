@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.reactive import reactive
 
-from replexplorer.engine.view import Position
+from replexplorer.engine.view import PlayerPosition
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line, Run
 
@@ -18,13 +18,13 @@ class PlayerLine(Lines):
     GROUND: ClassVar[str] = "panel"
     DEFAULT_CSS = "PlayerLine { height: 1; }"
 
-    view: reactive[Position | None] = reactive(None)
+    view: reactive[PlayerPosition | None] = reactive(None)
     """Where it stands."""
     marks_s: reactive[Sequence[float]] = reactive(())
     """Seconds since the recording's first tick."""
 
     def watch_view(self) -> None:
-        """Draw it."""
+        """Repaint with the position and speed of now."""
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -39,7 +39,7 @@ class PlayerLine(Lines):
         room = max(0, width - len(state[0]) - len(told) - 2)
         return [[(" ", "text"), state, (told, "text"), *self._bar(view, room)]]
 
-    def _bar(self, view: Position, room: int) -> Line:
+    def _bar(self, view: PlayerPosition, room: int) -> Line:
         """What was played, what comes, and the marks on both."""
         length_s = view.length_s or 1.0
         done = round(view.position_s / length_s * room)

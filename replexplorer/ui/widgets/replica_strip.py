@@ -23,7 +23,7 @@ class ReplicaStrip(Lines):
         self._troubles: Sequence[Trouble] = ()
 
     def show(self, troubles: Sequence[Trouble]) -> None:
-        """Show these."""
+        """Show what is wrong with each replica, in one row; none clears it."""
         if troubles != self._troubles:
             self._troubles = troubles
             self.repaint()

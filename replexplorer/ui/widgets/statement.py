@@ -135,11 +135,11 @@ class StatementPanel(Lines):
     """What the line of a fold stands for, while the cursor is on it."""
 
     def watch_intent(self) -> None:
-        """Draw it."""
+        """Repaint for the knob that is selected now."""
         self.repaint()
 
     def watch_fold(self) -> None:
-        """Draw it."""
+        """Repaint for the fold that the cursor is on."""
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -194,15 +194,15 @@ class KnobLine(Lines):
     """What is measured of it."""
 
     def watch_measured(self) -> None:
-        """Draw it."""
+        """Repaint with what is measured now."""
         self.repaint()
 
     def watch_fold(self) -> None:
-        """Draw it."""
+        """Repaint for the fold that the cursor is on."""
         self.repaint()
 
     def watch_intent(self) -> None:
-        """Draw it."""
+        """Repaint for the knob that is selected now."""
         self.repaint()
 
     typing: reactive[bool] = reactive(False)
@@ -218,7 +218,7 @@ class KnobLine(Lines):
         return 7 + len(self.intent.label) if self.intent is not None else 0
 
     def watch_effect(self) -> None:
-        """Draw it."""
+        """Repaint with what is in force now."""
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:

@@ -51,7 +51,7 @@ class Topology(Lines):
         return [*(rows or [first]), *below]
 
     def _lags(self, tick: Tick, width: int) -> Line:
-        """How far each replica is behind, in ms, where the servers tell; what is queued where there is
+        """How far each replica is behind, in ms, where the servers say; what is queued where there is
         room for it."""
         truths = {replica.name: replica for replica in (tick.truth.replicas if tick.truth else ())}
         known = [truths[node.name] for node in tick.nodes if node.name in truths]

@@ -1,4 +1,4 @@
-"""What restarts took, as the one line that asks whether it is to be given back (`reapply = ask`)."""
+"""What restarts took, as the one line that asks whether it is to be restored (`reapply = ask`)."""
 
 from __future__ import annotations
 

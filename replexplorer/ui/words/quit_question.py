@@ -9,7 +9,7 @@ from replexplorer.ui.words.runs import Line
 
 
 def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, ...]:
-    """The question, longest first; empty while no load of ours runs and no lab or sweep.
+    """The question, longest first; empty while no load of this app runs and no lab or sweep.
 
     `experiment` names the lab or sweep under way, `key` the key that quits.
     """

@@ -19,7 +19,7 @@ class LabStep:
     doing: str
     """In the present tense: `measuring`, `waiting for n`."""
     done: float | None = None
-    """0..1 of the phase, when it can be told."""
+    """0..1 of the phase, when it is known."""
     left_s: float | None = None
     """About until the lab's end."""
     results: tuple[PhaseResult, ...] = ()

@@ -25,7 +25,7 @@ _MOST_SAID = 500
 """Characters of an error's message, and of its hint."""
 
 
-class Console:
+class Output:
     """The two streams of a verb; `json` promises that stdout gets exactly one document."""
 
     def __init__(
@@ -47,12 +47,12 @@ class Console:
 
     @property
     def out(self) -> TextIO:
-        """Data."""
+        """Where data goes: stdout, unless the caller gave another stream."""
         return self._out or sys.stdout
 
     @property
     def err(self) -> TextIO:
-        """Narration."""
+        """Where text for people goes: stderr, unless the caller gave another stream."""
         return self._err or sys.stderr
 
     def print(self, text: str = "") -> None:
@@ -165,7 +165,7 @@ def _clip(text: str, columns: int) -> str:
     return text if len(text) < columns else text[: max(columns - 2, 0)] + "…"
 
 
-def reported(console: Console, write: Callable[[], str]) -> int:
+def reported(console: Output, write: Callable[[], str]) -> int:
     """Write a report and say what was written; a result is not lost with its report, so that a failure
     is a line and an exit code."""
     try:
