@@ -1,109 +1,19 @@
 /* Goes in front of mysqld's fsync and fdatasync (LD_PRELOAD): counts them by the kind of file, and
- * makes each take longer by what the node's agent wrote into a page that both map.
+ * makes each take longer by what the node's agent wrote into a page that both map. undojournal.c, in the
+ * same library, keeps what a power cut would lose, where that is asked for.
  *
  * Laws: the real call is made first and its answer is the answer; the delay comes before the count;
- * no lock is ever waited for; whatever is missing or refused leaves the plain call, never a server
+ * no lock is ever waited for here; whatever is missing or refused leaves the plain call, never a server
  * that does not start. Raw system calls only, so that one file loads into old and new images: the one
  * name that it needs of the C library is __errno_location, in whatever version that is there.
  */
-#include <stddef.h>
-#include <stdint.h>
-
-#include <asm/unistd.h>
-#include <linux/fcntl.h>
-#include <linux/mman.h>
 #include <linux/prctl.h>
-#include <linux/stat.h>
-#include <linux/time.h>
-#include <linux/time_types.h>
 
-/* The page: a file of 4096 bytes on the datadir's volume, 512 words of 64 bits, in the machine's byte
- * order. The agent reads all of it and writes delay_us only (disk.py repeats the offsets). It outlives
- * mysqld: counts go on and the delay stays. Whoever holds the write lock on it (an open file
- * description's) is the server that is attached.
- */
-#define PAGE_MAGIC 0x00434e5953465852u /* "RXFSYNC" */
-#define PAGE_VERSION 1
-#define PAGE_BYTES 4096
-#define MOST_KINDS 15
+#include "shim.h"
+
 #define LONGEST_DELAY_US 60000000u
 
-enum kind { REDO, BINLOG, RELAY, DATA, INDEX, DIRECTORY, OTHER };
-
-struct figures {
-    uint64_t fsyncs;
-    uint64_t fsync_ns;   /* in the real call */
-    uint64_t delayed_ns; /* after it */
-    uint64_t delay_us;   /* asked; read again while it is waited for */
-    uint64_t reserved[28];
-};
-
-struct page {
-    uint64_t magic, version, bytes;
-    uint64_t attaches, attached_ns; /* how often, and the wall clock of the last time */
-    uint64_t reserved[27];
-    struct figures of[MOST_KINDS];
-};
-_Static_assert(sizeof(struct page) == PAGE_BYTES, "the page's layout");
-
-#define EXPORTED __attribute__((visibility("default")))
-
-extern int *__errno_location(void);
-
-#if defined(__x86_64__)
-
-static inline long call(long number, long a, long b, long c, long d, long e, long f)
-{
-    long answer;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(answer)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return answer;
-}
-
-#elif defined(__aarch64__)
-
-/* Else atomic operations are calls into libgcc, which is not there. */
-#pragma GCC target("no-outline-atomics")
-
-static inline long call(long number, long a, long b, long c, long d, long e, long f)
-{
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0"
-                     : "+r"(x0)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory", "cc");
-    return x0;
-}
-
-#else
-#error "no system calls for this machine"
-#endif
-
-/* The headers that name these are either the kernel's or the C library's, never both. */
-#define INTERRUPTED 4
-#define TYPE_MASK 0170000
-#define TYPE_FILE 0100000
-#define TYPE_DIRECTORY 0040000
-
-static struct page *attached; /* NULL: nothing is counted or delayed */
-
-static uint64_t clock_ns(int clock)
-{
-    struct __kernel_timespec now;
-    call(__NR_clock_gettime, clock, (long)&now, 0, 0, 0, 0);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+struct page *attached;
 
 static long read_link(const char *path, char *text, size_t room)
 {
@@ -244,41 +154,53 @@ static enum kind kind_of_name(int fd, int *sure)
     return *sure ? kind_of_path(path) : OTHER;
 }
 
-static enum kind kind_of(int fd)
+/* The kind of a file, from what was learned before or else from its name. */
+static void remember(int fd, struct file *seen)
 {
-    struct statx about;
-    int sure;
-    if (call(__NR_statx, fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-             STATX_TYPE | STATX_INO | STATX_BTIME, (long)&about, 0) != 0)
-        return kind_of_name(fd, &sure);
-    if ((about.stx_mode & TYPE_MASK) == TYPE_DIRECTORY)
-        return DIRECTORY;
-    if (!(about.stx_mask & STATX_BTIME))
-        return kind_of_name(fd, &sure);
-
-    struct known file;
-    file.device = (uint64_t)about.stx_dev_major << 32 | about.stx_dev_minor;
-    file.inode = about.stx_ino;
-    file.birth_ns = (uint64_t)about.stx_btime.tv_sec * 1000000000u + about.stx_btime.tv_nsec;
-    file.used = 1;
+    struct known file = {seen->device, seen->inode, seen->birth_ns, OTHER, 1};
     uint64_t mixed = (file.inode ^ file.birth_ns ^ file.device) * 0x9e3779b97f4a7c15u;
     struct row *row = &rows[mixed >> 56];
+    int sure;
 
     if (take(row)) {
         struct known *place = find(row, &file);
         if (place)
-            file.kind = place->kind;
+            seen->kind = place->kind;
         leave(row);
         if (place)
-            return file.kind;
+            return;
     }
-    file.kind = kind_of_name(fd, &sure);
+    file.kind = seen->kind = kind_of_name(fd, &sure);
     if (sure && clock_ns(CLOCK_REALTIME) > file.birth_ns + YOUNG_NS && take(row)) {
         if (!find(row, &file))
             row->place[row->next++ % PLACES] = file;
         leave(row);
     }
-    return file.kind;
+}
+
+int look(int fd, struct file *seen)
+{
+    struct statx about;
+    int sure;
+    if (call(__NR_statx, fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+             STATX_TYPE | STATX_INO | STATX_BTIME | STATX_SIZE, (long)&about, 0) != 0) {
+        seen->kind = kind_of_name(fd, &sure);
+        return 0;
+    }
+    int dated = (about.stx_mask & STATX_BTIME) != 0;
+    seen->device = (uint64_t)about.stx_dev_major << 32 | about.stx_dev_minor;
+    seen->inode = about.stx_ino;
+    seen->birth_ns = dated ? (uint64_t)about.stx_btime.tv_sec * 1000000000u + about.stx_btime.tv_nsec : 0;
+    seen->size = about.stx_size;
+    seen->regular = (about.stx_mode & TYPE_MASK) == TYPE_FILE;
+    seen->kind = OTHER;
+    if ((about.stx_mode & TYPE_MASK) == TYPE_DIRECTORY)
+        seen->kind = DIRECTORY;
+    else if (!dated)
+        seen->kind = kind_of_name(fd, &sure);
+    else
+        remember(fd, seen);
+    return 1;
 }
 
 static uint64_t asked_ns(const struct figures *of)
@@ -319,30 +241,21 @@ static uint64_t wait_as_asked(const struct figures *of, uint64_t began_ns)
     return now_ns - began_ns;
 }
 
-static void add(uint64_t *figure, uint64_t amount)
-{
-    __atomic_fetch_add(figure, amount, __ATOMIC_RELAXED);
-}
-
-static int answer_of(long answer)
-{
-    if (answer >= 0)
-        return (int)answer;
-    *__errno_location() = (int)-answer;
-    return -1;
-}
-
 static int synced(long number, int fd)
 {
+    struct file file;
     if (!attached)
-        return answer_of(call(number, fd, 0, 0, 0, 0, 0));
+        return (int)answer_of(call(number, fd, 0, 0, 0, 0, 0));
+    uint64_t sealed = look(fd, &file) ? journal_seal(&file) : 0;
     uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
     long answer = call(number, fd, 0, 0, 0, 0, 0);
     if (answer < 0)
-        return answer_of(answer);
+        return (int)answer_of(answer);
     uint64_t done_ns = clock_ns(CLOCK_MONOTONIC);
-    struct figures *of = &attached->of[kind_of(fd)];
+    struct figures *of = &attached->of[file.kind];
     uint64_t waited_ns = wait_as_asked(of, done_ns);
+    if (sealed)
+        journal_synced(&file, sealed);
     add(&of->fsync_ns, done_ns - began_ns);
     if (waited_ns)
         add(&of->delayed_ns, waited_ns);
@@ -455,4 +368,5 @@ __attribute__((constructor)) static void attach(void)
     __atomic_store_n(&page->attached_ns, clock_ns(CLOCK_REALTIME), __ATOMIC_RELAXED);
     add(&page->attaches, 1);
     attached = page;
+    journal_attach(path);
 }

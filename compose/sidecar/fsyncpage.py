@@ -1,8 +1,9 @@
 """The page that mysqld's fsync shim maps: the figures that it counts, the delays that it reads, its lock.
 
-Layout, as fsyncshim.c has it: 512 words of 64 bits in the machine's byte order. A header of 32 (magic,
-version, size in bytes, attaches, wall clock of the last one in ns), then 32 of each kind of file: fsyncs, ns
-in the real call, ns of delay after it, delay asked in us. Of all that only the delays are written here.
+Layout, as shim.h has it: 512 words of 64 bits in the machine's byte order. A header of 32 (magic, version,
+size in bytes, attaches, wall clock of the last one in ns, then what is asked of the undo journal: its number,
+its bytes, a bit for each kind of file), then 32 of each kind of file: fsyncs, ns in the real call, ns of delay
+after it, delay asked in us. Of all that only the delays and the journal's words are written here.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ PAGE_BYTES = 4096
 MAGIC, VERSION = int.from_bytes(b"RXFSYNC\0", "little"), 1
 KINDS = ("redo", "binlog", "relay", "data", "index", "directory", "other")
 FSYNCS, FSYNC_NS, DELAYED_NS, DELAY_US = range(4)
+JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS = 5, 6, 7
 COMMIT_KINDS = ("redo", "binlog")
 """What a commit waits for."""
 OTHER_LAYOUT = "the fsync shim's page has another layout"
@@ -73,6 +75,13 @@ class Page:
         """Delay the fsyncs of every kind."""
         for kind in KINDS:
             self.words[word(kind, DELAY_US)] = delay_us
+
+    def ask_for_journal(self, number: int, most_bytes: int, kinds: tuple[str, ...]) -> None:
+        """Begin an undo journal of the writes to these kinds of files, at the server's next write; `number` is
+        another one each time, and 0 ends it."""
+        self.words[JOURNAL_BYTES] = most_bytes
+        self.words[JOURNAL_KINDS] = sum(1 << KINDS.index(kind) for kind in kinds)
+        self.words[JOURNAL] = number
 
 
 @contextlib.contextmanager

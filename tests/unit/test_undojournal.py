@@ -1,0 +1,506 @@
+"""A power cut of a small program that is called mysqld: what was not fsynced is gone, and nothing else."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sidecar import load
+from tests.unit.test_fsyncshim import SOURCES, build_flags
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here to compile the shim")
+
+page_of = load("fsyncpage")
+powercut = load("powercut")
+
+JOURNAL_BYTES = 4 << 20
+LOGS = ("redo", "binlog", "relay", "index")
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+int io_submit(unsigned long context, long count, struct iocb **requests);
+
+static char path[512], verb[32];
+static long at, length;
+static int value;
+
+static void check(long answer, long wanted)
+{
+    if (answer != wanted) { perror(verb); exit(9); }
+}
+
+static void run(void)
+{
+    char *bytes = aligned_alloc(4096, (size_t)(length > 0 ? (length + 4095) / 4096 * 4096 : 4096));
+    memset(bytes, value, (size_t)(length > 0 ? length : 0));
+    int flags = O_RDWR | O_CREAT;
+    if (strstr(verb, "only")) flags = O_WRONLY | O_CREAT;
+    if (strstr(verb, "direct") || strstr(verb, "aio")) flags |= O_DIRECT;
+    if (strstr(verb, "append")) flags |= O_APPEND;
+    if (strstr(verb, "empty")) flags |= O_TRUNC;
+    int fd = open(path, flags, 0600);
+    if (fd < 0) { perror(path); exit(9); }
+    if (strstr(verb, "pwrite")) check(pwrite(fd, bytes, (size_t)length, at), length);
+    else if (!strcmp(verb, "append")) check(write(fd, bytes, (size_t)length), length);
+    else if (strstr(verb, "seekwrite")) {
+        lseek(fd, at, SEEK_SET);
+        check(write(fd, bytes, (size_t)length), length);
+    } else if (!strcmp(verb, "vector")) {
+        struct iovec two[2] = {{bytes, (size_t)(length / 2)}, {bytes, (size_t)(length - length / 2)}};
+        check(pwritev(fd, two, 2, at), length);
+    } else if (!strcmp(verb, "vector2")) {
+        struct iovec one = {bytes, (size_t)length};
+        check(pwritev2(fd, &one, 1, at, 0), length);
+    } else if (!strcmp(verb, "aio")) {
+        unsigned long context = 0;
+        struct iocb request = {.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (uint32_t)fd,
+                               .aio_buf = (uint64_t)bytes, .aio_nbytes = (uint64_t)length, .aio_offset = at};
+        struct iocb *requests = &request;
+        struct io_event event;
+        check(syscall(SYS_io_setup, 4, &context), 0);
+        check(io_submit(context, 1, &requests), 1);
+        check(syscall(SYS_io_getevents, context, 1, 1, &event, NULL), 1);
+        check((long)event.res, length);
+        syscall(SYS_io_destroy, context);
+    } else if (!strcmp(verb, "resize")) check(ftruncate(fd, at), 0);
+    else if (!strcmp(verb, "room")) check(fallocate(fd, 0, at, length), 0);
+    else if (!strcmp(verb, "posixroom")) check(posix_fallocate(fd, at, length), 0);
+    else if (!strcmp(verb, "hole")) check(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, length), 0);
+    else if (!strcmp(verb, "sync")) check(value % 2 ? fsync(fd) : fdatasync(fd), 0);
+    else if (!strcmp(verb, "dupsync")) { int other = dup(fd); close(fd); fd = other; check(fdatasync(fd), 0); }
+    else if (!strcmp(verb, "rename")) { char to[600]; sprintf(to, "%s.renamed", path); check(rename(path, to), 0); }
+    else if (!strcmp(verb, "remove")) check(unlink(path), 0);
+    close(fd);
+    free(bytes);
+}
+
+int main(void)
+{
+    setvbuf(stdout, 0, _IOLBF, 0);
+    puts("ready");
+    while (scanf("%31s %511s %ld %ld %d", verb, path, &at, &length, &value) == 5) {
+        run();
+        puts("done");
+    }
+    return 0;
+}
+"""
+# libaio is no part of a bare system: its function is a system call, and the shim's is in front of it.
+LIBAIO = r"""
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <unistd.h>
+int io_submit(unsigned long context, long count, void **requests)
+{
+    return (int)syscall(SYS_io_submit, context, count, requests);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with fsyncshim.so and the program."""
+    directory = tmp_path_factory.mktemp("journal")
+    for name, text in (("program.c", PROGRAM), ("libaio.c", LIBAIO)):
+        (directory / name).write_text(text)
+    subprocess.run(["gcc", *build_flags(), "-o", str(directory / "fsyncshim.so"), *SOURCES], check=True)
+    library = str(directory / "libaio.so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, str(directory / "libaio.c")], check=True)
+    program = [str(directory / "program.c"), library, f"-Wl,-rpath,{directory}"]
+    subprocess.run(["gcc", "-O1", "-o", str(directory / "mysqld"), *program], check=True)
+    return directory
+
+
+class Machine:
+    """A datadir, its server, and the plug."""
+
+    def __init__(self, built: Path, data: Path, bytes_: int = JOURNAL_BYTES) -> None:
+        self._built, self.data, self._bytes = built, data, bytes_
+        self._process: subprocess.Popen[str] | None = None
+        self._journals = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start the server, on whatever is in the datadir."""
+        page = self.data / "disk.page"
+        self._process = subprocess.Popen(
+            [str(self._built / "mysqld")],
+            env={"LD_PRELOAD": str(self._built / "fsyncshim.so"), "RX_DISK_PAGE": str(page)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._line() == "ready"
+
+    def keep(self, *kinds: str) -> None:
+        """Begin a journal."""
+        self._journals += 1
+        with page_of.opened(self.data / "disk.page") as page:
+            page.ask_for_journal(self._journals, self._bytes, kinds or LOGS)
+
+    def run(self, verb: str, name: str, at: int = 0, length: int = 0, value: int = 0) -> Path:
+        """Do this to a file of the datadir."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        path = self.data / name
+        self._process.stdin.write(f"{verb} {path} {at} {length} {value}\n")
+        self._process.stdin.flush()
+        assert self._line() == "done", verb
+        return path
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache stays."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(30)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process = None
+
+    def cut(self, mode: str = "strict", *, age_s: float = 30.0, seed: int = 0, now_s: float = 0.0) -> Any:
+        """Pull the plug."""
+        if self._process is not None:
+            self.kill()
+        return powercut.cut(self.data, mode, age_s=age_s, seed=seed, now_s=now_s)
+
+    def _line(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def close(self) -> None:
+        """End the server."""
+        if self._process is not None:
+            self.kill()
+
+
+@pytest.fixture
+def machine(built: Path, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """Make a machine whose journal is on, each in a datadir of its own."""
+    with ExitStack() as stack:
+
+        def made(bytes_: int = JOURNAL_BYTES) -> Machine:
+            data = tmp_path / f"data{random.getrandbits(32)}"
+            data.mkdir()
+            one = Machine(built, data, bytes_)
+            stack.callback(one.close)
+            one.keep()
+            return one
+
+        yield made
+
+
+LOG = "binlog.000001"
+BEFORE = b"a" * 10_000
+"""What the file holds when the tests begin, synced."""
+
+
+def prepared(one: Machine, name: str = LOG) -> Path:
+    one.run("pwrite", name, 0, len(BEFORE), ord("a"))
+    return one.run("sync", name)
+
+
+@pytest.mark.parametrize(
+    ("verb", "at", "length"),
+    [
+        ("append", 0, 500),
+        ("pwrite", 10_000, 500),
+        ("pwrite", 100, 500),
+        ("pwrite", 9_900, 500),
+        ("pwrite", 50_000, 5),
+        ("pwrite", 0, 200_000),
+        ("onlypwrite", 4_000, 100),
+        ("seekwrite", 4_000, 100),
+        ("onlyseekwrite", 9_999, 100),
+        ("vector", 3_000, 8_000),
+        ("vector2", 3_000, 300),
+        ("directpwrite", 4_096, 4_096),
+        ("directpwrite", 8_192, 8_192),
+        ("aio", 4_096, 8_192),
+        ("resize", 77, 0),
+        ("resize", 0, 0),
+        ("resize", 20_000, 0),
+        ("empty", 0, 0),
+        ("room", 9_000, 9_000),
+        ("posixroom", 0, 30_000),
+        ("hole", 4_096, 4_096),
+    ],
+)
+def test_what_was_not_fsynced_is_as_it_was(
+    machine: Callable[..., Machine], verb: str, at: int, length: int
+) -> None:
+    one = machine()
+    path = prepared(one)
+    assert path.read_bytes() == BEFORE
+    one.run(verb, LOG, at, length, ord("b"))
+    assert path.read_bytes() != BEFORE
+    [row] = one.cut()["files"]
+    assert (row["file"], row["kind"]) == (LOG, "binlog")
+    assert path.read_bytes() == BEFORE
+
+
+@pytest.mark.parametrize("sync", ["sync", "dupsync"])
+@pytest.mark.parametrize("verb", ["append", "onlypwrite", "directpwrite", "empty", "resize", "hole"])
+def test_what_was_fsynced_stays(machine: Callable[..., Machine], verb: str, sync: str) -> None:
+    one = machine()
+    path = prepared(one)
+    one.run(verb, LOG, 4096, 4096, ord("b"))
+    one.run(sync, LOG)
+    after = path.read_bytes()
+    assert one.cut()["files"] == []
+    assert path.read_bytes() == after != BEFORE
+
+
+def test_only_what_followed_the_last_fsync_is_lost(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one)
+    one.run("append", LOG, 0, 10, ord("b"))
+    one.run("sync", LOG)
+    one.run("append", LOG, 0, 10, ord("c"))
+    one.run("pwrite", LOG, 0, 10, ord("d"))
+    one.cut()
+    assert path.read_bytes() == BEFORE + b"b" * 10
+
+
+def test_another_file_s_fsync_saves_nothing(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one)
+    other = prepared(one, "relay.000001")
+    one.run("append", LOG, 0, 10, ord("b"))
+    one.run("append", "relay.000001", 0, 10, ord("b"))
+    one.run("sync", "relay.000001")
+    one.cut()
+    assert path.read_bytes() == BEFORE
+    assert other.read_bytes() == BEFORE + b"b" * 10
+
+
+def test_a_new_file_that_was_never_fsynced_is_empty(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = one.run("append", LOG, 0, 100, ord("b"))
+    one.cut()
+    assert path.read_bytes() == b""
+
+
+def test_a_file_is_found_under_its_new_name(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one)
+    one.run("append", LOG, 0, 10, ord("b"))
+    one.run("rename", LOG)
+    one.cut()
+    assert not path.exists()
+    assert Path(f"{path}.renamed").read_bytes() == BEFORE
+
+
+def test_a_reused_inode_is_another_file(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    for number in range(20):
+        prepared(one, f"binlog.{number:06}")
+        one.run("append", f"binlog.{number:06}", 0, 10, ord("b"))
+        one.run("remove", f"binlog.{number:06}")
+    path = one.data / "binlog.000099"
+    path.write_bytes(b"written by nobody that is watched")
+    one.cut()
+    assert path.read_bytes() == b"written by nobody that is watched"
+
+
+def test_files_of_other_kinds_are_left_alone(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one, "t.ibd")
+    one.run("append", "t.ibd", 0, 10, ord("b"))
+    assert one.cut()["files"] == []
+    assert path.read_bytes() == BEFORE + b"b" * 10
+
+
+def test_it_can_begin_and_end_while_the_server_runs(built: Path, tmp_path: Path) -> None:
+    one = Machine(built, tmp_path)
+    try:
+        path = one.run("append", LOG, 0, 10, ord("a"))
+        one.keep()
+        one.run("append", LOG, 0, 10, ord("b"))
+        with page_of.opened(tmp_path / "disk.page") as page:
+            page.ask_for_journal(0, 0, ())
+        one.run("append", LOG, 0, 10, ord("c"))
+        one.keep()
+        one.run("append", LOG, 0, 10, ord("d"))
+        one.cut()
+        assert path.read_bytes() == b"a" * 10 + b"b" * 10 + b"c" * 10
+    finally:
+        one.close()
+
+
+def test_two_lives_of_a_server_have_one_journal(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one)
+    one.run("append", LOG, 0, 10, ord("b"))
+    one.kill()
+    one.start()
+    one.run("pwrite", LOG, 5, 10, ord("c"))
+    one.cut()
+    assert path.read_bytes() == BEFORE
+
+
+def test_an_fsync_of_the_second_life_saves_the_first_life_s_writes(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one)
+    one.run("append", LOG, 0, 10, ord("b"))
+    one.kill()
+    one.start()
+    one.run("sync", LOG)
+    assert one.cut()["files"] == []
+    assert path.read_bytes() == BEFORE + b"b" * 10
+
+
+def test_a_second_rollback_finds_nothing(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one)
+    one.run("append", LOG, 0, 10, ord("b"))
+    one.cut()
+    path.write_bytes(b"afterwards")
+    assert one.cut()["files"] == []
+    assert path.read_bytes() == b"afterwards"
+
+
+def test_a_running_server_is_not_rolled_back(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    prepared(one)
+    with pytest.raises(powercut.Unusable, match="still runs"):
+        powercut.cut(one.data, "strict", age_s=0, seed=0, now_s=0)
+
+
+def test_without_a_journal_nothing_is_rolled_back(built: Path, tmp_path: Path) -> None:
+    one = Machine(built, tmp_path)
+    one.run("append", LOG, 0, 10, ord("a"))
+    with pytest.raises(powercut.Unusable, match="no journal was kept"):
+        one.cut()
+    (tmp_path / "disk.page.journal").write_bytes(bytes(JOURNAL_BYTES))
+    with pytest.raises(powercut.Unusable, match="another layout"):
+        one.cut()
+
+
+def test_where_there_is_no_room_a_file_s_writes_count_as_on_the_disk(machine: Callable[..., Machine]) -> None:
+    one = machine(bytes_=4096 + 512 * 64 + 2 * 65536)
+    path = prepared(one)
+    for value in b"bcdefgh":
+        one.run("pwrite", LOG, 0, 10_000, value)
+        one.run("pwrite", LOG, 0, 10_000, value + 1)
+    done = one.cut()
+    assert done["overflows"] > 0
+    survived = set(path.read_bytes())
+    assert len(survived) == 1
+    assert survived < set(b"abcdefghi")
+
+
+def test_an_aged_cut_keeps_what_was_written_long_before(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    path = prepared(one)
+    one.run("pwrite", LOG, 0, 10, ord("b"))
+    first_s = powercut.time.time()
+    while powercut.time.time() < first_s + 0.05:
+        pass
+    one.run("pwrite", LOG, 0, 10, ord("c"))
+    one.cut("aged", age_s=0.0, now_s=first_s + 0.02)
+    assert path.read_bytes() == b"b" * 10 + BEFORE[10:]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_torn_cut_leaves_each_block_as_it_was_at_some_moment(
+    machine: Callable[..., Machine], seed: int
+) -> None:
+    one = machine()
+    path = prepared(one)
+    for value in b"bcde":
+        one.run("pwrite", LOG, 0, 10_000, value)
+    one.cut("torn", seed=seed)
+    content = path.read_bytes()
+    blocks = [content[at : at + 4096] for at in range(0, len(content), 4096)]
+    assert [len(set(block)) for block in blocks] == [1, 1, 1]
+    assert set(content) <= set(b"abcde")
+
+
+class Model:
+    """What a file holds, and what of it is on the disk."""
+
+    def __init__(self) -> None:
+        self.now, self.durable = bytearray(), b""
+
+    def do(self, verb: str, at: int, length: int, value: int) -> None:
+        """The same as the program does."""
+        content = bytes([value]) * length
+        match verb:
+            case "append":
+                self.now += content
+            case "pwrite" | "onlypwrite" | "seekwrite" | "vector" | "directpwrite" | "aio":
+                self._grow(at + length)
+                self.now[at : at + length] = content
+            case "resize":
+                self._grow(at)
+                del self.now[at:]
+            case "empty":
+                self.now.clear()
+            case "room":
+                self._grow(at + length)
+            case "hole":
+                end = min(at + length, len(self.now))
+                self.now[at:end] = bytes(max(0, end - at))
+            case "sync":
+                self.durable = bytes(self.now)
+
+    def _grow(self, size: int) -> None:
+        self.now += bytes(max(0, size - len(self.now)))
+
+
+VERBS = (
+    *("append", "pwrite", "onlypwrite", "seekwrite", "vector", "directpwrite", "aio"),
+    *("resize", "empty", "room", "hole", "sync", "sync", "sync"),
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ten_cuts_after_random_work_leave_what_the_last_fsyncs_made_durable(
+    built: Path, tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    names = ("binlog.000001", "relay.000001", "#innodb_redo/#ib_redo1", "binlog.index")
+    (tmp_path / "#innodb_redo").mkdir()
+    models = {name: Model() for name in names}
+    one = Machine(built, tmp_path)
+    try:
+        one.keep()
+        for _ in range(10):
+            for _ in range(rng.randint(1, 40)):
+                verb, name = rng.choice(VERBS), rng.choice(names)
+                at, length = rng.randint(0, 40_000), rng.randint(1, 50_000)
+                if verb in ("directpwrite", "aio"):
+                    at, length = at // 4096 * 4096, (length // 4096 + 1) * 4096
+                value = rng.randint(1, 255)
+                one.run(verb, name, at, length, value)
+                models[name].do(verb, at, length, value)
+                if rng.random() < 0.02:
+                    one.kill()
+                    one.start()
+            assert one.cut()["overflows"] == 0
+            for name, model in models.items():
+                path = tmp_path / name
+                found = path.read_bytes() if path.exists() else b""
+                assert found == model.durable, name
+                model.now = bytearray(model.durable)
+            one.start()
+    finally:
+        one.close()
