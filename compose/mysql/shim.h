@@ -40,7 +40,8 @@ struct page {
     uint64_t journal;               /* asked: 0 for none, else another number each time one begins */
     uint64_t journal_bytes;         /* how large it may be */
     uint64_t journal_kinds;         /* whose writes it keeps: a bit each, 1 << kind */
-    uint64_t reserved[24];
+    uint64_t full;                  /* kinds of files that may not grow, as on a full disk: a bit each */
+    uint64_t reserved[23];
     struct figures of[MOST_KINDS];
 };
 _Static_assert(sizeof(struct page) == PAGE_BYTES, "the page's layout");

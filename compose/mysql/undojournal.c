@@ -15,7 +15,10 @@
  * from there to the end of the write, so that no fsync takes an entry for done whose write is still to come.
  * An fsync lets go what was written before it began, after its delay. Where the journal is full, all of that
  * file so far counts as on the disk and is counted as such: a rollback then finds a state that was, though a
- * later one. Not seen: mmap, sendfile, copy_file_range, stdio, O_DSYNC; names (creating, renaming, removing)
+ * later one.
+ *
+ * The same calls are where a full disk shows itself: they refuse (ENOSPC) what would make a file longer, of
+ * the kinds that the page names. Not seen: mmap, sendfile, copy_file_range, stdio, O_DSYNC; names (creating, renaming, removing)
  * count as on the disk at once. powercut.py rolls back and repeats the layout.
  */
 #include <stdarg.h>
@@ -33,6 +36,7 @@
 #define CHUNK_BYTES 65536u
 #define MOST_CHUNKS 16384
 #define MOST_OLD_BYTES 32768u
+#define NO_SPACE 28
 #define COALESCED_NS 10000000u /* growth within 10 ms is one entry */
 #define INVALID 22
 
@@ -387,14 +391,28 @@ full:
     let_go(index, UINT64_MAX);
 }
 
-/* Before a write: the slot, locked until after it, or SLOTS where nothing is kept. `offset` may be the
- * descriptor's own (AT_POSITION). */
+/* Before a write: the slot, locked until after it; SLOTS where nothing is kept; REFUSED where the file would
+ * grow and the page says that the disk is full. `offset` may be the descriptor's own (AT_POSITION). */
 #define AT_POSITION UINT64_MAX
+#define REFUSED (SLOTS + 1)
+
+static uint64_t position_of(int fd, const struct file *file)
+{
+    long flags = call(__NR_fcntl, fd, F_GETFL, 0, 0, 0, 0);
+    long at = flags >= 0 && flags & O_APPEND ? (long)file->size : call(__NR_lseek, fd, 0, 1, 0, 0, 0);
+    return at < 0 ? file->size : (uint64_t)at;
+}
 
 static size_t begin(int fd, uint64_t offset, uint64_t length)
 {
     struct file file;
-    if (!attached || (!attached->journal && !generation) || !look(fd, &file) || !keeps(&file) || !length)
+    if (!attached || (!attached->journal && !generation && !attached->full) || !length || !look(fd, &file)
+        || !file.regular)
+        return SLOTS;
+    uint64_t full = __atomic_load_n(&attached->full, __ATOMIC_RELAXED) >> file.kind & 1;
+    if (full && (offset == AT_POSITION ? position_of(fd, &file) : offset) + length > file.size)
+        return REFUSED;
+    if (!keeps(&file))
         return SLOTS;
     size_t index = take_slot(&file, 1);
     if (index == SLOTS) {
@@ -402,18 +420,15 @@ static size_t begin(int fd, uint64_t offset, uint64_t length)
         return SLOTS;
     }
     look(fd, &file);
-    if (offset == AT_POSITION) {
-        long flags = call(__NR_fcntl, fd, F_GETFL, 0, 0, 0, 0);
-        long at = flags >= 0 && flags & O_APPEND ? (long)file.size : call(__NR_lseek, fd, 0, 1, 0, 0, 0);
-        offset = at < 0 ? file.size : (uint64_t)at;
-    }
+    if (offset == AT_POSITION)
+        offset = position_of(fd, &file);
     keep(index, fd, offset, offset + length, file.size);
     return index;
 }
 
 static void release(size_t index)
 {
-    if (index == SLOTS)
+    if (index >= SLOTS)
         return;
     /* A slot that nothing was kept in (no room) is nobody's. */
     if (!journal->slots[index].first)
@@ -478,13 +493,13 @@ static uint64_t bytes_of(const struct iovec *pieces, int count)
 EXPORTED long write(int fd, const void *bytes, size_t length)
 {
     size_t slot = begin(fd, AT_POSITION, length);
-    return end(slot, call(__NR_write, fd, (long)bytes, (long)length, 0, 0, 0));
+    return end(slot, slot == REFUSED ? -NO_SPACE : call(__NR_write, fd, (long)bytes, (long)length, 0, 0, 0));
 }
 
 EXPORTED long pwrite64(int fd, const void *bytes, size_t length, int64_t offset)
 {
     size_t slot = begin(fd, (uint64_t)offset, length);
-    return end(slot, call(__NR_pwrite64, fd, (long)bytes, (long)length, offset, 0, 0));
+    return end(slot, slot == REFUSED ? -NO_SPACE : call(__NR_pwrite64, fd, (long)bytes, (long)length, offset, 0, 0));
 }
 
 EXPORTED long pwrite(int fd, const void *bytes, size_t length, int64_t offset)
@@ -495,13 +510,13 @@ EXPORTED long pwrite(int fd, const void *bytes, size_t length, int64_t offset)
 EXPORTED long writev(int fd, const struct iovec *pieces, int count)
 {
     size_t slot = begin(fd, AT_POSITION, bytes_of(pieces, count));
-    return end(slot, call(__NR_writev, fd, (long)pieces, count, 0, 0, 0));
+    return end(slot, slot == REFUSED ? -NO_SPACE : call(__NR_writev, fd, (long)pieces, count, 0, 0, 0));
 }
 
 EXPORTED long pwritev64(int fd, const struct iovec *pieces, int count, int64_t offset)
 {
     size_t slot = begin(fd, (uint64_t)offset, bytes_of(pieces, count));
-    return end(slot, call(__NR_pwritev, fd, (long)pieces, count, offset, 0, 0));
+    return end(slot, slot == REFUSED ? -NO_SPACE : call(__NR_pwritev, fd, (long)pieces, count, offset, 0, 0));
 }
 
 EXPORTED long pwritev(int fd, const struct iovec *pieces, int count, int64_t offset)
@@ -512,7 +527,7 @@ EXPORTED long pwritev(int fd, const struct iovec *pieces, int count, int64_t off
 EXPORTED long pwritev64v2(int fd, const struct iovec *pieces, int count, int64_t offset, int flags)
 {
     size_t slot = begin(fd, offset == -1 ? AT_POSITION : (uint64_t)offset, bytes_of(pieces, count));
-    return end(slot, call(__NR_pwritev2, fd, (long)pieces, count, offset, 0, flags));
+    return end(slot, slot == REFUSED ? -NO_SPACE : call(__NR_pwritev2, fd, (long)pieces, count, offset, 0, flags));
 }
 
 EXPORTED long pwritev2(int fd, const struct iovec *pieces, int count, int64_t offset, int flags)
@@ -548,7 +563,7 @@ static size_t begin_resize(int fd, uint64_t size)
 EXPORTED int ftruncate64(int fd, int64_t size)
 {
     size_t slot = begin_resize(fd, (uint64_t)size);
-    return (int)end(slot, call(__NR_ftruncate, fd, size, 0, 0, 0, 0));
+    return (int)end(slot, slot == REFUSED ? -NO_SPACE : call(__NR_ftruncate, fd, size, 0, 0, 0, 0));
 }
 
 EXPORTED int ftruncate(int fd, int64_t size)
@@ -568,7 +583,7 @@ static long allocate(int fd, int mode, int64_t offset, int64_t length)
     else if (!(mode & FALLOC_FL_KEEP_SIZE) && attached && look(fd, &file)
              && (uint64_t)(offset + length) > file.size)
         slot = begin(fd, file.size, (uint64_t)(offset + length) - file.size);
-    long answer = call(__NR_fallocate, fd, mode, offset, length, 0, 0);
+    long answer = slot == REFUSED ? -NO_SPACE : call(__NR_fallocate, fd, mode, offset, length, 0, 0);
     release(slot);
     return answer;
 }
@@ -646,4 +661,38 @@ EXPORTED int __open64_2(const char *path, int flags)
 EXPORTED int __open_2(const char *path, int flags)
 {
     return open_file(AT_FDCWD, path, flags, 0);
+}
+
+/* Of a file that goes, nothing is left to undo: its number may be another file's within the clock's tick that
+ * times of birth are read from. */
+static void forget(const char *path)
+{
+    struct file file;
+    if (!attached || !attached->journal)
+        return;
+    long fd = call(__NR_openat, AT_FDCWD, (long)path, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0, 0, 0);
+    if (fd < 0)
+        return;
+    struct statx about;
+    if (call(__NR_statx, fd, (long)"", AT_EMPTY_PATH, STATX_NLINK, (long)&about, 0) == 0 && about.stx_nlink == 1
+        && look((int)fd, &file) && keeps(&file)) {
+        size_t index = take_slot(&file, 0);
+        if (index < SLOTS) {
+            let_go(index, UINT64_MAX);
+            release(index);
+        }
+    }
+    call(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
+EXPORTED int unlink(const char *path)
+{
+    forget(path);
+    return (int)answer_of(call(__NR_unlinkat, AT_FDCWD, (long)path, 0, 0, 0, 0));
+}
+
+EXPORTED int rename(const char *from, const char *to)
+{
+    forget(to);
+    return (int)answer_of(call(__NR_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0));
 }

@@ -2,8 +2,8 @@
 
 Layout, as shim.h has it: 512 words of 64 bits in the machine's byte order. A header of 32 (magic, version,
 size in bytes, attaches, wall clock of the last one in ns, then what is asked of the undo journal: its number,
-its bytes, a bit for each kind of file), then 32 of each kind of file: fsyncs, ns in the real call, ns of delay
-after it, delay asked in us. Of all that only the delays and the journal's words are written here.
+its bytes, a bit for each kind of file; a bit for each kind that finds the disk full), then 32 of each kind of
+file: fsyncs, ns in the real call, ns of delay after it, delay asked in us. Only what is asked is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAGE_BYTES = 4096
 MAGIC, VERSION = int.from_bytes(b"RXFSYNC\0", "little"), 1
 KINDS = ("redo", "binlog", "relay", "data", "index", "directory", "other")
 FSYNCS, FSYNC_NS, DELAYED_NS, DELAY_US = range(4)
-JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS = 5, 6, 7
+JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS, FULL = 5, 6, 7, 8
 COMMIT_KINDS = ("redo", "binlog")
 """What a commit waits for."""
 OTHER_LAYOUT = "the fsync shim's page has another layout"
@@ -77,11 +77,19 @@ class Page:
             self.words[word(kind, DELAY_US)] = delay_us
 
     def ask_for_journal(self, number: int, most_bytes: int, kinds: tuple[str, ...]) -> None:
-        """Begin an undo journal of the writes to these kinds of files, at the server's next write; `number` is
-        another one each time, and 0 ends it."""
+        """Begin an undo journal of the writes to these kinds of files, at the server's next write; `number`
+        is another one each time, and 0 ends it."""
         self.words[JOURNAL_BYTES] = most_bytes
-        self.words[JOURNAL_KINDS] = sum(1 << KINDS.index(kind) for kind in kinds)
+        self.words[JOURNAL_KINDS] = _bits(kinds)
         self.words[JOURNAL] = number
+
+    def fill_disk(self, kinds: tuple[str, ...]) -> None:
+        """No file of these kinds may grow from now on, as on a full disk; none: all may."""
+        self.words[FULL] = _bits(kinds)
+
+
+def _bits(kinds: tuple[str, ...]) -> int:
+    return sum(1 << KINDS.index(kind) for kind in kinds)
 
 
 @contextlib.contextmanager

@@ -4,8 +4,8 @@ Run as the server's user, on the datadir's volume of a server that was killed an
 
     powercut.py [--data DIR] [--mode strict|aged|torn] [--age-s S] [--seed N]
 
-prints one JSON document, or fails in one line (exit 1) and has changed nothing. Harmless twice: what was rolled
-back is no longer in the journal.
+prints one JSON document, or fails in one line (exit 1) and has changed nothing. Harmless twice: what was
+rolled back is no longer in the journal.
 
 - strict: nothing survives that was not fsynced
 - aged: what was written more than `--age-s` before the cut survives, as where the kernel had written it back
@@ -247,9 +247,9 @@ def main() -> int:
     try:
         done = cut(given.data, given.mode, age_s=given.age_s, seed=given.seed, now_s=time.time())
     except (Unusable, OSError) as error:
-        print(f"powercut: {error}", file=sys.stderr)
+        sys.stderr.write(f"powercut: {error}\n")
         return 1
-    print(json.dumps(done))
+    sys.stdout.write(json.dumps(done) + "\n")
     return 0
 
 

@@ -24,6 +24,7 @@ JOURNAL_BYTES = 4 << 20
 LOGS = ("redo", "binlog", "relay", "index")
 PROGRAM = r"""
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <stdint.h>
@@ -40,9 +41,12 @@ static char path[512], verb[32];
 static long at, length;
 static int value;
 
+static int full; /* the last call found no space */
+
 static void check(long answer, long wanted)
 {
-    if (answer != wanted) { perror(verb); exit(9); }
+    full = answer == -1 && errno == ENOSPC;
+    if (answer != wanted && !full) { perror(verb); exit(9); }
 }
 
 static void run(void)
@@ -70,7 +74,8 @@ static void run(void)
     } else if (!strcmp(verb, "aio")) {
         unsigned long context = 0;
         struct iocb request = {.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (uint32_t)fd,
-                               .aio_buf = (uint64_t)bytes, .aio_nbytes = (uint64_t)length, .aio_offset = at};
+                               .aio_buf = (uint64_t)bytes, .aio_nbytes = (uint64_t)length,
+                               .aio_offset = at};
         struct iocb *requests = &request;
         struct io_event event;
         check(syscall(SYS_io_setup, 4, &context), 0);
@@ -80,12 +85,23 @@ static void run(void)
         syscall(SYS_io_destroy, context);
     } else if (!strcmp(verb, "resize")) check(ftruncate(fd, at), 0);
     else if (!strcmp(verb, "room")) check(fallocate(fd, 0, at, length), 0);
-    else if (!strcmp(verb, "posixroom")) check(posix_fallocate(fd, at, length), 0);
-    else if (!strcmp(verb, "hole")) check(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, length), 0);
+    else if (!strcmp(verb, "posixroom")) {
+        errno = posix_fallocate(fd, at, length);
+        check(errno ? -1 : 0, 0);
+    }
+    else if (!strcmp(verb, "hole"))
+        check(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, length), 0);
     else if (!strcmp(verb, "sync")) check(value % 2 ? fsync(fd) : fdatasync(fd), 0);
-    else if (!strcmp(verb, "dupsync")) { int other = dup(fd); close(fd); fd = other; check(fdatasync(fd), 0); }
-    else if (!strcmp(verb, "rename")) { char to[600]; sprintf(to, "%s.renamed", path); check(rename(path, to), 0); }
-    else if (!strcmp(verb, "remove")) check(unlink(path), 0);
+    else if (!strcmp(verb, "dupsync")) {
+        int other = dup(fd);
+        close(fd);
+        fd = other;
+        check(fdatasync(fd), 0);
+    } else if (!strcmp(verb, "rename")) {
+        char to[600];
+        sprintf(to, "%s.renamed", path);
+        check(rename(path, to), 0);
+    } else if (!strcmp(verb, "remove")) check(unlink(path), 0);
     close(fd);
     free(bytes);
 }
@@ -95,8 +111,9 @@ int main(void)
     setvbuf(stdout, 0, _IOLBF, 0);
     puts("ready");
     while (scanf("%31s %511s %ld %ld %d", verb, path, &at, &length, &value) == 5) {
+        full = 0;
         run();
-        puts("done");
+        puts(full ? "full" : "done");
     }
     return 0;
 }
@@ -161,8 +178,12 @@ class Machine:
         path = self.data / name
         self._process.stdin.write(f"{verb} {path} {at} {length} {value}\n")
         self._process.stdin.flush()
-        assert self._line() == "done", verb
+        said = self._line()
+        assert said == ("full" if self.is_full else "done"), verb
         return path
+
+    is_full = False
+    """The next calls are expected to find no space."""
 
     def kill(self) -> None:
         """SIGKILL: the page cache stays."""
@@ -432,6 +453,24 @@ def test_a_torn_cut_leaves_each_block_as_it_was_at_some_moment(
     blocks = [content[at : at + 4096] for at in range(0, len(content), 4096)]
     assert [len(set(block)) for block in blocks] == [1, 1, 1]
     assert set(content) <= set(b"abcde")
+
+
+@pytest.mark.parametrize("verb", ["append", "pwrite", "onlypwrite", "vector", "resize", "room", "posixroom"])
+def test_on_a_full_disk_no_file_grows(machine: Callable[..., Machine], verb: str) -> None:
+    one = machine()
+    path = prepared(one)
+    with page_of.opened(one.data / "disk.page") as page:
+        page.fill_disk(("binlog",))
+    one.run("pwrite", LOG, 0, 10, ord("b"))
+    one.run("resize", LOG, 9_000)
+    one.run("append", "relay.000001", 0, 10, ord("b"))
+    one.is_full = True
+    one.run(verb, LOG, 9_500 if verb == "resize" else 8_000, 4_000, ord("c"))
+    with page_of.opened(one.data / "disk.page") as page:
+        page.fill_disk(())
+    assert path.stat().st_size == 9_000
+    one.is_full = False
+    one.run("append", LOG, 0, 10, ord("d"))
 
 
 class Model:

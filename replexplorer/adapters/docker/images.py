@@ -57,7 +57,7 @@ SIDECAR: Final = Recipe(
         "sidecar/start-sidecar",
         "sidecar/*.py",
         "sidecar/*.c",
-        "mysql/*.c",
+        "mysql/*.[ch]",
         "mysql/start-mysqld",
         "mysql/my.cnf",
     ),
