@@ -1,0 +1,306 @@
+"""Faults: what can be done to a node or a link on purpose, how it is written, and how it is taken back.
+
+Law: each fault in force has a record from which anybody can take it back, whoever injected it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.topology import Roster
+
+
+class Means(StrEnum):
+    """What a fault needs of the place where a node runs."""
+
+    PROCESS = "process"
+    """The server's process can be killed, paused and started."""
+    LINK = "link"
+    """Packets between nodes can be dropped."""
+    DISK = "disk"
+    """The server runs with the fsync shim."""
+    SQL = "sql"
+    """The server answers statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """One kind of fault: a row of what `fault list` prints."""
+
+    key: str
+    """As it is typed: `kill`, `partition`."""
+    does: str
+    """What happens, to whom."""
+    undone: str
+    """What `fault clear` does."""
+    means: Means
+    on_replicas: bool = False
+    """Without `@NODE` it hits every replica; else the source."""
+    values: tuple[str, ...] = ()
+    """What may follow `=`; the first is taken where nothing does."""
+    unit: str | None = None
+    """`ms`: a number follows `=`; `s/s`: two of them do."""
+
+    @property
+    def form(self) -> str:
+        """How it is typed, with what may follow: `partition=ack|dump|both`."""
+        if self.values:
+            return f"{self.key}={'|'.join(self.values)}"
+        return f"{self.key}={_FORMS[self.unit]}" if self.unit else self.key
+
+
+_FORMS: Final = {"ms": "MS", "s/s": "ON_S/OFF_S"}
+
+KINDS: Final = (
+    FaultKind(
+        "kill",
+        "SIGKILL to mysqld: its crash. What it wrote survives in the page cache of the machine",
+        "starts the server, which recovers",
+        Means.PROCESS,
+    ),
+    FaultKind(
+        "stop",
+        "SIGTERM to mysqld: a clean shutdown",
+        "starts the server",
+        Means.PROCESS,
+    ),
+    FaultKind(
+        "pause",
+        "freezes mysqld: connections stay open and nothing answers",
+        "lets it go on",
+        Means.PROCESS,
+    ),
+    FaultKind(
+        "power_cut",
+        "the machine loses its power: packets are cut, mysqld is killed, and what no fsync made durable is gone."
+        " strict: all of it; aged: but for what is older than 30 s; torn: each block up to a moment of its own."
+        " Needs undo_journal=on beforehand",
+        "power comes back: starts the server, which recovers, and heals its links",
+        Means.PROCESS,
+        values=("strict", "aged", "torn"),
+    ),
+    FaultKind(
+        "isolate",
+        "the node loses all its peers: every packet to and from them is dropped",
+        "heals its links",
+        Means.LINK,
+    ),
+    FaultKind(
+        "partition",
+        "packets between source and replica are dropped: both ways, only the replica's (ack), only the source's"
+        " (dump)",
+        "heals the link",
+        Means.LINK,
+        on_replicas=True,
+        values=("both", "ack", "dump"),
+    ),
+    FaultKind(
+        "flap",
+        "the link is cut and healed in turns: cut for ON_S seconds, whole for OFF_S",
+        "heals the link",
+        Means.LINK,
+        on_replicas=True,
+        unit="s/s",
+    ),
+    FaultKind(
+        "applier_stop",
+        "stops the replica's applier (SQL thread): events still arrive and are acknowledged, nothing is applied",
+        "starts the applier",
+        Means.SQL,
+        on_replicas=True,
+    ),
+    FaultKind(
+        "receiver_stop",
+        "stops the replica's receiver (IO thread): no event arrives, nothing is acknowledged",
+        "starts the receiver",
+        Means.SQL,
+        on_replicas=True,
+    ),
+    FaultKind(
+        "disk_stall",
+        "each fsync of the node's mysqld takes MS milliseconds longer",
+        "the disk is as fast as before",
+        Means.DISK,
+        unit="ms",
+    ),
+    FaultKind(
+        "disk_full",
+        "no file of the node's mysqld can grow: its writes fail with ENOSPC",
+        "there is room again",
+        Means.DISK,
+    ),
+)
+
+MOST_STALL_MS: Final = 5000.0
+LEAST_FLAP_S, MOST_FLAP_S = 0.1, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRequest:
+    """What was typed: a kind with its value, and the nodes that it is for."""
+
+    kind: FaultKind
+    value: str | None
+    """One of the kind's values, or its figures as typed without a unit; None where the kind has none."""
+    nodes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As it would be typed, without nodes: `partition=ack`."""
+        return written(self.kind.key, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault in force, as it is recorded."""
+
+    number: int
+    """Grows by one from fault to fault on this stack."""
+    kind: str
+    value: str | None
+    node: str
+    since_wall_s: float
+    """Seconds since 1970, UTC."""
+    until_wall_s: float | None
+    """When it ends by itself, where whoever injected it waits for that; None: until it is cleared."""
+    by: str
+    """Who injected it: `fault (pid 12)`, `tui (pid 7)`."""
+    before: Mapping[str, float | int | str]
+    """Knobs that it turned, as `KEY@NODE`, with the values that clearing gives back."""
+
+    def __str__(self) -> str:
+        """`partition=ack@db2`."""
+        return f"{written(self.kind, self.value)}@{self.node}"
+
+
+def written(kind: str, value: str | None) -> str:
+    """A kind with its value."""
+    return kind if value is None else f"{kind}={value}"
+
+
+def kind_of(key: str) -> FaultKind:
+    """The kind of this name; raises UsageError."""
+    for kind in KINDS:
+        if kind.key == key:
+            return kind
+    raise UsageError(f"unknown fault '{key}'", f"one of {', '.join(kind.key for kind in KINDS)}")
+
+
+def parse_fault(text: str, roster: Roster) -> FaultRequest:
+    """Read `KIND[=VALUE][@NODE]`, the node before or behind the value; raises UsageError."""
+    head, equals, value = text.partition("=")
+    head, at, node = head.partition("@")
+    if equals and "@" in value:
+        if at:
+            raise UsageError(f"'{text}' names two nodes", "KIND=VALUE@NODE")
+        value, at, node = value.partition("@")
+    kind = kind_of(head)
+    return FaultRequest(
+        kind, _value(kind, value if equals else None), _nodes(kind, node if at else None, roster)
+    )
+
+
+def _nodes(kind: FaultKind, node: str | None, roster: Roster) -> tuple[str, ...]:
+    if node is None:
+        return roster.others if kind.on_replicas else (roster.source,)
+    found = roster.find(node)
+    if found is None:
+        raise UsageError(f"{kind.key}: there is no node '{node}'", f"one of {', '.join(roster.names)}")
+    if kind.on_replicas and found == roster.source:
+        raise UsageError(
+            f"{kind.key}: {node} is the source, and this is done to a replica",
+            f"one of {', '.join(roster.others)}",
+        )
+    return (found,)
+
+
+def _value(kind: FaultKind, text: str | None) -> str | None:
+    if kind.values:
+        value = kind.values[0] if text is None else text
+        if value not in kind.values:
+            raise UsageError(f"{kind.key}: '{value}' is not known", f"one of {', '.join(kind.values)}")
+        return value
+    if kind.unit == "ms":
+        return f"{_figure(kind, text, 'ms', 0.001, MOST_STALL_MS):g}"
+    if kind.unit == "s/s":
+        on, slash, off = (text or "").partition("/")
+        if not slash:
+            raise UsageError(f"{kind.key}: '{text or ''}' is no pair of seconds", f"as {kind.key}=2/5")
+        seconds = [_figure(kind, each, "s", LEAST_FLAP_S, MOST_FLAP_S) for each in (on, off)]
+        return "/".join(f"{each:g}" for each in seconds)
+    if text is not None:
+        raise UsageError(f"{kind.key} takes no value, and got '{text}'", kind.key)
+    return None
+
+
+def _figure(kind: FaultKind, text: str | None, unit: str, least: float, most: float) -> float:
+    plain = (text or "").strip().removesuffix(unit).strip()
+    try:
+        figure = float(plain)
+    except ValueError:
+        figure = math.nan
+    if not least <= figure <= most:
+        raise UsageError(f"{kind.key}: '{text or ''}' is out of range", f"{least:g} to {most:g} {unit}")
+    return figure
+
+
+def flap_of(value: str) -> tuple[float, float]:
+    """Seconds cut and seconds whole of a `flap`'s value."""
+    on, _, off = value.partition("/")
+    return float(on), float(off)
+
+
+def clears(fault: Fault, text: str | None, roster: Roster) -> bool:
+    """Whether `fault clear TEXT` means this one; None means all. Raises UsageError."""
+    if text is None:
+        return True
+    key, at, node = text.partition("@")
+    if fault.kind != kind_of(key.partition("=")[0]).key:
+        return False
+    found = roster.find(node) if at else None
+    if at and found is None:
+        raise UsageError(f"there is no node '{node}'", f"one of {', '.join(roster.names)}")
+    return found is None or found == fault.node
+
+
+def to_record(faults: Sequence[Fault]) -> list[dict[str, Any]]:
+    """Faults in force as the requested document keeps them."""
+    return [
+        {
+            "number": fault.number,
+            "kind": fault.kind,
+            "value": fault.value,
+            "node": fault.node,
+            "since_wall_s": fault.since_wall_s,
+            "until_wall_s": fault.until_wall_s,
+            "by": fault.by,
+            "before": dict(fault.before),
+        }
+        for fault in faults
+    ]
+
+
+def from_record(content: object) -> tuple[Fault, ...]:
+    """The inverse of `to_record`; what cannot be read is left out."""
+    found = []
+    for row in content if isinstance(content, list) else ():
+        try:
+            fault = Fault(
+                int(row["number"]),
+                str(row["kind"]),
+                None if row["value"] is None else str(row["value"]),
+                str(row["node"]),
+                float(row["since_wall_s"]),
+                None if row["until_wall_s"] is None else float(row["until_wall_s"]),
+                str(row["by"]),
+                dict(row["before"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+        found.append(fault)
+    return tuple(found)

@@ -1,0 +1,128 @@
+"""Faults as they are typed, recorded and cleared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.fault import (
+    KINDS,
+    Fault,
+    clears,
+    flap_of,
+    from_record,
+    kind_of,
+    parse_fault,
+    to_record,
+)
+from replexplorer.core.topology import Roster
+
+THREE = Roster(("db1", "db2", "db3"), "db1")
+FAILED_OVER = Roster(("db1", "db2", "db3"), "db2")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "nodes"),
+    [
+        ("kill", None, ("db1",)),
+        ("kill@db3", None, ("db3",)),
+        ("kill@replica", None, ("db2",)),
+        ("power_cut", "strict", ("db1",)),
+        ("power_cut=torn", "torn", ("db1",)),
+        ("power_cut=torn@db2", "torn", ("db2",)),
+        ("power_cut@db2=torn", "torn", ("db2",)),
+        ("partition", "both", ("db2", "db3")),
+        ("partition=ack@replica2", "ack", ("db3",)),
+        ("flap=2/0.5@db2", "2/0.5", ("db2",)),
+        ("flap=2s/3s", "2/3", ("db2", "db3")),
+        ("applier_stop", None, ("db2", "db3")),
+        ("disk_stall=200", "200", ("db1",)),
+        ("disk_stall=200ms@db2", "200", ("db2",)),
+        ("isolate@primary", None, ("db1",)),
+    ],
+)
+def test_what_is_typed(text: str, value: str | None, nodes: tuple[str, ...]) -> None:
+    request = parse_fault(text, THREE)
+    assert (request.value, request.nodes) == (value, nodes)
+    assert parse_fault(f"{request.text}@{nodes[0]}", THREE).value == value
+
+
+def test_aliases_follow_the_role() -> None:
+    assert parse_fault("kill", FAILED_OVER).nodes == ("db2",)
+    assert parse_fault("partition", FAILED_OVER).nodes == ("db1", "db3")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("crash", "unknown fault 'crash'"),
+        ("", "unknown fault ''"),
+        ("kill=9", "kill takes no value, and got '9'"),
+        ("kill@db9", "there is no node 'db9'"),
+        ("power_cut=gentle", "'gentle' is not known"),
+        ("partition=up@db2", "'up' is not known"),
+        ("partition=ack@db1", "db1 is the source"),
+        ("partition@db2=ack@db3", "names two nodes"),
+        ("flap", "no pair of seconds"),
+        ("flap=2", "no pair of seconds"),
+        ("flap=0/2", "'0' is out of range"),
+        ("flap=nan/2", "'nan' is out of range"),
+        ("disk_stall", "'' is out of range"),
+        ("disk_stall=6000", "'6000' is out of range"),
+        ("disk_stall=-1", "'-1' is out of range"),
+        ("disk_stall=inf", "'inf' is out of range"),
+        ("disk_stall=soon", "'soon' is out of range"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_fault(text, THREE)
+
+
+def test_every_kind_says_what_it_does_and_how_it_is_taken_back() -> None:
+    assert len({kind.key for kind in KINDS}) == len(KINDS)
+    for kind in KINDS:
+        assert kind.does
+        assert kind.undone
+        assert kind.form.startswith(kind.key)
+    assert kind_of("flap").form == "flap=ON_S/OFF_S"
+    assert kind_of("power_cut").form == "power_cut=strict|aged|torn"
+    assert flap_of("2/0.5") == (2.0, 0.5)
+
+
+FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    assert str(FAULT) == "partition=ack@db2"
+    faults = (FAULT, replace(FAULT, number=4, kind="kill", value=None, until_wall_s=1010.0, before={}))
+    assert from_record(to_record(faults)) == faults
+
+
+@pytest.mark.parametrize("content", [None, {}, "x", [1], [{}], [{**to_record([FAULT])[0], "number": "x"}]])
+def test_a_record_that_cannot_be_read_holds_no_fault(content: object) -> None:
+    assert from_record(content) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (None, True),
+        ("partition", True),
+        ("partition@db2", True),
+        ("partition=ack@replica", True),
+        ("partition@db3", False),
+        ("kill", False),
+    ],
+)
+def test_what_clearing_means(text: str | None, meant: bool) -> None:
+    assert clears(FAULT, text, THREE) is meant
+
+
+def test_clearing_what_does_not_exist_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown fault"):
+        clears(FAULT, "crash", THREE)
+    with pytest.raises(UsageError, match="there is no node"):
+        clears(FAULT, "partition@db7", THREE)
