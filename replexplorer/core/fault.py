@@ -77,9 +77,9 @@ KINDS: Final = (
     ),
     FaultKind(
         "power_cut",
-        "the machine loses its power: packets are cut, mysqld is killed, and what no fsync made durable is gone."
-        " strict: all of it; aged: but for what is older than 30 s; torn: each block up to a moment of its own."
-        " Needs undo_journal=on beforehand",
+        "the machine loses its power: packets are cut, mysqld is killed, and what no fsync made durable is"
+        " gone. strict: all of it; aged: but for what is older than 30 s; torn: each block up to a moment of"
+        " its own. Needs undo_journal=on beforehand",
         "power comes back: starts the server, which recovers, and heals its links",
         Means.PROCESS,
         values=("strict", "aged", "torn"),
@@ -92,8 +92,8 @@ KINDS: Final = (
     ),
     FaultKind(
         "partition",
-        "packets between source and replica are dropped: both ways, only the replica's (ack), only the source's"
-        " (dump)",
+        "packets between source and replica are dropped: both ways, only the replica's (ack), only the"
+        " source's (dump)",
         "heals the link",
         Means.LINK,
         on_replicas=True,
@@ -109,7 +109,8 @@ KINDS: Final = (
     ),
     FaultKind(
         "applier_stop",
-        "stops the replica's applier (SQL thread): events still arrive and are acknowledged, nothing is applied",
+        "stops the replica's applier (SQL thread): events still arrive and are acknowledged, and none is"
+        " applied",
         "starts the applier",
         Means.SQL,
         on_replicas=True,
