@@ -15,7 +15,7 @@ from replexplorer.core.dialect.question import Row
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.tick import Tick
-from replexplorer.core.wire import DiskState, Document, Experiment, Health, Lease, LinkState, Shape
+from replexplorer.core.wire import DiskState, Document, Experiment, Health, Lease, LinkState, SetDisk, Shape
 
 
 class Clock(Protocol):
@@ -281,8 +281,8 @@ class Agent(Keeper, Protocol):
         """The node's disk; `probe` writes to it first (1,000 synchronous writes, 5 s at most)."""
         ...
 
-    async def set_disk(self, delay_ms: float) -> DiskState:
-        """Add this to each fsync of the node's server; MissingPiece when it runs without the shim."""
+    async def set_disk(self, asked: SetDisk) -> DiskState:
+        """Change what the node's shim does to its server; MissingPiece when that runs without it."""
         ...
 
     async def watch(self, peer: str, address: str) -> LinkState:

@@ -18,12 +18,16 @@ from pathlib import Path
 import fsyncpage
 from fsyncpage import Figures
 from tool import Refused
-from wire import DiskProbe, DiskState
+from wire import DiskProbe, DiskState, SetDisk
 
 DATA_PATH, TCP_TABLE = Path("/var/lib/replexplorer/data"), Path("/proc/net/tcp")
 PAGE_NAME, PROBE_NAME = "disk.page", "disk.probe"
 SHOWN_KINDS = ("redo", "binlog", "relay", "data")
 MOST_DELAY_MS = 5000.0
+JOURNAL_BYTES = 64 << 20
+"""Minutes of a busy server that never fsyncs: only the bytes that a write replaces are kept."""
+JOURNAL_KINDS = ("redo", "binlog", "relay", "index")
+"""InnoDB writes a page of data only when its redo log is on the disk, so the logs are what a cut loses."""
 SAMPLE_S = 0.5
 WINDOW_SAMPLES = 8
 """Samples with fsyncs in them that count for `measured_ms`: the last 4 s of a server that writes."""
@@ -146,24 +150,34 @@ class Disk:
             attached=reason is None,
             reason=reason,
             delay_ms=None if figures is None else figures.delay_us / 1000,
+            undo_journal=None if figures is None else self._keeps(figures.journal),
+            full=None if figures is None else figures.full,
             fsyncs=_shown({} if figures is None else figures.fsyncs),
             measured_ms=measured_ms,
             measured_n=measured_n,
             probe=self._probed,
         )
 
-    async def set_delay(self, delay_ms: float) -> DiskState:
-        """Make every fsync of the server take so much longer, from the next on; the state then.
+    async def change(self, asked: SetDisk) -> DiskState:
+        """Do to the server's files what is asked, from the next call on; the state then.
 
-        Those that wait are let go where the delay falls. Raises Refused with the reason.
+        Those that wait are let go where a delay falls. Raises Refused with the reason, and then nothing
+        is changed.
         """
-        if not 0 <= delay_ms <= MOST_DELAY_MS:
+        if asked.delay_ms is not None and not 0 <= asked.delay_ms <= MOST_DELAY_MS:
             raise Refused(f"the fsync delay must be within 0..{MOST_DELAY_MS:g} ms")
         try:
             with fsyncpage.opened(self._page_path) as page:
                 if not page.held():
                     raise Refused(self._without_shim())
-                page.set_delay(round(delay_ms * 1000))
+                if asked.undo_journal and not page.figures().journal:
+                    self._make_room()
+                if asked.undo_journal is not None:
+                    page.keep_journal(asked.undo_journal, JOURNAL_BYTES, JOURNAL_KINDS)
+                if asked.delay_ms is not None:
+                    page.set_delay(round(asked.delay_ms * 1000))
+                if asked.full is not None:
+                    page.fill_disk(fsyncpage.KINDS if asked.full else ())
         except FileNotFoundError:
             raise Refused(self._without_shim()) from None
         except fsyncpage.Unreadable as unreadable:
@@ -200,6 +214,16 @@ class Disk:
             ordered = sorted(prober.result())
             p50_ms, p95_ms, p99_ms = (_percentile(ordered, percent) for percent in (50, 95, 99))
             self._probed = DiskProbe(p50_ms, p95_ms, p99_ms, len(ordered))
+
+    def _keeps(self, number: int) -> bool:
+        """The shim has begun the journal that is asked for; it does at the server's next write."""
+        return number != 0 and fsyncpage.journal_of(self._page_path) == number
+
+    def _make_room(self) -> None:
+        """Raises Refused where the disk has too little room for a journal."""
+        room = os.statvfs(self._page_path.parent)
+        if room.f_bavail * room.f_frsize < 2 * JOURNAL_BYTES:
+            raise Refused(f"the disk has no room for an undo journal of {JOURNAL_BYTES >> 20} MB")
 
     def _look(self) -> tuple[Figures | None, str | None]:
         """The page's figures where there are any, and why no delay can be set, if so."""

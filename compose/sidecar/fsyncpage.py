@@ -13,12 +13,14 @@ import fcntl
 import mmap
 import os
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 PAGE_BYTES = 4096
 MAGIC, VERSION = int.from_bytes(b"RXFSYNC\0", "little"), 1
+JOURNAL_MAGIC, JOURNAL_VERSION = int.from_bytes(b"RXUNDO\0\0", "little"), 1
 KINDS = ("redo", "binlog", "relay", "data", "index", "directory", "other")
 FSYNCS, FSYNC_NS, DELAYED_NS, DELAY_US = range(4)
 JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS, FULL = 5, 6, 7, 8
@@ -40,6 +42,10 @@ class Figures:
     fsyncs: dict[str, int]
     """By kind of file."""
     delay_us: int
+    journal: int
+    """The number of the undo journal that is asked for; 0: none."""
+    full: bool
+    """Files may not grow."""
     commit_fsyncs: int
     commit_ns: int
     """In the real calls of redo and binlog, and in the delays after them."""
@@ -67,6 +73,8 @@ class Page:
         return Figures(
             {kind: self.words[word(kind, FSYNCS)] for kind in KINDS},
             self.words[word(COMMIT_KINDS[0], DELAY_US)],
+            self.words[JOURNAL],
+            bool(self.words[FULL]),
             sum(self.words[word(kind, FSYNCS)] for kind in COMMIT_KINDS),
             sum(self.words[word(kind, figure)] for kind in COMMIT_KINDS for figure in (FSYNC_NS, DELAYED_NS)),
         )
@@ -83,9 +91,26 @@ class Page:
         self.words[JOURNAL_KINDS] = _bits(kinds)
         self.words[JOURNAL] = number
 
+    def keep_journal(self, on: bool, most_bytes: int, kinds: tuple[str, ...]) -> None:
+        """Keep an undo journal from now on, or none; one that is kept already goes on."""
+        if not on:
+            self.ask_for_journal(0, most_bytes, kinds)
+        elif not self.words[JOURNAL]:
+            self.ask_for_journal(time.time_ns(), most_bytes, kinds)
+
     def fill_disk(self, kinds: tuple[str, ...]) -> None:
         """No file of these kinds may grow from now on, as on a full disk; none: all may."""
         self.words[FULL] = _bits(kinds)
+
+
+def journal_of(page_path: Path) -> int | None:
+    """The number of the undo journal that the shim keeps beside the page; None where there is none."""
+    try:
+        with open(f"{page_path}.journal", "rb") as file:
+            magic, version, _, number = struct.unpack("=4Q", file.read(32))
+    except (OSError, struct.error):
+        return None
+    return number if (magic, version) == (JOURNAL_MAGIC, JOURNAL_VERSION) else None
 
 
 def _bits(kinds: tuple[str, ...]) -> int:

@@ -32,7 +32,6 @@ from pathlib import Path
 
 import fsyncpage
 
-MAGIC, VERSION = int.from_bytes(b"RXUNDO\0\0", "little"), 1
 HEADER = struct.Struct("=9Q")
 SLOT = struct.Struct("=8Q")
 CHUNK = struct.Struct("=4Q")
@@ -95,7 +94,8 @@ def read(journal: mmap.mmap, bytes_: int) -> list[Kept]:
         raise Unusable("the journal is no journal")
     magic, version, size, _, slots, chunks, chunk_bytes, _, _ = HEADER.unpack_from(journal, 0)
     first_chunk = HEADER_BYTES + slots * SLOT.size
-    if (magic, version, size) != (MAGIC, VERSION, bytes_) or first_chunk + chunks * chunk_bytes > bytes_:
+    ours = (fsyncpage.JOURNAL_MAGIC, fsyncpage.JOURNAL_VERSION, bytes_)
+    if (magic, version, size) != ours or first_chunk + chunks * chunk_bytes > bytes_:
         raise Unusable("the journal has another layout")
     found = []
     for slot in range(slots):

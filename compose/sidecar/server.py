@@ -174,7 +174,7 @@ class Server:
         return self._disk.state()
 
     async def _set_disk(self, _bridge: Bridge, asked: wire.SetDisk) -> DiskState:
-        return await self._disk.set_delay(asked.delay_ms)
+        return await self._disk.change(asked)
 
     async def _watch(self, _bridge: Bridge, asked: wire.Watch) -> LinkState:
         return await self._links.watch(asked.peer, asked.address)

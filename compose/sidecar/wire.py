@@ -45,6 +45,11 @@ def _ranged(most: float, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"most": most})
 
 
+def _asked(key: str, **more: Any) -> Any:
+    """What is asked of a disk where it is not None, as the value of this knob; empty: no knob's."""
+    return field(default=None, metadata={"knob": key, **more})
+
+
 def _from_knob(key: str, default: float, *, most: float, is_limit: bool = False) -> Any:
     """A figure that is a link knob's value as it stands; of a limit less is harder, and 0 is none."""
     return field(default=default, metadata={"most": most, "knob": key, "is_limit": is_limit})
@@ -163,6 +168,10 @@ class DiskState:
     """Calls behind that mean."""
     probe: DiskProbe | None
     """The last probe; None when none was run."""
+    undo_journal: bool | None = None
+    """The shim keeps what a power cut would lose; None when unknown."""
+    full: bool | None = None
+    """No file of the server's can grow, as on a full disk; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,9 +393,20 @@ class AskDisk(Request[DiskState], op="disk"):
 
 @dataclass(frozen=True)
 class SetDisk(Request[DiskState], op="set_disk"):
-    """Add this to each fsync of the node's server."""
+    """Change what the shim does to the node's server; what is None stays as it is."""
 
-    delay_ms: float = _ranged(LONGEST_DELAY_MS)
+    delay_ms: float | None = _asked("fsync_delay", most=LONGEST_DELAY_MS)
+    """Added to each fsync."""
+    undo_journal: bool | None = _asked("undo_journal")
+    """Keep what a power cut would lose, from now on."""
+    full: bool | None = _asked("")
+    """Refuse what would make a file longer."""
+
+
+DISK_KNOBS: Final[Mapping[str, str]] = {
+    each.metadata["knob"]: each.name for each in fields(SetDisk) if each.metadata["knob"]
+}
+"""Key of each disk knob to the field that carries it, there and in a DiskState."""
 
 
 @dataclass(frozen=True)
@@ -521,7 +541,7 @@ def _read_fields(kind: Any, value: object, name: str, *, strict: bool) -> Any:
         if key in value:
             found[key] = _read(_types(kind)[key], value[key], key, strict=strict)
             most = each.metadata.get("most")
-            if strict and most is not None and not 0 <= found[key] <= most:
+            if strict and None not in (most, found[key]) and not 0 <= found[key] <= most:
                 raise Malformed(f"{key} must be within 0..{most:g}")
         elif each.default is MISSING and each.default_factory is MISSING:
             raise Malformed(f"{name} lacks {key}")

@@ -230,9 +230,9 @@ class BridgedAgent:
         deadline_s = CALL_DEADLINE_S + (PROBE_S if probe else 0)
         return await self._ask(wire.AskDisk(probe), deadline_s)
 
-    async def set_disk(self, delay_ms: float) -> DiskState:
-        """Add this to each fsync of the node's server."""
-        return await self._ask(wire.SetDisk(delay_ms))
+    async def set_disk(self, asked: wire.SetDisk) -> DiskState:
+        """Change what the node's shim does to its server."""
+        return await self._ask(asked)
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on."""

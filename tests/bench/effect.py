@@ -7,6 +7,7 @@ import time
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.link import LinkSettings, wanted
+from replexplorer.core.wire import SetDisk
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.session import Session
 from tests.bench.figure import Figure, spread
@@ -91,10 +92,10 @@ async def fsync(session: Session, rounds: int) -> Figure:
             await asyncio.sleep(0.1)
             slow.clear()
             told_s = time.perf_counter()
-            await primary.agent.set_disk(30)
+            await primary.agent.set_disk(SetDisk(delay_ms=30))
             await slow.wait()
             took_ms.append(max(0.0, first_s - told_s) * 1000)
-            await primary.agent.set_disk(0)
+            await primary.agent.set_disk(SetDisk(delay_ms=0))
     finally:
         ends.set()
         await committing

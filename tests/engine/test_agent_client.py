@@ -13,7 +13,7 @@ import pytest
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.core import wire
 from replexplorer.core.errors import MissingPiece, StackUnavailable
-from replexplorer.core.wire import DiskProbe, DiskState, Lease, LinkState, Shape
+from replexplorer.core.wire import DiskProbe, DiskState, Lease, LinkState, SetDisk, Shape
 from replexplorer.ports import Bridge
 from tests.fakes.clock import until
 
@@ -129,7 +129,7 @@ async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidec
     assert (await agent.watch("replica", "10.0.0.2")).base_ms == 0.2
     assert await agent.set_link("replica", "10.0.0.2", SHAPE) == LINK
     assert await agent.disk(probe=True) == DISK
-    assert await agent.set_disk(2.0) == DISK
+    assert await agent.set_disk(SetDisk(delay_ms=2.0)) == DISK
     await agent.close()
     assert sidecar.bridges[0].closed
     await no_task_is_left()

@@ -21,6 +21,7 @@ from replexplorer.core.wire import (
     Health,
     Lease,
     LinkState,
+    SetDisk,
     Shape,
     Volume,
 )
@@ -179,6 +180,7 @@ class FakeSidecar:
         """How busy its machine's cores are; None: it does not tell, as an agent from before."""
         self.shapes: dict[str, Shape] = {}
         self.fsync_delay_ms = 0.0
+        self.undo_journal = self.disk_full = False
         self.fsynced_from_s: float | None = 0.0
         """Since when an fsync shows the delay; None while nothing fsyncs."""
         self.watched: set[str] = set()
@@ -253,6 +255,8 @@ class FakeSidecar:
             attached=self.shim,
             reason=None if self.shim else "the server runs without the fsync shim",
             delay_ms=self.fsync_delay_ms if self.shim else None,
+            undo_journal=self.undo_journal if self.shim else None,
+            full=self.disk_full if self.shim else None,
             fsyncs={"redo": 1, "binlog": 1, "relay": 0, "data": 0, "other": 0},
             measured_ms=0.2 + self.fsync_delay_ms if shows else None,
             measured_n=int(shows),
@@ -264,14 +268,24 @@ class FakeSidecar:
         self.probed = DiskProbe(0.1, 0.2, 0.3, 1000)
         return self.disk()
 
-    def set_disk(self, delay_ms: float) -> DiskState:
-        """Put a delay in force."""
+    def set_disk(self, asked: SetDisk) -> DiskState:
+        """Put what is asked in force."""
         if not self.shim:
             raise MissingPiece(f"the sidecar of {self.node} cannot do that, no shim")
-        trouble = self._changing(self.node, f"fsync {delay_ms:g}")
+        words = [
+            *([] if asked.delay_ms is None else [f"fsync {asked.delay_ms:g}"]),
+            *([] if asked.undo_journal is None else [f"journal {asked.undo_journal}"]),
+            *([] if asked.full is None else [f"full {asked.full}"]),
+        ]
+        trouble = self._changing(self.node, ", ".join(words))
         if trouble is not None:
             raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
-        self.fsync_delay_ms = delay_ms
+        if asked.delay_ms is not None:
+            self.fsync_delay_ms = asked.delay_ms
+        if asked.undo_journal is not None:
+            self.undo_journal = asked.undo_journal
+        if asked.full is not None:
+            self.disk_full = asked.full
         return self.disk()
 
     def watch(self, peer: str, address: str) -> LinkState:
@@ -358,9 +372,9 @@ class FakeAgent:
         """See `ports.Agent`."""
         return await self._call("disk", self.sidecar.probe_disk if probe else self.sidecar.disk)
 
-    async def set_disk(self, delay_ms: float) -> DiskState:
+    async def set_disk(self, asked: SetDisk) -> DiskState:
         """See `ports.Agent`."""
-        return await self._call("set_disk", lambda: self.sidecar.set_disk(delay_ms))
+        return await self._call("set_disk", lambda: self.sidecar.set_disk(asked))
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """See `ports.Agent`."""

@@ -16,7 +16,7 @@ import pytest
 
 from tests.sidecar import load
 
-disk, fsyncpage, tool = load("disk"), load("fsyncpage"), load("tool")
+disk, fsyncpage, tool, wire = load("disk"), load("fsyncpage"), load("tool"), load("wire")
 
 
 class Page:
@@ -129,7 +129,7 @@ async def test_without_an_attached_server_there_is_a_reason(
     assert (state.attached, state.reason) == (False, reason)
     assert state.delay_ms == (0 if made else None)
     assert state.fsyncs == {"redo": 0, "binlog": 0, "relay": 0, "data": 0, "other": 0}
-    for attempt in (room.set_delay(5), room.probe()):
+    for attempt in (room.change(wire.SetDisk(delay_ms=5)), room.probe()):
         with pytest.raises(tool.Refused, match=f"^{reason}$"):
             await attempt
     assert [file.name for file in page.path.parent.iterdir()] == ([disk.PAGE_NAME] if made else [])
@@ -154,7 +154,7 @@ async def test_a_page_of_another_layout_is_not_touched(page: Page, head: tuple[i
     assert room.state().reason == "the fsync shim's page has another layout"
     assert set(room.state().fsyncs.values()) == {0}
     with pytest.raises(tool.Refused, match="another layout"):
-        await room.set_delay(5)
+        await room.change(wire.SetDisk(delay_ms=5))
     assert page.path.read_bytes() == before
 
 
@@ -179,7 +179,7 @@ def test_a_page_that_may_not_be_opened_says_so(held: Page) -> None:
 
 @pytest.mark.parametrize(("delay_ms", "delay_us"), [(0, 0), (0.1, 100), (2.5, 2500), (5000, 5_000_000)])
 async def test_the_delay_is_written_for_every_kind(held: Page, delay_ms: float, delay_us: int) -> None:
-    state = await disk_of(held).set_delay(delay_ms)
+    state = await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms))
     assert held.delays_us() == {delay_us}
     assert state.delay_ms == delay_ms
     assert disk_of(held).state().delay_ms == delay_ms
@@ -188,7 +188,7 @@ async def test_the_delay_is_written_for_every_kind(held: Page, delay_ms: float, 
 @pytest.mark.parametrize("delay_ms", [-0.1, 5000.1, float("nan"), float("inf")])
 async def test_a_delay_out_of_range_is_refused(held: Page, delay_ms: float) -> None:
     with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
-        await disk_of(held).set_delay(delay_ms)
+        await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms))
     assert held.delays_us() == {0}
 
 
@@ -210,7 +210,7 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
     room.state()
     held.sync("redo", 5, took_ms=1)
     assert room.state().measured_n == 5
-    assert (await room.set_delay(20)).measured_ms is None
+    assert (await room.change(wire.SetDisk(delay_ms=20))).measured_ms is None
     held.sync("redo", 2, took_ms=1, delayed_ms=20)
     assert room.state().measured_ms == pytest.approx(21)
     room._window.close_interval(fsyncpage_figures(held))
@@ -223,7 +223,7 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
 
 def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
     def figures(fsyncs: int, spent_ms: float) -> Any:
-        return fsyncpage.Figures({}, 0, fsyncs, round(spent_ms * 1e6))
+        return fsyncpage.Figures({}, 0, 0, False, fsyncs, round(spent_ms * 1e6))
 
     window, fsyncs, spent_ms = disk.Window(), 0, 0.0
     window.restart(figures(0, 0))

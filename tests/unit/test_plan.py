@@ -410,7 +410,7 @@ class Model:
                 told = step.settings.values()
                 self.values.update({KnobName(key, step.replica): value for key, value in told.items()})
             case DiskStep():
-                self.values[step.name] = step.delay_ms
+                self.values[step.name] = step.value
             case LoadStep():
                 assert {name.key for name in step.names} == set(step.changes)
                 self.values.update({name: step.changes[name.key] for name in step.names})
@@ -503,7 +503,10 @@ def test_order_laws(start: dict[KnobName, Value], wish: dict[KnobName, Value]) -
 def _falls(stack: Observed, step: Step) -> bool:
     if isinstance(step, DiskStep):
         before = stack.values[step.name]
-        return isinstance(before, int | float) and step.delay_ms < before
+        wanted = step.value
+        if isinstance(before, int | float) and isinstance(wanted, int | float):
+            return wanted < before
+        return wanted == step.name.knob.default
     assert isinstance(step, LinkStep)
     now = LinkSettings.of({n.key: v for n, v in stack.values.items() if n.node == step.replica})
     return now.easier(step.settings) == step.settings

@@ -43,7 +43,7 @@ def test_it_needs_the_standard_library_alone() -> None:
         SET_LINK,
         {"op": "link", "peer": "replica", "anew": True},
         {"op": "disk", "probe": True},
-        {"op": "set_disk", "delay_ms": 2.5},
+        {"op": "set_disk", "delay_ms": 2.5, "undo_journal": None, "full": True},
         {"op": "watch", "peer": "replica", "address": "172.18.0.3"},
         {"op": "write_document", "expect_version": 3, "content": {"rtt@replica": 85}},
         {"op": "take_lease", "wish": {"holder": "tui", "pid": 7, "host": "box", "load": {"rate": 9.5}}},

@@ -119,10 +119,10 @@ class LinkStep:
 
 @dataclass(frozen=True, slots=True)
 class DiskStep:
-    """Add this to each fsync of a node's server."""
+    """Change what stands in front of the disk of a node's server."""
 
     name: KnobName
-    delay_ms: float
+    value: Value
 
     @property
     def node(self) -> str:
@@ -231,8 +231,8 @@ def written(steps: Iterable[Step]) -> tuple[str, ...]:
                 )
                 lines.append(f"link {SOURCE} <-> {step.replica}: {', '.join(told)}")
             case DiskStep():
-                delay = format_value(step.name.knob, step.delay_ms)
-                lines.append(f"disk of {step.node}: {step.name.key} {delay}")
+                value = format_value(step.name.knob, step.value)
+                lines.append(f"disk of {step.node}: {step.name.key} {value}")
             case LoadStep():
                 lines.extend(f"load: {key} {value}" for key, value in step.changes.items())
             case FreshSessions():
@@ -384,17 +384,18 @@ class _Planner:
         return easier, harder
 
     def _disks(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:
-        """Disk steps that fall, and those that rise; from an unknown delay only 0 is a fall."""
+        """Disk steps that fall, and those that rise; from an unknown value only the default is a fall."""
         falls: list[Planned] = []
         rises: list[Planned] = []
         for name, value in active.items():
-            if name.knob.backing is not Backing.DISK or isinstance(value, str):
+            if name.knob.backing is not Backing.DISK:
                 continue
             before = self._before(name)
-            known = before if isinstance(before, int | float) else None
-            undo = () if known is None else (DiskStep(name, float(known)),)
-            falling = value < known if known is not None else value == 0
-            (falls if falling else rises).append(Planned(DiskStep(name, float(value)), undo))
+            undo = () if before is None else (DiskStep(name, before),)
+            falling = value == name.knob.default
+            if isinstance(value, int | float) and isinstance(before, int | float):
+                falling = value < before
+            (falls if falling else rises).append(Planned(DiskStep(name, value), undo))
         return falls, rises
 
     def _set(self, node: str, values: Sequence[tuple[KnobName, Value]]) -> SqlStep:

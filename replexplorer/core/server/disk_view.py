@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from replexplorer.core.knobs.catalogue import ON_OFF, Value
+from replexplorer.core.wire import DISK_KNOBS, DiskState, SetDisk
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +28,29 @@ class DiskView:
     fsyncs: Mapping[str, int] | None = None
     """Calls by class of file: redo, binlog, relay, data, other."""
     fault: str | None = None
-    """Why the delay cannot be set, in words."""
+    """Why nothing can be set, in words."""
+    undo_journal: bool | None = None
+    """What a power cut would lose is kept; None when unknown."""
+    full: bool = False
+    """No file of the server's can grow, as on a full disk."""
+
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """What is in force, by the key of each disk knob; without what is unknown."""
+        return disk_values(self)
+
+
+def disk_values(disk: DiskView | DiskState) -> Mapping[str, Value]:
+    """What is in force, by the key of each disk knob; what crosses as a truth is a switch."""
+    found = {key: getattr(disk, name) for key, name in DISK_KNOBS.items()}
+    return {
+        key: ON_OFF[value] if isinstance(value, bool) else value
+        for key, value in found.items()
+        if value is not None
+    }
+
+
+def asked_of_disk(key: str, value: Value) -> SetDisk:
+    """The request that puts a disk knob's value in force."""
+    carried: Any = ON_OFF.index(value) == 1 if isinstance(value, str) else float(value)
+    return SetDisk(**{DISK_KNOBS[key]: carried})

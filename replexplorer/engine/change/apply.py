@@ -184,9 +184,9 @@ class Applier:
                         applied.measured[name] = measured_ms
                 return {name: values[name.key] for name in step.names}
             case DiskStep():
-                in_force_ms, measured_ms = await change_disk(self._fleet, step, wait=not applied.is_rollback)
+                in_force, measured_ms = await change_disk(self._fleet, step, wait=not applied.is_rollback)
                 applied.measured[step.name] = measured_ms
-                return {step.name: in_force_ms}
+                return {step.name: in_force}
             case LoadStep():
                 await self._load.change(step.changes)
                 return {name: step.changes[name.key] for name in step.names}

@@ -1,4 +1,4 @@
-"""Changing a disk: the delay in force at once, then an fsync that shows it."""
+"""Changing a disk: what is asked in force, then an fsync that shows it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 
 from replexplorer.core.change.planner import DiskStep
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.server.disk_view import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState
 from replexplorer.engine.asking import execute
 from replexplorer.engine.fleet import Fleet
@@ -16,19 +18,20 @@ _SHOWS_WITHIN_S: Final = 1.0
 _IDLE_S: Final = 0.3
 
 
-async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[float, float | None]:
-    """Put the delay in force; answers it, and with `wait` what an fsync takes since, in ms.
+async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[Value, float | None]:
+    """Put a value in force; answers it, and with `wait` what an fsync takes since, in ms.
 
-    A server that has nothing to fsync is given one commit; where the settings fsync nothing at a
-    commit there is nothing to measure. Raises MissingPiece when the server runs without the shim.
+    A server that has nothing to fsync is given one commit, which also is what a journal begins with; where
+    the settings fsync nothing at a commit there is nothing to measure. Raises MissingPiece when the server
+    runs without the shim.
     """
     member = fleet.member(step.node)
-    state = await member.agent.set_disk(step.delay_ms)
+    state = await member.agent.set_disk(asked_of_disk(step.name.key, step.value))
     clock = fleet.outside.clock
     began_s = clock.monotonic()
-    ends_s = began_s + _SHOWS_WITHIN_S + 4 * step.delay_ms / 1000
+    ends_s = began_s + _SHOWS_WITHIN_S + 4 * (state.delay_ms or 0.0) / 1000
     kicked = False
-    while wait and state.measured_ms is None and clock.monotonic() < ends_s:
+    while wait and not _shows(state, step) and clock.monotonic() < ends_s:
         if not kicked and clock.monotonic() - began_s > _IDLE_S:
             kicked = True
             # It may wait for an acknowledgement; its fsyncs are done by then.
@@ -37,8 +40,10 @@ async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[floa
                 await execute(primary.kick, (primary.dialect.kick(),), deadline_s=ends_s - clock.monotonic())
         await clock.sleep(_CHECK_EVERY_S)
         state = await member.agent.disk()
-    return _in_force(state, step.delay_ms), state.measured_ms
+    return disk_values(state).get(step.name.key, step.value), state.measured_ms
 
 
-def _in_force(state: DiskState, asked_ms: float) -> float:
-    return asked_ms if state.delay_ms is None else state.delay_ms
+def _shows(state: DiskState, step: DiskStep) -> bool:
+    """What was asked is in force, and an fsync was measured since."""
+    in_force = disk_values(state).get(step.name.key)
+    return state.measured_ms is not None and (not isinstance(step.value, str) or in_force == step.value)

@@ -70,6 +70,8 @@ async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -
     return replace(
         view,
         delay_ms=state.delay_ms,
+        undo_journal=state.undo_journal,
+        full=bool(state.full),
         measured_ms=state.measured_ms,
         measured_n=state.measured_n,
         probe_p50_ms=state.probe.p50_ms if state.probe else None,

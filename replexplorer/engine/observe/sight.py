@@ -27,7 +27,7 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.topology import Standing, role_of
-from replexplorer.core.wire import Lease
+from replexplorer.core.wire import DISK_KNOBS, Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
 from replexplorer.engine.observe.lookback import Lookback
@@ -308,7 +308,7 @@ class Sight:
                 return None if link is None or link.values is None else link.values[name.key]
             case Backing.DISK:
                 disk = self.disks.get(self.fleet.named(name.node))
-                return None if disk is None else disk.delay_ms
+                return None if disk is None else disk.values.get(name.key)
             case Backing.LOAD:
                 return self.running_load().get(name.key)
 
@@ -366,9 +366,10 @@ class Sight:
             load_runs=bool(self.load.effective()),
             asked_of_links={name: self.asked_of_link(name) for name in self.fleet.replica_names},
             impossible={
-                KnobName(keys.FSYNC_DELAY, placed(disk.node)): disk.fault
+                KnobName(key, placed(disk.node)): disk.fault
                 for disk in self.disks.values()
                 if disk.fault
+                for key in DISK_KNOBS
             },
         )
 
