@@ -179,6 +179,12 @@ class ServerProcess(Protocol):
         first."""
         ...
 
+    async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
+        """Roll the files of one that was killed back to what a power cut would have left of them (`strict`,
+        `aged` or `torn`; compose/sidecar/powercut.py); answers which lost anything, in words. Raises
+        StackUnavailable where it runs, or no undo journal was kept."""
+        ...
+
     async def pause(self) -> None:
         """Freeze it: its connections stay open and nothing answers. Raises StackUnavailable where it does
         not run."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value, same_value
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.text import folded, number, table
+from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.json.set import ChangedKnob, SetReport
@@ -54,6 +55,7 @@ def render_status(status: Status, columns: int | None = None) -> str:
         )
     parts += [_link_line(link) for link in status.links]
     parts += [_disk_line(disk) for disk in status.disks]
+    parts += [_fault_line(fault) for fault in status.faults]
     parts.append(f"load        {_load_words(status.load)}")
     if status.footprint_bytes is not None:
         parts.append(f"footprint   {status.footprint_bytes / 1024**2:,.0f} MB")
@@ -220,6 +222,13 @@ def _link_line(link: LinkJson) -> str:
         (f"FAULT: {link.fault}", link.fault),
     ]
     return ", ".join(text for text, applies in parts if applies)
+
+
+def _fault_line(fault: FaultJson) -> str:
+    value = f"={fault.value}" if fault.value else ""
+    until = f" until {fault.until}" if fault.until else ""
+    clear = f"`replexplorer fault clear {fault.kind}@{fault.node}` takes it back"
+    return f"fault       {fault.kind}{value}@{fault.node} since {fault.since}{until}, by {fault.by}: {clear}"
 
 
 def _disk_line(disk: DiskJson) -> str:

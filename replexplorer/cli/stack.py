@@ -171,6 +171,7 @@ async def _status_of(session: Session, *, patient: bool = False) -> Status:
         driver=str(seen.driver) if seen.driver else None,
         load=seen.load,
         footprint_bytes=seen.footprint_bytes,
+        faults=seen.faults,
     )
 
 

@@ -43,6 +43,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("set", "turn knobs and wait until they are in effect", "knobs:set_knobs"),
     Verb("get", "knobs with value, default, range and help", "knobs:get"),
     Verb("reset", "all knobs to their defaults", "knobs:reset"),
+    Verb("fault", "break a node or a link on purpose, and mend it: list, inject, clear", "fault:run"),
     Verb("scene", "named sets of knobs: list, save, apply", "scene:run"),
     Verb("load", "run a load in the foreground and report", "load:run"),
     Verb("lab", "scripted experiments: list, run", "lab:run"),

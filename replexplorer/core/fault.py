@@ -44,17 +44,15 @@ class FaultKind:
     values: tuple[str, ...] = ()
     """What may follow `=`; the first is taken where nothing does."""
     unit: str | None = None
-    """`ms`: a number follows `=`; `s/s`: two of them do."""
+    """`ms`: a number of milliseconds follows `=`."""
 
     @property
     def form(self) -> str:
         """How it is typed, with what may follow: `partition=ack|dump|both`."""
         if self.values:
             return f"{self.key}={'|'.join(self.values)}"
-        return f"{self.key}={_FORMS[self.unit]}" if self.unit else self.key
+        return f"{self.key}={self.unit.upper()}" if self.unit else self.key
 
-
-_FORMS: Final = {"ms": "MS", "s/s": "ON_S/OFF_S"}
 
 KINDS: Final = (
     FaultKind(
@@ -86,7 +84,8 @@ KINDS: Final = (
     ),
     FaultKind(
         "isolate",
-        "the node loses all its peers: every packet to and from them is dropped",
+        "the node loses its peers: every packet between it and the source (of the source: and every replica)"
+        " is dropped",
         "heals its links",
         Means.LINK,
     ),
@@ -98,14 +97,6 @@ KINDS: Final = (
         Means.LINK,
         on_replicas=True,
         values=("both", "ack", "dump"),
-    ),
-    FaultKind(
-        "flap",
-        "the link is cut and healed in turns: cut for ON_S seconds, whole for OFF_S",
-        "heals the link",
-        Means.LINK,
-        on_replicas=True,
-        unit="s/s",
     ),
     FaultKind(
         "applier_stop",
@@ -138,7 +129,7 @@ KINDS: Final = (
 )
 
 MOST_STALL_MS: Final = 5000.0
-LEAST_FLAP_S, MOST_FLAP_S = 0.1, 3600.0
+LEAST_STALL_MS: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,33 +218,22 @@ def _value(kind: FaultKind, text: str | None) -> str | None:
             raise UsageError(f"{kind.key}: '{value}' is not known", f"one of {', '.join(kind.values)}")
         return value
     if kind.unit == "ms":
-        return f"{_figure(kind, text, 'ms', 0.001, MOST_STALL_MS):g}"
-    if kind.unit == "s/s":
-        on, slash, off = (text or "").partition("/")
-        if not slash:
-            raise UsageError(f"{kind.key}: '{text or ''}' is no pair of seconds", f"as {kind.key}=2/5")
-        seconds = [_figure(kind, each, "s", LEAST_FLAP_S, MOST_FLAP_S) for each in (on, off)]
-        return "/".join(f"{each:g}" for each in seconds)
+        return f"{_figure(kind, text):g}"
     if text is not None:
         raise UsageError(f"{kind.key} takes no value, and got '{text}'", kind.key)
     return None
 
 
-def _figure(kind: FaultKind, text: str | None, unit: str, least: float, most: float) -> float:
-    plain = (text or "").strip().removesuffix(unit).strip()
+def _figure(kind: FaultKind, text: str | None) -> float:
     try:
-        figure = float(plain)
+        figure = float((text or "").strip().removesuffix("ms"))
     except ValueError:
         figure = math.nan
-    if not least <= figure <= most:
-        raise UsageError(f"{kind.key}: '{text or ''}' is out of range", f"{least:g} to {most:g} {unit}")
+    if not LEAST_STALL_MS <= figure <= MOST_STALL_MS:
+        raise UsageError(
+            f"{kind.key}: '{text or ''}' is out of range", f"{LEAST_STALL_MS:g} to {MOST_STALL_MS:g} ms"
+        )
     return figure
-
-
-def flap_of(value: str) -> tuple[float, float]:
-    """Seconds cut and seconds whole of a `flap`'s value."""
-    on, _, off = value.partition("/")
-    return float(on), float(off)
 
 
 def clears(fault: Fault, text: str | None, roster: Roster) -> bool:

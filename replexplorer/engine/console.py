@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from replexplorer.core.fault import Fault, FaultRequest
 from replexplorer.core.knobs.names import Assignment
+from replexplorer.engine.change.faults import Injected
 from replexplorer.engine.experiment.rig import Procedure
 from replexplorer.engine.outcome import Preview, SetResult
 from replexplorer.engine.progress import ProgressCallback
@@ -47,6 +49,24 @@ class Undo(Command[SetResult]):
     """Take back the actor's last turn or reset that was not rolled back yet; cannot be undone itself."""
 
     anyway: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inject(Command[tuple[Injected, ...]]):
+    """Do a fault to its nodes; it stays until it is cleared."""
+
+    request: FaultRequest
+    for_s: float | None = None
+    """How long whoever injects it will leave it, for the record."""
+    anyway: bool = False
+    """Also under somebody's experiment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clear(Command[tuple[Fault, ...]]):
+    """Take back the faults that this text means, `KIND[@NODE]`, all for None; answers which."""
+
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,17 @@ from typing import Any, TypeVar
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Assignment, Desired, desired_of
 from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.faults import Faults, Injected
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.console import (
+    Clear,
     Command,
     GiveBack,
+    Inject,
     Mark,
     Repair,
     Reset,
@@ -51,6 +55,7 @@ class LiveConsole:
         chronicle: Chronicle,
         repairer: Repairer,
         lost: Lost,
+        faults: Faults,
         rig: Rig,
     ) -> None:
         self._turns = turns
@@ -60,6 +65,7 @@ class LiveConsole:
         self._chronicle = chronicle
         self._repairer = repairer
         self._lost = lost
+        self._faults = faults
         self._rig = rig
         self._undo: list[Desired] = []
         """What was requested before each change that was not rolled back yet."""
@@ -67,6 +73,8 @@ class LiveConsole:
             Turn: self._turn,
             Reset: self._reset,
             Undo: self._take_back,
+            Inject: self._inject,
+            Clear: self._clear,
             Mark: self._mark,
             ToggleLoad: self._toggle_load,
             Repair: self._repair,
@@ -150,6 +158,15 @@ class LiveConsole:
         if command.yes:
             await self._turns.refuse_under_experiment()
         await self._lost.give_back(command.yes)
+
+    async def _inject(self, command: Inject) -> tuple[Injected, ...]:
+        if not command.anyway:
+            await self._turns.refuse_under_experiment()
+        return await self._faults.inject(command.request, for_s=command.for_s, anyway=command.anyway)
+
+    async def _clear(self, command: Clear) -> tuple[Fault, ...]:
+        """Never refused: what was broken on purpose can always be mended."""
+        return await self._faults.clear(command.text)
 
     # -- what changes nothing, or gives it back
 

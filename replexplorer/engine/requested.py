@@ -5,11 +5,12 @@ The document is versioned and written compare-and-set, so two apps never lose ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.fault import Fault, from_record, to_record
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value, parse_name
 from replexplorer.core.wire import Document
 from replexplorer.ports import Keeper
@@ -32,6 +33,8 @@ class Requested:
     """When, in seconds since 1970: a server that began later has lost what SET GLOBAL had set."""
     enabled_s: float | None = None
     """When the kept counter was written down, in seconds since 1970."""
+    faults: tuple[Fault, ...] = ()
+    """In force, the oldest first."""
 
     @classmethod
     def read(cls, document: Document) -> Self:
@@ -51,6 +54,7 @@ class Requested:
             document.content.get("writer", ""),
             document.content.get("written_s"),
             document.content.get("enabled_s"),
+            from_record(document.content.get("faults")),
         )
 
 
@@ -71,13 +75,10 @@ async def write_requested(
 
     `written_s` is the clock's time; `yes_tx_at_enabling` replaces the kept counter when given.
     Raises StackUnavailable when the document changes faster than it can be written, or when no
-    agent answers. A write whose answer was lost may have been done: it is made again, which merges
-    to the same.
+    agent answers.
     """
-    lost: StackUnavailable | None = None
-    for _ in range(_ATTEMPTS):
-        document = await keeper.document()
-        content: dict[str, Any] = dict(document.content)
+
+    def merge(content: dict[str, Any]) -> None:
         content["knobs"] = {
             **content.get("knobs", {}),
             **{str(name): value for name, value in values.items() if name.key in BY_KEY},
@@ -88,6 +89,27 @@ async def write_requested(
         if yes_tx_at_enabling is not None:
             content["yes_tx_at_enabling"] = yes_tx_at_enabling
             content["enabled_s"] = written_s
+
+    return await _write(keeper, merge)
+
+
+async def write_faults(keeper: Keeper, change: Callable[[Sequence[Fault]], Sequence[Fault]]) -> Requested:
+    """Change which faults are in force, whoever writes meanwhile. Raises StackUnavailable."""
+
+    def merge(content: dict[str, Any]) -> None:
+        content["faults"] = to_record(change(from_record(content.get("faults"))))
+
+    return await _write(keeper, merge)
+
+
+async def _write(keeper: Keeper, merge: Callable[[dict[str, Any]], None]) -> Requested:
+    """Write what `merge` makes of the document. A write whose answer was lost may have been done: it is
+    made again, which merges to the same."""
+    lost: StackUnavailable | None = None
+    for _ in range(_ATTEMPTS):
+        document = await keeper.document()
+        content: dict[str, Any] = dict(document.content)
+        merge(content)
         try:
             written = await keeper.write_document(document.version, content)
         except StackUnavailable as error:

@@ -32,6 +32,7 @@ from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.bringup import connect
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.effect import unmet
+from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Actor, Turns
 from replexplorer.engine.finish import to_the_end
@@ -106,7 +107,8 @@ class Session:
             self.sight, self.controls, self.changes, self.chronicle,
             reapply=options.reapply, asks=options.asks,
         )  # fmt: skip
-        self._repairer = repairer = Repairer(self.sight, self.changes, self.lost, options.up)
+        faults = Faults(self.sight, self.turns, self.changes, self.chronicle)
+        self._repairer = repairer = Repairer(self.sight, self.changes, self.lost, faults, options.up)
         responder = Responder(self.sight, self.accounts, self.lost, self.load, self.driving, self.chronicle)
         self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
         self.outlook = Outlook(self.sight, options.calibration)
@@ -132,6 +134,7 @@ class Session:
             self.chronicle,
             repairer,
             self.lost,
+            faults,
             self.rig,
         )
         responder.on_remade = self.console.forget

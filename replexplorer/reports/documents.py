@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
@@ -15,6 +17,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.topology import Role
 from replexplorer.engine.outcome import Changed, SetResult
+from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.json.set import ChangedKnob, SetReport
@@ -42,6 +45,7 @@ def status_document(
     driver: str | None = None,
     load: Mapping[str, Scalar] | None = None,
     footprint_bytes: int | None = None,
+    faults: Iterable[Fault] = (),
 ) -> Status:
     """The whole `status` document; what is not known is null, whatever is down. `load` has the knobs of
     the load that runs, by key; empty when none does."""
@@ -58,7 +62,27 @@ def status_document(
             str(name): StatusKnob(requested=view.requested, effective=view.effective, node=name.node)
             for name, view in knobs.items()
         },
+        faults=[fault_document(fault) for fault in faults],
     )
+
+
+def fault_document(fault: Fault) -> FaultJson:
+    """A fault in force, as `status` and `fault` print it."""
+    until_s = fault.until_wall_s
+    return FaultJson(
+        number=fault.number,
+        kind=fault.kind,
+        value=fault.value,
+        node=fault.node,
+        since=_utc(fault.since_wall_s),
+        until=None if until_s is None else _utc(until_s),
+        by=fault.by,
+        before=dict(fault.before),
+    )
+
+
+def _utc(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def knob_document(view: KnobView) -> GetKnob:

@@ -49,6 +49,7 @@ class World:
         self.agents: list[FakeAgent] = []
         self.loads: list[FakeLoadProcess] = []
         self.moved: dict[str, str] = {}
+        self.power_cuts: list[tuple[str, str]] = []
         """Node to an address that is not its first."""
         self.generation = 0
         """How many stacks of this name were made so far."""
@@ -306,6 +307,14 @@ class FakeProcess:
         """See `ports.ServerProcess`."""
         await asyncio.sleep(DOCKER_S)
         self._world.crash(self._node)
+
+    async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
+        """See `ports.ServerProcess`."""
+        await asyncio.sleep(DOCKER_S)
+        if self._world.servers[self._node].running:
+            raise StackUnavailable("the server still runs")
+        self._world.power_cuts.append((self._node, mode))
+        return ("binlog.000001 512 bytes",)
 
     async def stop(self) -> None:
         """See `ports.ServerProcess`."""

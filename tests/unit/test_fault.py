@@ -11,7 +11,6 @@ from replexplorer.core.fault import (
     KINDS,
     Fault,
     clears,
-    flap_of,
     from_record,
     kind_of,
     parse_fault,
@@ -35,8 +34,6 @@ FAILED_OVER = Roster(("db1", "db2", "db3"), "db2")
         ("power_cut@db2=torn", "torn", ("db2",)),
         ("partition", "both", ("db2", "db3")),
         ("partition=ack@replica2", "ack", ("db3",)),
-        ("flap=2/0.5@db2", "2/0.5", ("db2",)),
-        ("flap=2s/3s", "2/3", ("db2", "db3")),
         ("applier_stop", None, ("db2", "db3")),
         ("disk_stall=200", "200", ("db1",)),
         ("disk_stall=200ms@db2", "200", ("db2",)),
@@ -65,10 +62,6 @@ def test_aliases_follow_the_role() -> None:
         ("partition=up@db2", "'up' is not known"),
         ("partition=ack@db1", "db1 is the source"),
         ("partition@db2=ack@db3", "names two nodes"),
-        ("flap", "no pair of seconds"),
-        ("flap=2", "no pair of seconds"),
-        ("flap=0/2", "'0' is out of range"),
-        ("flap=nan/2", "'nan' is out of range"),
         ("disk_stall", "'' is out of range"),
         ("disk_stall=6000", "'6000' is out of range"),
         ("disk_stall=-1", "'-1' is out of range"),
@@ -87,9 +80,7 @@ def test_every_kind_says_what_it_does_and_how_it_is_taken_back() -> None:
         assert kind.does
         assert kind.undone
         assert kind.form.startswith(kind.key)
-    assert kind_of("flap").form == "flap=ON_S/OFF_S"
     assert kind_of("power_cut").form == "power_cut=strict|aged|torn"
-    assert flap_of("2/0.5") == (2.0, 0.5)
 
 
 FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"partition@db2": "none"})

@@ -5,16 +5,21 @@ The sidecar's container has the address and the volume, so what happens here hap
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
-from replexplorer.adapters.docker.inventory import Container, containers
+from replexplorer.adapters.docker.inventory import ROLE, STACK, Container, containers
 from replexplorer.core.errors import StackUnavailable
 
 SHUTDOWN_S: Final = 60
 """What a server has until it is killed; a clean shutdown writes its dirty pages."""
 _ENDED: Final = ("created", "exited", "dead")
 _END_WITHIN_S: Final = 30
+_ROLLS_BACK_WITHIN_S: Final = 120
+_SERVER_USER: Final = "999:999"
+"""Who the files belong to (compose/stack.yaml)."""
 
 Run = Callable[[Callable[[Any], None]], Awaitable[None]]
 """Does blocking work with the daemon's client, beside the loop."""
@@ -38,6 +43,45 @@ class ServerContainer:
                 client.wait(found.id, timeout=_END_WITHIN_S)
 
         await self._run(work)
+
+    async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
+        """In a container of its own, as the server's user; see `ports.ServerProcess`."""
+        said: list[str] = []
+
+        def work(client: Any) -> None:
+            found = self._find(client)
+            if found.state not in _ENDED:
+                raise StackUnavailable(f"the server of {self._node} still runs", "kill it first")
+            said.append(self._roll_back(client, found, mode))
+
+        await self._run(work)
+        done = json.loads(said[0])
+        return tuple(f"{Path(row['file']).name} {row['bytes']:,} bytes" for row in done["files"])
+
+    def _roll_back(self, client: Any, server: Container, mode: str) -> str:
+        """Run powercut.py of the sidecar's image on the server's volumes; answers what it printed."""
+        sidecar = next(
+            each
+            for each in containers(client, self._stack)
+            if (each.node, each.role) == (self._node, "sidecar")
+        )
+        host = client.create_host_config(network_mode="none", cap_drop=["ALL"], volumes_from=[server.id])
+        made = client.create_container(
+            sidecar.image_id,
+            entrypoint=["python3", "/opt/replexplorer/powercut.py", "--mode", mode],
+            user=_SERVER_USER,
+            host_config=host,
+            labels={STACK: self._stack, ROLE: "powercut"},
+        )
+        try:
+            client.start(made["Id"])
+            code = client.wait(made["Id"], timeout=_ROLLS_BACK_WITHIN_S)["StatusCode"]
+            if code != 0:
+                why = client.logs(made["Id"], stdout=False).decode(errors="replace").strip()
+                raise StackUnavailable(f"{self._node} cannot lose what was not fsynced: {why}", "")
+            return str(client.logs(made["Id"], stderr=False).decode())
+        finally:
+            client.remove_container(made["Id"], force=True)
 
     async def stop(self) -> None:
         """SIGTERM and a minute; see `ports.ServerProcess`."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
+from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.incidents.lost import AGAIN, Lost
 from replexplorer.engine.observe.sight import Sight
@@ -21,8 +22,11 @@ Consent = Callable[[Desired], Awaitable[bool]]
 class Repairer:
     """Creates and repairs one stack."""
 
-    def __init__(self, sight: Sight, changes: MarkedChanges, lost: Lost, options: UpOptions) -> None:
+    def __init__(
+        self, sight: Sight, changes: MarkedChanges, lost: Lost, faults: Faults, options: UpOptions
+    ) -> None:
         self._sight = sight
+        self._faults = faults
         self._changes = changes
         self._lost = lost
         self._options = options
@@ -36,6 +40,7 @@ class Repairer:
         raised = await bring_up(sight.fleet, self._options, lambda text, done: progress(Progress(text, done)))
         self.created = self.created or raised.created
         await sight.refresh()
+        over = [f"fault {fault} taken back" for fault in await self._faults.clear()]
         lost = sight.lost_values(sight.fleet.members)
         again: list[KnobName] = []
         if lost and (consent is None or await consent(lost)):
@@ -45,7 +50,7 @@ class Repairer:
             again += lost
         again += [name for name in await self._mend(progress) if name not in again]
         done = [f"{', '.join(str(name) for name in again)} set again"] if again else []
-        return replace(raised, repaired=(*raised.repaired, *done))
+        return replace(raised, repaired=(*raised.repaired, *over, *done))
 
     async def _mend(self, progress: ProgressCallback) -> Collection[KnobName]:
         """Carry out again what was requested, is set and has no effect; answers what that was."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.link_view import LinkView
@@ -41,6 +42,8 @@ class Status:
     """Knobs of the load that runs, by key; empty when none does, None when that is not known."""
     footprint_bytes: int | None
     knobs: Mapping[KnobName, KnobView]
+    faults: tuple[Fault, ...] = ()
+    """In force, the oldest first."""
 
 
 def state_word(nodes: Sequence[NodeView]) -> str:
@@ -73,6 +76,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         load=sight.driver.load if sight.driver is not None else nobody,
         footprint_bytes=glance.footprint_bytes(),
         knobs=sight.views(),
+        faults=sight.requested.faults,
     )
 
 

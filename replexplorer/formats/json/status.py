@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.model import JsonObject, Scalar
 
 
@@ -121,6 +122,7 @@ class Status(JsonObject):
     load: StatusLoad
     footprint_bytes: int | None
     knobs: dict[str, StatusKnob]
+    faults: list[FaultJson] = Field(default_factory=list, description="in force, the oldest first")
 
 
 DOCUMENTS: Final[dict[str, Any]] = {"up": Status, "status": Status}

@@ -1,0 +1,241 @@
+"""Faults carried out and taken back: what is in force is recorded before it is done.
+
+Law: a record is in the stack's document from before a fault begins until it is taken back, so that whoever
+injected it may die. Taking back does nothing where nothing is left to be taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.event import Severity
+from replexplorer.core.fault import Fault, FaultRequest, clears
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import Desired, KnobName, Value, parse_name
+from replexplorer.core.wire import SetDisk
+from replexplorer.engine.asking import execute
+from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.turns import Turns
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet
+from replexplorer.engine.observe.server_sample import answers
+from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.requested import write_faults
+
+_LOOK_EVERY_S: Final = 0.1
+_UNDO: Final = "fault over: "
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """What was done to one node."""
+
+    fault: Fault
+    lost_files: tuple[str, ...] = ()
+    """Of a power cut: the files that lost anything, in words."""
+
+
+class Faults:
+    """One stack's faults."""
+
+    def __init__(self, sight: Sight, turns: Turns, changes: MarkedChanges, chronicle: Chronicle) -> None:
+        self._sight = sight
+        self._turns = turns
+        self._changes = changes
+        self._chronicle = chronicle
+
+    @property
+    def _fleet(self) -> Fleet:
+        return self._sight.fleet
+
+    def in_force(self) -> tuple[Fault, ...]:
+        """As last read."""
+        return self._sight.requested.faults
+
+    async def inject(
+        self, request: FaultRequest, *, for_s: float | None = None, anyway: bool = False
+    ) -> tuple[Injected, ...]:
+        """Do this to each of its nodes, one after the other; `for_s` is only recorded: whoever calls waits.
+
+        Raises UsageError where it is in force already or lacks what it needs, StackUnavailable, MissingPiece;
+        then what was done to earlier nodes of the request is taken back.
+        """
+        await self._sight.refresh()
+        await self._check(request)
+        done: list[Injected] = []
+        try:
+            for node in request.nodes:
+                done.append(await self._inject(request, node, for_s, anyway))
+        except (ReplexplorerError, asyncio.CancelledError):
+            await to_the_end(self._take_all_back([each.fault for each in done]))
+            raise
+        return tuple(done)
+
+    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+        """Take back what `text` means, all for None, the newest first; answers what that was. Raises
+        UsageError where nothing of that kind is in force."""
+        await self._sight.read_document()
+        roster = self._fleet.roster
+        meant = [fault for fault in self.in_force() if clears(fault, text, roster)]
+        if not meant and text is not None:
+            in_force = ", ".join(map(str, self.in_force())) or "none is"
+            raise UsageError(f"no fault {text} is in force", f"in force: {in_force}")
+        await self._take_all_back(meant)
+        return tuple(meant)
+
+    async def _check(self, request: FaultRequest) -> None:
+        held = {(fault.kind, fault.node) for fault in self.in_force()}
+        for node in request.nodes:
+            if (request.kind.key, node) in held:
+                raise UsageError(
+                    f"{request.kind.key}@{node} is in force already", f"fault clear {request.kind.key}@{node}"
+                )
+            if request.kind.key == "power_cut":
+                state = await self._fleet.member(node).agent.disk()
+                if not state.undo_journal:
+                    raise UsageError(
+                        f"power_cut: what {node} would lose is not kept",
+                        f"replexplorer set undo_journal@{node}=on, and then let it work for a while",
+                    )
+
+    async def _inject(self, request: FaultRequest, node: str, for_s: float | None, anyway: bool) -> Injected:
+        desired = self._desired(request, node)
+        now_s = self._fleet.outside.clock.wall()
+        fault = Fault(
+            0,
+            request.kind.key,
+            request.value,
+            node,
+            now_s,
+            None if for_s is None else now_s + for_s,
+            self._turns.actor.writer,
+            {str(name): self._sight.requested_value(name) for name in desired},
+        )
+        numbered = await self._record(fault)
+        mark = self._chronicle.begin_change(f"fault {fault}")
+        try:
+            if desired:
+                await self._changes.turn(desired, "fault: ", anyway=anyway)
+            lost = await self._act(numbered, anyway)
+        except (ReplexplorerError, asyncio.CancelledError) as error:
+            self._chronicle.change_failed(mark, f"fault {fault} failed: {error}")
+            await to_the_end(self._take_all_back([numbered]))
+            raise
+        self._chronicle.change_effective(mark, f"fault {fault}", f"fault {fault}")
+        return Injected(numbered, lost)
+
+    def _desired(self, request: FaultRequest, node: str) -> Desired:
+        """The knobs that a fault turns."""
+        placed = self._fleet.roster.placed
+        match request.kind.key:
+            case "partition":
+                return {KnobName(keys.PARTITION, placed(node)): str(request.value)}
+            case "isolate" | "power_cut":
+                ends = self._fleet.replica_names if node == self._fleet.source_name else (node,)
+                return {KnobName(keys.PARTITION, placed(end)): "both" for end in ends}
+            case "disk_stall":
+                return {KnobName(keys.FSYNC_DELAY, placed(node)): float(request.value or 0)}
+            case _:
+                return {}
+
+    async def _act(self, fault: Fault, anyway: bool) -> tuple[str, ...]:
+        """What no knob does; answers which files a power cut took something from."""
+        member = self._fleet.member(fault.node)
+        if fault.kind in ("partition", "isolate", "disk_stall"):
+            return ()
+        async with self._turns.change(anyway=anyway):
+            match fault.kind:
+                case "kill":
+                    await self._fleet.server_process(fault.node).kill()
+                case "stop":
+                    await self._fleet.server_process(fault.node).stop()
+                case "pause":
+                    await self._fleet.server_process(fault.node).pause()
+                case "power_cut":
+                    process = self._fleet.server_process(fault.node)
+                    await process.kill()
+                    return await process.lose_unsynced(str(fault.value))
+                case "applier_stop":
+                    await execute(member.control, (member.dialect.stop_applier(),))
+                case "receiver_stop":
+                    await execute(member.control, (member.dialect.stop_io(),))
+                case "disk_full":
+                    await member.agent.set_disk(SetDisk(full=True))
+        return ()
+
+    async def _take_all_back(self, faults: Iterable[Fault]) -> None:
+        for fault in sorted(faults, key=lambda fault: -fault.number):
+            await self._take_back(fault)
+            await self._forget(fault)
+            self._chronicle.tell(Severity.GOOD, f"fault over: {fault}")
+
+    async def _take_back(self, fault: Fault) -> None:
+        member = self._fleet.member(fault.node)
+        match fault.kind:
+            case "kill" | "stop" | "pause" | "power_cut":
+                await self._fleet.server_process(fault.node).start()
+                await self._until_it_answers(fault.node)
+            case "applier_stop":
+                await execute(member.control, (member.dialect.start_applier(),))
+            case "receiver_stop":
+                await execute(member.control, (member.dialect.start_io(),))
+            case "disk_full":
+                await member.agent.set_disk(SetDisk(full=False))
+        await self._sight.refresh()
+        before = _read_names(fault.before)
+        still = {name: value for name, value in before.items() if self._sight.requested_value(name) != value}
+        lost = self._sight.lost_values((fault.node,))
+        if wanted := {**lost, **still}:
+            await self._changes.turn(wanted, _UNDO, anyway=True)
+
+    async def _until_it_answers(self, node: str) -> None:
+        """Wait for a login; raises StackUnavailable when none succeeds in time."""
+        fleet = self._fleet
+        clock = fleet.outside.clock
+        ends_s = clock.monotonic() + STARTS_WITHIN_S
+        while True:
+            await fleet.discover()
+            if await answers(fleet.member(node).poll):
+                return
+            if clock.monotonic() > ends_s:
+                raise StackUnavailable(
+                    f"{node} accepts no login {STARTS_WITHIN_S:g} s after its start",
+                    fleet.outside.provider.server_log(node),
+                )
+            await clock.sleep(_LOOK_EVERY_S)
+
+    async def _record(self, fault: Fault) -> Fault:
+        """Add it to the stack's faults, once; answers it with its number."""
+
+        def is_it(other: Fault) -> bool:
+            return replace(other, number=0) == fault
+
+        def added(faults: Sequence[Fault]) -> Sequence[Fault]:
+            if any(map(is_it, faults)):
+                return faults
+            return [*faults, replace(fault, number=max((each.number for each in faults), default=0) + 1)]
+
+        await self._write(added)
+        return next(filter(is_it, self.in_force()))
+
+    async def _forget(self, fault: Fault) -> None:
+        await self._write(lambda faults: [each for each in faults if each.number != fault.number])
+
+    async def _write(self, change: Callable[[Sequence[Fault]], Sequence[Fault]]) -> None:
+        self._sight.requested = await write_faults(self._fleet.keeper, change)
+
+
+def _read_names(before: Mapping[str, Value]) -> dict[KnobName, Value]:
+    """Knobs by their written names; those that this version does not know are left out."""
+    found: dict[KnobName, Value] = {}
+    for text, value in before.items():
+        try:
+            found[parse_name(text)] = value
+        except UsageError:
+            continue
+    return found

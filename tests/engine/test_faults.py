@@ -1,0 +1,177 @@
+"""Faults carried out on the world of fakes: done, recorded, taken back, whoever does it."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.fault import Fault, parse_fault
+from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.engine.change.faults import Injected
+from replexplorer.engine.change.turns import ExperimentUnderWay
+from replexplorer.engine.console import Clear, Inject, Turn
+from replexplorer.engine.session import Session
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+
+
+async def inject(session: Session, text: str, *, anyway: bool = False) -> tuple[Injected, ...]:
+    request = parse_fault(text, session.fleet.roster)
+    return await session.console.do(Inject(request, anyway=anyway))
+
+
+async def clear(session: Session, text: str | None = None) -> list[str]:
+    return [str(fault) for fault in await session.console.do(Clear(text))]
+
+
+async def in_force(session: Session) -> list[str]:
+    return [str(fault) for fault in (await session.status()).faults]
+
+
+def named(world: World, number: int) -> str:
+    return world.node_names[number - 1]
+
+
+@virtual
+async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app() -> None:
+    world = World()
+    async with world.attached("set") as session:
+        await session.console.do(Turn((session.console.parse("sync_binlog=0"),)))
+    async with world.attached("fault") as session:
+        [done] = await inject(session, "kill")
+        source = named(world, 1)
+        assert str(done.fault) == f"kill@{source}"
+        assert not world.servers[source].running
+    async with world.attached("status") as session:
+        status = await session.status()
+        assert [str(fault) for fault in status.faults] == [f"kill@{source}"]
+        assert status.state == "partial"
+    async with world.attached("fault") as session:
+        assert await clear(session, "kill") == [f"kill@{source}"]
+        assert world.servers[source].running
+        status = await session.status()
+        assert status.state == "up"
+        assert status.faults == ()
+        knob = status.knobs[KnobName("sync_binlog", SOURCE)]
+        assert knob.effective == 0, "what the restart took is requested still"
+
+
+@pytest.mark.parametrize("fault", ["partition=ack", "isolate", "disk_stall=200"])
+@virtual
+async def test_what_a_knob_can_do_gives_the_knob_back(fault: str) -> None:
+    world = World()
+    async with world.attached("set") as session:
+        await session.console.do(Turn((session.console.parse("fsync_delay=3"),)))
+        before = {name: view.requested for name, view in (await session.status()).knobs.items()}
+        [done] = await inject(session, fault)
+        turned = (await session.status()).knobs
+        assert {str(name) for name, view in turned.items() if view.requested != before[name]} == set(
+            done.fault.before
+        )
+        assert await in_force(session) == [str(done.fault)]
+        await clear(session)
+        after = {name: view.effective for name, view in (await session.status()).knobs.items()}
+        assert all(after[name] in (before[name], None) for name in before)
+        assert await in_force(session) == []
+
+
+@virtual
+async def test_a_full_disk_is_full_until_it_is_cleared() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await inject(session, "disk_full")
+        source = named(world, 1)
+        assert world.sidecars[source].disk_full
+        await clear(session, "disk_full")
+        assert not world.sidecars[source].disk_full
+
+
+@virtual
+async def test_a_stopped_applier_runs_again() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await inject(session, "applier_stop")
+        views = {node.name: node for node in (await session.status()).nodes}
+        assert views[named(world, 2)].sql_thread == "off"
+        await clear(session, "applier_stop@replica")
+        views = {node.name: node for node in (await session.status()).nodes}
+        assert views[named(world, 2)].sql_thread == "on"
+
+
+@virtual
+async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        source = named(world, 1)
+        with pytest.raises(UsageError, match="would lose is not kept"):
+            await inject(session, "power_cut")
+        assert await in_force(session) == []
+        assert world.servers[source].running
+        await session.console.do(Turn((session.console.parse("undo_journal=on"),)))
+        [done] = await inject(session, "power_cut=torn")
+        assert world.power_cuts == [(source, "torn")]
+        assert done.lost_files == ("binlog.000001 512 bytes",)
+        assert not world.servers[source].running
+        status = await session.status()
+        assert [link.partition for link in status.links] == ["both"]
+        await clear(session)
+        status = await session.status()
+        assert status.state == "up"
+        assert [link.partition for link in status.links] == ["none"]
+
+
+@virtual
+async def test_the_same_fault_twice_is_refused() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await inject(session, "partition=ack")
+        with pytest.raises(UsageError, match="in force already"):
+            await inject(session, "partition=both")
+        with pytest.raises(UsageError, match="no fault kill is in force"):
+            await clear(session, "kill")
+        assert len(await in_force(session)) == 1
+
+
+@virtual
+async def test_faults_are_numbered_and_taken_back_newest_first() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        first = await inject(session, "partition=ack")
+        second = await inject(session, "disk_stall=5")
+        assert [each.fault.number for each in (*first, *second)] == [1, 2]
+        assert (await clear(session))[0].startswith(("partition", "disk_stall"))
+
+
+@virtual
+async def test_up_takes_every_fault_back() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await inject(session, "kill@replica")
+        await inject(session, "disk_stall=5")
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        assert await in_force(session) == []
+        assert (await session.status()).state == "up"
+
+
+@virtual
+async def test_a_fault_is_refused_while_a_lab_runs_and_clearing_never_is() -> None:
+    world = World()
+    async with world.attached("fault") as mine, world.attached("lab tour") as lab:
+        await inject(mine, "disk_stall=5")
+        async with lab.turns.measuring("lab", "tour"):
+            with pytest.raises(ExperimentUnderWay):
+                await inject(mine, "kill")
+            await inject(mine, "applier_stop", anyway=True)
+            assert len(await clear(mine)) == 2
+
+
+@virtual
+async def test_what_fails_leaves_no_record() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        with pytest.raises(Exception, match="frozen"):
+            await inject(session, "pause")
+        assert await in_force(session) == []
+        faults: tuple[Fault, ...] = (await session.status()).faults
+        assert faults == ()
