@@ -8,8 +8,8 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.change.faults import Injected
-from replexplorer.engine.change.turns import ExperimentUnderWay
 from replexplorer.engine.console import Clear, Inject, Turn
+from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import World

@@ -189,6 +189,10 @@ class FakeProcess:
         await self.rig.step("kill")
         self.rig.down.add(self.node)
 
+    async def lose_unsynced(self, mode: str) -> tuple[str, ...]:
+        """See `ports.ServerProcess`."""
+        raise AssertionError(f"no experiment cuts the power yet ({mode})")
+
     async def stop(self) -> None:
         """See `ports.ServerProcess`."""
         await self.kill()
