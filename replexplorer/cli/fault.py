@@ -26,9 +26,9 @@ def run_arguments(parser: ArgumentParser) -> None:
         title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
     )
     for name, summary in (
-        ("list", "what can be done to a node, and how it is taken back"),
+        ("list", "what can be done to a node, and what undoes it"),
         ("inject", "do it"),
-        ("clear", "take it back, or all that is in force"),
+        ("clear", "undo it, or all that is in force"),
     ):
         child = actions.add_parser(name, help=summary, description=sentence(summary))
         add_global_flags(child)
@@ -39,7 +39,7 @@ def run_arguments(parser: ArgumentParser) -> None:
                 dest="for_s",
                 type=seconds(positive=True),
                 metavar="S",
-                help="take it back after this many seconds, or when interrupted",
+                help="undo it after this many seconds, or when interrupted",
             )
             child.add_argument(
                 "--anyway", action="store_true", help="even while a lab or a sweep runs, whose result says so"
@@ -72,6 +72,15 @@ def _list(call: Call) -> int:
         for line in (kind.does, f"without @NODE: {_without_node(kind)}", f"clear: {kind.undone}"):
             console.print(folded(f"    {line}", console.columns, "    "))
     return 0
+
+
+def kinds_markdown() -> str:
+    """The table of docs/faults.md."""
+    rows = [(f"`{kind.form}`", kind.does, _without_node(kind), kind.undone) for kind in KINDS]
+    head = ("fault", "what happens", "without `@NODE`", "`fault clear`")
+    cells = [head, ("---",) * 4, *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    lines = map(" | ".join, cells)
+    return "\n".join(f"| {line} |" for line in lines)
 
 
 def _without_node(kind: FaultKind) -> str:
@@ -112,7 +121,7 @@ async def _inject(call: Call) -> int:
         console.document(document)
     elif args.for_s is None:
         for each in injected:
-            console.print(f"{each.fault}: `{_clearing(call, str(each.fault))}` takes it back")
+            console.print(f"{each.fault}: `{_clearing(call, str(each.fault))}` undoes it")
     else:
         console.print("; ".join(f"{each.fault} is over" for each in injected))
     return 0

@@ -227,7 +227,7 @@ def _link_line(link: LinkJson) -> str:
 def _fault_line(fault: FaultJson) -> str:
     value = f"={fault.value}" if fault.value else ""
     until = f" until {fault.until}" if fault.until else ""
-    clear = f"`replexplorer fault clear {fault.kind}@{fault.node}` takes it back"
+    clear = f"`replexplorer fault clear {fault.kind}@{fault.node}` undoes it"
     return f"fault       {fault.kind}{value}@{fault.node} since {fault.since}{until}, by {fault.by}: {clear}"
 
 

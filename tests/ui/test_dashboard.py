@@ -247,7 +247,7 @@ async def test_the_panel_scrolls_to_the_last_knob_under_its_heading() -> None:
         assert app.dashboard.board.place[0] == app.dashboard.board.place[1]
         rows = app.rows("#knobs")
         assert rows[0].split()[1:4] == ["asked", "in", "effect"]
-        assert "▸ fsync delay" in rows[-1]
+        assert "▸ undo journal" in rows[-1]
         assert "▾" not in app.rows("#statement")[0]
 
 

@@ -23,6 +23,7 @@ CONTRACT = [
     "scene",
     "load",
     "lab",
+    "fault",
     "sweep",
     "replay",
     "export",

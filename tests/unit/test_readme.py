@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer.cli.calibrating import errors_markdown
+from replexplorer.cli.fault import kinds_markdown
 from replexplorer.cli.render import knob_catalogue_markdown
 from replexplorer.cli.verbs import VERBS
 from replexplorer.formats.calibration import shipped_calibration
@@ -28,6 +29,12 @@ def test_the_table_of_knobs_is_drawn_from_the_catalogue() -> None:
     assert table.strip() == knob_catalogue_markdown(), (
         "paste replexplorer.cli.render.knob_catalogue_markdown()"
     )
+
+
+def test_the_table_of_faults_is_drawn_from_their_kinds() -> None:
+    _, _, rest = page("faults.md").partition("<!-- faults: drawn from the code -->\n")
+    table, _, _ = rest.partition("<!-- end of faults -->")
+    assert table.strip() == kinds_markdown(), "paste replexplorer.cli.fault.kinds_markdown()"
 
 
 def test_the_table_of_keys_is_drawn_from_the_actions() -> None:

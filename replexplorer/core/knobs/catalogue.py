@@ -544,7 +544,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         extra_nodes=True,
     ),
     Knob(
-        keys.UNDO_JOURNAL,
+        "undo_journal",
         "undo journal",
         Group.DISK,
         Kind.CHOICE,
@@ -554,7 +554,6 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "Keeps what a power cut of this node's machine would lose, so that the fault power_cut can take it.",
         choices=ON_OFF,
         extra_nodes=True,
-        seldom=True,
     ),
     Knob(
         keys.CLIENTS,

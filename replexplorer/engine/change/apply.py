@@ -185,7 +185,8 @@ class Applier:
                 return {name: values[name.key] for name in step.names}
             case DiskStep():
                 in_force, measured_ms = await change_disk(self._fleet, step, wait=not applied.is_rollback)
-                applied.measured[step.name] = measured_ms
+                if step.name.key == keys.FSYNC_DELAY:
+                    applied.measured[step.name] = measured_ms
                 return {step.name: in_force}
             case LoadStep():
                 await self._load.change(step.changes)

@@ -21,7 +21,7 @@ from replexplorer.engine.asking import execute
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
-from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet
+from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.server_sample import answers
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
@@ -117,16 +117,13 @@ class Faults:
             {str(name): self._sight.requested_value(name) for name in desired},
         )
         numbered = await self._record(fault)
-        mark = self._chronicle.begin_change(f"fault {fault}")
         try:
             if desired:
-                await self._changes.turn(desired, "fault: ", anyway=anyway)
+                await self._changes.turn(desired, f"fault {fault}: ", anyway=anyway)
             lost = await self._act(numbered, anyway)
-        except (ReplexplorerError, asyncio.CancelledError) as error:
-            self._chronicle.change_failed(mark, f"fault {fault} failed: {error}")
+        except (ReplexplorerError, asyncio.CancelledError):
             await to_the_end(self._take_all_back([numbered]))
             raise
-        self._chronicle.change_effective(mark, f"fault {fault}", f"fault {fault}")
         return Injected(numbered, lost)
 
     def _desired(self, request: FaultRequest, node: str) -> Desired:
@@ -148,6 +145,16 @@ class Faults:
         member = self._fleet.member(fault.node)
         if fault.kind in ("partition", "isolate", "disk_stall"):
             return ()
+        mark = self._chronicle.begin_change(f"fault {fault}")
+        try:
+            lost = await self._do(fault, member, anyway)
+        except (ReplexplorerError, asyncio.CancelledError) as error:
+            self._chronicle.change_failed(mark, f"fault {fault} failed: {error}")
+            raise
+        self._chronicle.change_effective(mark, f"fault {fault}", f"fault {fault}")
+        return lost
+
+    async def _do(self, fault: Fault, member: Member, anyway: bool) -> tuple[str, ...]:
         async with self._turns.change(anyway=anyway):
             match fault.kind:
                 case "kill":

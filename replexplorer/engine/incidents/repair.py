@@ -40,7 +40,7 @@ class Repairer:
         raised = await bring_up(sight.fleet, self._options, lambda text, done: progress(Progress(text, done)))
         self.created = self.created or raised.created
         await sight.refresh()
-        over = [f"fault {fault} taken back" for fault in await self._faults.clear()]
+        over = [f"fault {fault} undone" for fault in await self._faults.clear()]
         lost = sight.lost_values(sight.fleet.members)
         again: list[KnobName] = []
         if lost and (consent is None or await consent(lost)):

@@ -53,7 +53,7 @@ def effect_of(view: KnobView, tick: Tick | None) -> InForce:
 def measured_of(name: KnobName, tick: Tick | None) -> Measured:
     """What is measured of a knob: a round trip, lost probes, an fsync; empty for other knobs."""
     link, disk = _link(name, tick), _disk(name, tick)
-    if disk is not None and disk.measured_ms is not None:
+    if disk is not None and name.key == keys.FSYNC_DELAY and disk.measured_ms is not None:
         return Measured(figures.millis(disk.measured_ms), fsync_too_short(disk))
     if link is not None and name.key == keys.LOSS and link.probes_lost_percent is not None:
         return Measured(f"{link.probes_lost_percent:.3g} %")
