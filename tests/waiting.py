@@ -20,7 +20,7 @@ NO_ANSWER = (OSError, asyncio.IncompleteReadError, asyncmy.errors.Error)
 
 def patience() -> float:
     """How many times longer than on an idle machine something may take here and now, at least 1."""
-    return max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 async def until(

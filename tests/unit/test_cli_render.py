@@ -52,6 +52,7 @@ def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
         "load",
         "footprint_bytes",
         "knobs",
+        "faults",
     ]
     assert document["nodes"][0]["server_uuid"] is None
     assert document["links"][0]["rtt_measured_ms"] is None

@@ -56,7 +56,10 @@ class ServerContainer:
 
         await self._run(work)
         done = json.loads(said[0])
-        return tuple(f"{Path(row['file']).name} {row['bytes']:,} bytes" for row in done["files"])
+        return tuple(
+            f"{Path(row['file']).name} {row['bytes']:,} byte{'' if row['bytes'] == 1 else 's'}"
+            for row in done["files"]
+        )
 
     def _roll_back(self, client: Any, server: Container, mode: str) -> str:
         """Run powercut.py of the sidecar's image on the server's volumes; answers what it printed."""

@@ -1,0 +1,111 @@
+"""Faults on real servers: a crash, a frozen replica, and what a power cut takes by the settings it meets."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import asyncmy
+import pytest
+
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.core.fault import parse_fault
+from replexplorer.engine.change.faults import Injected
+from replexplorer.engine.console import Clear, Inject, Turn
+from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
+from tests.integration.conftest import LiveStack, bring_up
+from tests.integration.sessions import connected
+from tests.waiting import NO_ANSWER, until
+
+pytestmark = pytest.mark.docker
+
+WRITERS, LEAST_ROWS = 4, 200
+TABLE = "sandbox.acknowledged"
+
+
+async def inject(session: Session, text: str) -> tuple[Injected, ...]:
+    return await session.console.do(Inject(parse_fault(text, session.fleet.roster)))
+
+
+async def state(session: Session) -> str:
+    return (await session.status()).state
+
+
+async def write(live: LiveStack, node: str, writer: int, acknowledged: set[tuple[int, int]]) -> None:
+    """Insert rows until the server goes away; a row counts once its client has the OK."""
+    with suppress(*NO_ANSWER, asyncmy.errors.Error):
+        async with live.session(node) as cursor:
+            for number in range(1_000_000):
+                await cursor.execute(f"INSERT INTO {TABLE} VALUES ({writer}, {number})")
+                acknowledged.add((writer, number))
+
+
+async def cut_under_writes(live: LiveStack, session: Session) -> tuple[set[tuple[int, int]], Injected]:
+    """Cut the source's power while rows are written; answers those acknowledged and missing afterwards."""
+    source = session.fleet.source_name
+    async with live.session(source) as cursor:
+        await cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
+        await cursor.execute(f"CREATE TABLE {TABLE} (writer INT, number INT, PRIMARY KEY (writer, number))")
+    acknowledged: set[tuple[int, int]] = set()
+    writers = [asyncio.create_task(write(live, source, number, acknowledged)) for number in range(WRITERS)]
+    while len(acknowledged) < LEAST_ROWS:
+        assert not all(writer.done() for writer in writers)
+        await asyncio.sleep(0.01)
+    [done] = await inject(session, "power_cut")
+    await asyncio.gather(*writers)
+    assert await state(session) == "partial"
+    await session.console.do(Clear("power_cut"))
+    async with live.session(source) as cursor:
+        await cursor.execute(f"SELECT writer, number FROM {TABLE}")
+        rows = set(await cursor.fetchall())
+    return acknowledged - rows, done
+
+
+async def test_faults_are_done_recorded_and_undone_by_another_app(own_stack: DockerProvider) -> None:
+    live = await bring_up(own_stack, UpOptions())
+    async with connected(live, "fault") as session:
+        replica = session.fleet.replica_names[0]
+        await inject(session, "kill")
+        await inject(session, "pause@replica")
+        assert await state(session) == "down"
+    async with connected(live, "fault") as session:
+        assert len((await session.status()).faults) == 2
+        cleared = await session.console.do(Clear())
+        assert len(cleared) == 2
+        assert await state(session) == "up"
+        await live.ready()
+
+        await inject(session, "applier_stop")
+        [view] = [node for node in (await session.status()).nodes if node.name == replica]
+        assert (view.io_thread, view.sql_thread) == ("on", "off")
+        await session.console.do(Clear())
+        await live.ready()
+
+        await session.console.do(Turn((session.console.parse("undo_journal=on"),)))
+        missing, _ = await cut_under_writes(live, session)
+        assert missing == set(), "redo and binlog are fsynced before a client is told"
+        await live.ready()
+
+        relaxed = ("sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
+        await session.console.do(Turn(tuple(map(session.console.parse, relaxed))))
+        missing, done = await cut_under_writes(live, session)
+        print(f"{len(missing)} acknowledged rows are gone; {', '.join(done.lost_files)}")
+        assert any("binlog" in file for file in done.lost_files)
+        assert (await session.status()).faults == ()
+
+
+async def test_on_a_full_disk_a_commit_waits_for_room(own_stack: DockerProvider) -> None:
+    live = await bring_up(own_stack, UpOptions())
+    async with connected(live, "fault") as session:
+        source = session.fleet.source_name
+        async with live.session(source) as cursor:
+            await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
+            await inject(session, "disk_full")
+            commit = asyncio.create_task(cursor.execute("INSERT INTO sandbox.t () VALUES ()"))
+            done, _ = await asyncio.wait({commit}, timeout=2)
+            assert not done or commit.exception() is not None
+            await session.console.do(Clear())
+            with suppress(*NO_ANSWER):
+                await asyncio.wait_for(commit, 90)
+        await until(lambda: state(session), holds=lambda word: word == "up", within_s=90)
