@@ -162,7 +162,7 @@ class Agent:
                 if time.monotonic() > ends_s:
                     raise
                 await asyncio.sleep(0.05)
-        answer = await self.ask("hello", version=protocol_version())
+        answer = await self.ask("hello", version=protocol_version(), token=f"guest {self.node}")
         assert "ok" in answer, answer
 
     async def ask(self, op: str, **fields: Any) -> Fields:
