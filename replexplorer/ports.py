@@ -71,7 +71,7 @@ class NodeAddress:
     """Where one node's server is, as its provider knows it."""
 
     name: str
-    """`primary`, `replica`, `replica2`, ..."""
+    """`db1`, `db2`, ..."""
     server_running: bool
     """Its mysqld runs, and is not frozen."""
     sidecar_running: bool
@@ -123,7 +123,7 @@ class Provider(Protocol):
     """What it can do; what is missing here is refused by name before anything is asked of it."""
 
     async def nodes(self) -> Sequence[NodeAddress]:
-        """The nodes in order, primary first; empty when there is no such stack."""
+        """The nodes in order; empty when there is no such stack."""
         ...
 
     async def up(self, options: UpOptions, report: Report) -> bool:

@@ -55,7 +55,7 @@ def _serve_in_child() -> int:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import server
 
-    server.run(os.environ.get("RX_NODE", "primary"))
+    server.run(os.environ["RX_NODE"])
     return 0
 
 

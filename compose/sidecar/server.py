@@ -44,6 +44,8 @@ from wire import (
 SOCKET_PATH = Path("/run/replexplorer/agent.sock")
 STATE_PATH = Path("/run/replexplorer/links.json")
 TOOLS_PATH = Path("/var/lib/replexplorer/tools")
+FIRST_NODE = "db1"
+"""Its agent counts the tools volume, which belongs to all nodes."""
 VOLUMES = ("/var/lib/replexplorer/data", "/var/lib/replexplorer/tools")
 LONGEST_LINE_BYTES = 4 << 20
 
@@ -87,7 +89,7 @@ class Server:
         self._claims = claims
         self._bridges: set[Bridge] = set()
         # The tools volume belongs to all nodes: one of them counts it.
-        mine = VOLUMES if node == "primary" else VOLUMES[:1]
+        mine = VOLUMES if node == FIRST_NODE else VOLUMES[:1]
         self._footprint = Footprint(map(Path, mine))
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_s = time.monotonic()

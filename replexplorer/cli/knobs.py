@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def set_knobs_arguments(parser: ArgumentParser) -> None:
     """The knobs with their values."""
     parser.add_argument(
-        "assignments", nargs="+", metavar="KEY=VALUE", help="as semi_sync=on, rtt=85ms, rtt@replica2=10"
+        "assignments", nargs="+", metavar="KEY=VALUE", help="as semi_sync=on, rtt=85ms, rtt@db3=10"
     )
     turning_arguments(parser, dry_run=True)
 
@@ -77,9 +77,9 @@ def get(call: Call) -> int:
 
 async def _get(call: Call) -> int:
     async with attached(call, "get") as session:
-        views = session.knobs()
-        chosen = _chosen(call.args.keys, views, session.roster)
-    knobs = {str(name): knob_document(view) for name, view in chosen.items()}
+        views, roster = session.knobs(), session.roster
+        chosen = _chosen(call.args.keys, views, roster)
+    knobs = {str(name): knob_document(view, roster.source) for name, view in chosen.items()}
     if call.console.json:
         call.console.document({**knobs})
     else:
@@ -128,13 +128,14 @@ async def turn(call: Call, holder: str, change: Callable[[Session], Awaitable[Se
                 session.narrate = call.console.narrate
                 connected_s = time.monotonic()
                 result = await change(session)
+                source = session.roster.source
                 took_s = time.monotonic() - began_s
         finally:
             connecting.cancel()
     except RolledBack as error:
         call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
         return error.exit_code
-    report = set_report(result, took_s * 1000)
+    report = set_report(result, source, took_s * 1000)
     for warning in report.warnings:
         call.console.warn(warning)
     if call.console.json:

@@ -161,7 +161,7 @@ def waiting_words(report: SetReport, connecting_s: float) -> str | None:
 
 
 def _change_line(change: ChangedKnob, *, dry_run: bool) -> str:
-    key = change.key if change.node in ("primary", "load") else f"{change.key}@{change.node}"
+    key = change.name
     before, asked = _value(key, change.before), _value(key, change.requested)
     if dry_run:
         return f"{key}: {before} -> {asked}, not run"
@@ -182,7 +182,7 @@ def knob_catalogue_markdown() -> str:
     return "\n".join(rows)
 
 
-_NODE_HEADINGS = ("NODE", "SERVER", "ADDRESS", "PATH", "STATE", "IO", "SQL", "LAG")
+_NODE_HEADINGS = ("NODE", "ROLE", "SERVER", "ADDRESS", "PATH", "STATE", "IO", "SQL", "LAG")
 
 
 def _node_row(node: NodeJson) -> tuple[str, ...]:
@@ -192,6 +192,7 @@ def _node_row(node: NodeJson) -> tuple[str, ...]:
     state = "up" if node.reachable else "DOWN"
     return (
         node.name,
+        node.role,
         server,
         address,
         node.path or "-",
@@ -205,7 +206,7 @@ def _node_row(node: NodeJson) -> tuple[str, ...]:
 def _link_line(link: LinkJson) -> str:
     parts = [
         (
-            f"link        primary <-> {link.replica}: asked {_ms(link.rtt_asked_ms)}, "
+            f"link        {link.a} <-> {link.b}: asked {_ms(link.rtt_asked_ms)}, "
             f"{_measured(link.rtt_measured_ms, 1)} (bare path {_ms(link.rtt_base_ms, 2)})",
             True,
         ),

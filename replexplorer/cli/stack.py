@@ -21,7 +21,7 @@ from replexplorer.cli.wiring import (
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
-from replexplorer.core.topology import MOST_REPLICAS
+from replexplorer.core.topology import MOST_REPLICAS, SOURCE
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import closest
@@ -56,7 +56,9 @@ def down_arguments(parser: ArgumentParser) -> None:
 
 def dsn_arguments(parser: ArgumentParser) -> None:
     """Whose address, for whom and in which form."""
-    parser.add_argument("node", nargs="?", default="primary", metavar="NODE", help="default: primary")
+    parser.add_argument(
+        "node", nargs="?", default=SOURCE, metavar="NODE", help="name or role; default: the primary"
+    )
     parser.add_argument("--published", action="store_true", help="by the published port")
     parser.add_argument(
         "--admin", action="store_true", help="the app's own account, which may do anything, on every node"
@@ -193,18 +195,21 @@ async def _dsn(call: Call) -> int:
     wanted = call.args.node
     async with attached(call, "dsn") as session:
         views = {view.name: view for view in session.nodes}
-        known = list(views)
-        if wanted not in known:
-            near = closest(wanted, known) or f"its nodes are {', '.join(known)}"
-            raise UsageError(f"no node {wanted!r} in this stack", near)
-        view = views[wanted]
+        roster = session.roster
+        node = roster.find(wanted)
+        if node is None:
+            near = closest(wanted, [*roster.names, *roster.aliases])
+            raise UsageError(
+                f"no node {wanted!r} in this stack", near or f"its nodes are {', '.join(roster.names)}"
+            )
+        view = views[node]
         credentials = session.credentials
     if not view.reachable or credentials is None:
-        raise StackUnavailable(f"{wanted} is down", "`replexplorer up` brings it back")
+        raise StackUnavailable(f"{node} is down", "`replexplorer up` brings it back")
     published = (view.published_host, view.published_port)
     host, port = published if call.args.published else (view.host, view.port)
     if host is None or port is None:
-        raise StackUnavailable(f"{wanted} has no such address", "`replexplorer status` shows what it has")
+        raise StackUnavailable(f"{node} has no such address", "`replexplorer status` shows what it has")
     admin: bool = call.args.admin
     account = credentials.control_user if admin else credentials.dsn_user
     secret = credentials.control_password if admin else credentials.dsn_password
@@ -212,11 +217,11 @@ async def _dsn(call: Call) -> int:
     direct = view.path == "direct" and not call.args.published
     file = None
     if call.args.defaults_file:
-        file = paths.option_file(session.name, account, wanted, direct=direct)
+        file = paths.option_file(session.name, account, node, direct=direct)
         secrets.keep(file, secrets.option_file(account, secret, host, port))
     if call.console.json:
         document = Dsn(
-            node=wanted,
+            node=node,
             dsn=address,
             path="direct" if direct else "published",
             account="admin" if admin else "sandbox",

@@ -217,7 +217,7 @@ async def attached(
 
 
 async def sidecar_facts(values: Configuration) -> SidecarFacts | None:
-    """What the running stack's agents report of links and disks; None when there is none to ask.
+    """What the running stack's agents report of a link and the disks; None when there is none to ask.
 
     Each disk is probed, which takes a part of a second.
     """
@@ -227,13 +227,12 @@ async def sidecar_facts(values: Configuration) -> SidecarFacts | None:
     stack = provider_of(values)
     try:
         nodes = [node.name for node in await stack.nodes()]
-        replicas = nodes[1:]
-        if not replicas:
+        if len(nodes) < 2:
             return None
         agents = {name: BridgedAgent(name, stack.open_bridge) for name in nodes}
         try:
-            primary = agents[nodes[0]]
-            link, health = await primary.link(replicas[0]), await primary.health()
+            one = agents[nodes[0]]
+            link, health = await one.link(nodes[1]), await one.health()
             disks = {name: await _probed(agent) for name, agent in agents.items()}
         finally:
             await asyncio.gather(*(agent.close() for agent in agents.values()))

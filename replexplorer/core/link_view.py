@@ -47,7 +47,7 @@ class LinkView:
 
 
 def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:
-    """The partitions in force: `ack`, or `replica2 ack` where not all links of several have the same."""
+    """The partitions in force: `ack`, or `db3 ack` where not all links of several have the same."""
     cut = {link.replica: link.partition for link in links if link.partition not in (None, NO_PARTITION)}
     if len(cut) == len(links) and len(set(cut.values())) == 1:
         return (str(next(iter(cut.values()))),)

@@ -19,8 +19,10 @@ node, so what is asked of the source goes with the role."""
 MOST_REPLICAS: Final = 8
 """Of one stack: each is a server with half a gigabyte of memory."""
 
+_PREFIX: Final = "db"
 _OTHER: Final = "replica"
 _PAIR: Final = ":"
+_NAME: Final = re.compile(rf"{_PREFIX}([1-9][0-9]*)")
 _NUMBERED: Final = re.compile(r"(.*?)([0-9]*)")
 
 
@@ -54,13 +56,14 @@ class Standing:
 
 
 def node_name(number: int) -> str:
-    """The name of the n-th node that was made, counted from 1: `primary`, `replica`, `replica2`, ..."""
-    return SOURCE if number == 1 else f"{_OTHER}{number - 1 if number > 2 else ''}"
+    """The name of the n-th node that was made, counted from 1: `db1`, `db2`, ..."""
+    return f"{_PREFIX}{number}"
 
 
 def node_number(node: str) -> int | None:
     """The inverse of `node_name`; None for a name of another kind."""
-    return next((number for number in range(1, 100) if node_name(number) == node), None)
+    found = _NAME.fullmatch(node)
+    return int(found[1]) if found else None
 
 
 def node_names(replicas: int) -> list[str]:
@@ -139,21 +142,10 @@ class Roster:
         if len(ends) == 1:
             return SOURCE if found[0] == self.source else found[0]
         far = [end for end in found if end != self.source]
-        return far[0] if len(far) == 1 else link_name(*found)
+        return far[0] if len(far) == 1 else _PAIR.join(in_order(found))
 
 
 def new_roster(replicas: int = MOST_REPLICAS) -> Roster:
     """The nodes of a stack that is not made or not known yet."""
     names = node_names(replicas)
     return Roster(tuple(names), names[0])
-
-
-def link_name(one: str, other: str) -> str:
-    """The name of the link between two nodes: `db1:db3`, in order."""
-    return _PAIR.join(in_order((one, other)))
-
-
-def link_ends(link: str, source: str) -> tuple[str, str]:
-    """The nodes that a link joins: of a pair as it is written, of one node the source and that node."""
-    one, pair, other = link.partition(_PAIR)
-    return (one, other) if pair else (source, one)

@@ -264,8 +264,6 @@ class Fleet:
         self.members = kept
         if not same_stack:
             self._standings, self._source = {}, None
-        if not same_stack:
-            self._standings, self._source = {}, None
         return gone
 
     async def close(self) -> None:

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.fault import Fault, from_record, to_record
-from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value, parse_name
+from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Place, Value, parse_name
+from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Document
 from replexplorer.ports import Keeper
 
@@ -37,13 +38,13 @@ class Requested:
     """In force, the oldest first."""
 
     @classmethod
-    def read(cls, document: Document) -> Self:
-        """Read a document; knobs that this version does not know are left out, not lost."""
+    def read(cls, document: Document, roster: Roster) -> Self:
+        """Read a document of a stack with these nodes; knobs that this version does not know are left
+        out, not lost."""
         values: dict[KnobName, Value] = {}
         for written, value in document.content.get("knobs", {}).items():
-            try:
-                name = parse_name(written)
-            except UsageError:
+            name = _name(written, roster)
+            if name is None:
                 continue
             if isinstance(value, str) == (name.knob.kind is Kind.CHOICE) and value is not None:
                 values[name] = value
@@ -58,13 +59,23 @@ class Requested:
         )
 
 
-async def read_requested(keeper: Keeper) -> Requested:
-    """The document as it stands."""
-    return Requested.read(await keeper.document())
+def _name(written: str, roster: Roster) -> KnobName | None:
+    """The knob of a document's key, which may carry an alias; None for one of another version."""
+    try:
+        name = parse_name(written)
+    except UsageError:
+        return None
+    return name if name.node == Place.LOAD else KnobName(name.key, roster.placed(name.node))
+
+
+async def read_requested(keeper: Keeper, roster: Roster) -> Requested:
+    """The document of a stack with these nodes as it stands."""
+    return Requested.read(await keeper.document(), roster)
 
 
 async def write_requested(
     keeper: Keeper,
+    roster: Roster,
     values: Mapping[KnobName, Value],
     *,
     writer: str,
@@ -80,7 +91,7 @@ async def write_requested(
 
     def merge(content: dict[str, Any]) -> None:
         content["knobs"] = {
-            **content.get("knobs", {}),
+            **{str(_name(key, roster) or key): value for key, value in content.get("knobs", {}).items()},
             **{str(name): value for name, value in values.items() if name.key in BY_KEY},
         }
         content["writer"] = writer
@@ -90,19 +101,21 @@ async def write_requested(
             content["yes_tx_at_enabling"] = yes_tx_at_enabling
             content["enabled_s"] = written_s
 
-    return await _write(keeper, merge)
+    return await _write(keeper, roster, merge)
 
 
-async def write_faults(keeper: Keeper, change: Callable[[Sequence[Fault]], Sequence[Fault]]) -> Requested:
+async def write_faults(
+    keeper: Keeper, roster: Roster, change: Callable[[Sequence[Fault]], Sequence[Fault]]
+) -> Requested:
     """Change which faults are in force, whoever writes meanwhile. Raises StackUnavailable."""
 
     def merge(content: dict[str, Any]) -> None:
         content["faults"] = to_record(change(from_record(content.get("faults"))))
 
-    return await _write(keeper, merge)
+    return await _write(keeper, roster, merge)
 
 
-async def _write(keeper: Keeper, merge: Callable[[dict[str, Any]], None]) -> Requested:
+async def _write(keeper: Keeper, roster: Roster, merge: Callable[[dict[str, Any]], None]) -> Requested:
     """Write what `merge` makes of the document. A write whose answer was lost may have been done: it is
     made again, which merges to the same."""
     lost: StackUnavailable | None = None
@@ -118,5 +131,5 @@ async def _write(keeper: Keeper, merge: Callable[[dict[str, Any]], None]) -> Req
             lost = error
             continue
         if written is not None:
-            return Requested.read(written)
+            return Requested.read(written, roster)
     raise StackUnavailable("the requested values are being written by another app", "try again")

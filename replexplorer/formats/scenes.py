@@ -46,7 +46,7 @@ class Scene:
     name: str
     title: str
     knobs: Mapping[str, Value]
-    """Written key (`rtt`, `rtt@replica2`) to a value in the knob's own unit."""
+    """Written key (`rtt`, `rtt@db3`) to a value in the knob's own unit."""
     file: Path
     shipped: bool
 

@@ -15,13 +15,17 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.topology import node_number
+from replexplorer.core.topology import node_name, node_number
 
 SERVICE_NETWORK: Final = "service:"
 """How `network_mode` names the service whose network namespace is joined."""
 
 LABEL: Final = "dev.replexplorer."
 """The prefix of all our labels."""
+
+_FIRST: Final = node_name(1)
+_FURTHER: Final = node_name(2)
+"""The nodes that the file has: one that follows nobody at first, and a pattern for all others."""
 
 _VARIABLE: Final = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 
@@ -102,7 +106,7 @@ class Service(_Strict):
 
     @property
     def node(self) -> str:
-        """`primary`, `replica`, ..."""
+        """`db1`, `db2`, ..."""
         return self.labels[f"{LABEL}node"]
 
     @model_validator(mode="after")
@@ -148,21 +152,21 @@ class StackFile(_Strict):
                 raise ValueError(f"services.{name}.network_mode: no service {owner}")
         if len(self.networks) != 1:
             raise ValueError("networks: a stack has exactly one")
-        for node in ("primary", "replica"):
+        for node in (_FIRST, _FURTHER):
             for role in ("sidecar", "mysqld"):
                 if not any((s.node, s.role) == (node, role) for s in self.services.values()):
                     raise ValueError(f"services: no {role} of the node {node}")
         return self
 
     def service(self, node: str, role: str) -> Service:
-        """The service of a node in a role; replica2 and on are made from the `replica` service."""
-        written = node if node == "primary" else "replica"
+        """The service of a node in a role; that of db3 and on is made from db2's."""
+        written = node if node == _FIRST else _FURTHER
         found = next(s for s in self.services.values() if (s.node, s.role) == (written, role))
         return found if node == written else _renamed(found, node)
 
     def volume_labels(self, role: str, node: str | None = None) -> dict[str, str]:
         """The labels of the volume of a role (`data`, `tools`), of a node where it has one."""
-        written = "replica" if node not in (None, "primary") else node
+        written = _FURTHER if node not in (None, _FIRST) else node
         labels = next(
             volume.labels
             for volume in self.volumes.values()
@@ -176,7 +180,7 @@ class StackFile(_Strict):
 
 
 def _renamed(service: Service, node: str) -> Service:
-    """The `replica` service under another replica's name, with its own volume and server_id."""
+    """The second node's service under another name, with its own volume and server_id."""
     environment = {**service.environment, "RX_NODE": node}
     if "RX_SERVER_ID" in environment:
         environment["RX_SERVER_ID"] = str(node_number(node))
@@ -186,7 +190,7 @@ def _renamed(service: Service, node: str) -> Service:
             "environment": environment,
             "labels": {**service.labels, f"{LABEL}node": node},
             "networks": {
-                name: Membership(aliases=tuple(node if a == "replica" else a for a in membership.aliases))
+                name: Membership(aliases=tuple(node if a == _FURTHER else a for a in membership.aliases))
                 for name, membership in service.networks.items()
             },
         }

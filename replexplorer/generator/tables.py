@@ -53,7 +53,7 @@ class Tables:
         async def locate() -> Address:
             return Address(target.host, target.port, target.path)
 
-        return ControlConnection("primary", locate, target.user, target.password)
+        return ControlConnection("the source", locate, target.user, target.password)
 
     async def prepare(
         self, table: Table, table_size: int, before_making: Callable[[], Awaitable[None]] | None = None

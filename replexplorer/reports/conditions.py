@@ -90,7 +90,7 @@ def settings_words(conditions: Conditions) -> str:
 
 
 def _setting(name: str, setting: SettingJson) -> str | None:
-    """`rtt@replica 85 ms`; None at the default."""
+    """`rtt@db2 85 ms`; None at the default."""
     knob = parse_name(name).knob
     requested, effective = setting.requested, setting.effective
     # The load's own line tells the load.

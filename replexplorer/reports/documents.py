@@ -15,7 +15,7 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
-from replexplorer.core.topology import Role
+from replexplorer.core.topology import SOURCE, Role
 from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.get import GetKnob
@@ -49,17 +49,21 @@ def status_document(
 ) -> Status:
     """The whole `status` document; what is not known is null, whatever is down. `load` has the knobs of
     the load that runs, by key; empty when none does."""
+    nodes = tuple(nodes)
+    source = next((node.name for node in nodes if node.is_source), SOURCE)
     return Status(
         stack=stack,
         state=state,
         nodes=[_node(node) for node in nodes],
         protection=_protection(protection),
-        links=[_link(link) for link in links],
+        links=[_link(link, source) for link in links],
         disks=[_disk(disk) for disk in disks],
         load=_load(driver, load),
         footprint_bytes=footprint_bytes,
         knobs={
-            str(name): StatusKnob(requested=view.requested, effective=view.effective, node=name.node)
+            str(name): StatusKnob(
+                requested=view.requested, effective=view.effective, node=_node_of(name, source)
+            )
             for name, view in knobs.items()
         },
         faults=[fault_document(fault) for fault in faults],
@@ -85,8 +89,13 @@ def _utc(wall_s: float) -> str:
     return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def knob_document(view: KnobView) -> GetKnob:
-    """One knob as `get` prints it: the catalogue's row with its two values."""
+def _node_of(name: KnobName, source: str) -> str:
+    """The node that a knob is of."""
+    return source if name.node == SOURCE else str(name.node)
+
+
+def knob_document(view: KnobView, source: str) -> GetKnob:
+    """One knob as `get` prints it: the catalogue's row with its two values, and the node that has it."""
     knob = view.name.knob
     return GetKnob(
         requested=view.requested,
@@ -95,7 +104,7 @@ def knob_document(view: KnobView) -> GetKnob:
         min=_whole(knob.minimum),
         max=_whole(knob.maximum),
         unit=knob.unit or None,
-        node=view.name.node,
+        node=_node_of(view.name, source),
         scope=knob.backing.value,
         restart=knob.restart.value,
         note=view.note,
@@ -104,10 +113,10 @@ def knob_document(view: KnobView) -> GetKnob:
     )
 
 
-def set_report(result: SetResult, took_ms: float | None = None) -> SetReport:
-    """What a `set`, `reset` or scene did, and how long the user waited for it."""
+def set_report(result: SetResult, source: str, took_ms: float | None = None) -> SetReport:
+    """What a `set`, `reset` or scene did on a stack with this source, and how long the user waited."""
     return SetReport(
-        changed=[_changed(change) for change in result.changed],
+        changed=[_changed(change, source) for change in result.changed],
         warnings=[*result.warnings, *result.unmet],
         rolled_back=result.rolled_back,
         dry_run=result.dry_run,
@@ -164,8 +173,10 @@ def _load(driver: str | None, load: Mapping[str, Scalar] | None) -> StatusLoad:
     )
 
 
-def _link(link: LinkView) -> LinkJson:
+def _link(link: LinkView, source: str) -> LinkJson:
     return LinkJson(
+        a=source,
+        b=link.replica,
         replica=link.replica,
         backend=link.backend,
         rtt_asked_ms=link.rtt_asked_ms,
@@ -197,10 +208,11 @@ def _disk(disk: DiskView) -> DiskJson:
     )
 
 
-def _changed(change: Changed) -> ChangedKnob:
+def _changed(change: Changed, source: str) -> ChangedKnob:
     return ChangedKnob(
         key=change.name.key,
-        node=change.name.node,
+        node=_node_of(change.name, source),
+        name=str(change.name),
         before=change.before,
         requested=change.requested,
         effective=change.effective,

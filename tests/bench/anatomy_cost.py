@@ -40,7 +40,7 @@ class ServerCpu:
 
     def __init__(self, stack: str) -> None:
         self._docker = connect()
-        labels = {"stack": stack, "node": "primary", "role": "mysqld"}
+        labels = {"stack": stack, "node": "db1", "role": "mysqld"}
         wanted = [f"dev.replexplorer.{name}={value}" for name, value in labels.items()]
         [container] = self._docker.containers(filters={"label": wanted})
         self._id = container["Id"]

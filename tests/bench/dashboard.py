@@ -184,7 +184,7 @@ async def cold_start(*, rounds: int) -> Figure:
 async def hour(session: Session, length_s: float = HOUR_S) -> list[Figure]:
     """What the app's memory and its session file grow by under 2,000 TPS; its first seconds are start-up."""
     # Nothing durable on either server, so that small machines keep the rate.
-    await turn(session, *(f"{knob}{node}=0" for knob in _FSYNCS for node in ("", "@replica")))
+    await turn(session, *(f"{knob}{node}=0" for knob in _FSYNCS for node in ("", "@db2")))
     await turn(session, "clients=16", "load_mode=open", f"rate={HOUR_RATE}")
     held_mb = []
     try:
@@ -199,7 +199,7 @@ async def hour(session: Session, length_s: float = HOUR_S) -> list[Figure]:
             recorded_bytes += terminal.recorded_bytes()
     finally:
         await turn(session, "load_mode=closed", "clients=8", "rate=500")
-        await turn(session, *(f"{knob}{node}=1" for knob in _FSYNCS for node in ("", "@replica")))
+        await turn(session, *(f"{knob}{node}=1" for knob in _FSYNCS for node in ("", "@db2")))
     some = max(1, min(6, len(held_mb) // 4))
     first_mb, last_mb = statistics.median(held_mb[:some]), statistics.median(held_mb[-some:])
     recorded_mb = recorded_bytes / 2**20

@@ -51,16 +51,16 @@ def test_a_knob_that_nothing_can_turn_is_absent(ability: Ability, absent: str, p
 async def test_servers_that_nobody_may_stop_have_no_process() -> None:
     world = World()
     async with world.attached() as session:
-        await session.fleet.server_process("replica").kill()
-        assert not world.servers["replica"].running
-        await session.fleet.server_process("replica").start()
-        assert world.servers["replica"].running
+        await session.fleet.server_process("db2").kill()
+        assert not world.servers["db2"].running
+        await session.fleet.server_process("db2").start()
+        assert world.servers["db2"].running
         with pytest.raises(StackUnavailable, match="no moon"):
             session.fleet.server_process("moon")
         without(session, Ability.STOP_SERVERS)
         with pytest.raises(MissingPiece, match="cannot have their servers stopped and started from here"):
-            session.fleet.server_process("replica")
-        assert world.servers["replica"].running
+            session.fleet.server_process("db2")
+        assert world.servers["db2"].running
 
 
 @virtual
@@ -73,8 +73,8 @@ async def test_servers_of_somebody_else_are_not_repaired_and_not_scaled() -> Non
                 await session.rig.scale(replicas, lambda *_: None)
         await session.rig.scale(1, lambda *_: None)
         assert len(world.servers) == 2
-        world.crash("replica")
+        world.crash("db2")
         without(session, Ability.OWN)
         with pytest.raises(MissingPiece, match="cannot be made, repaired and removed"):
             await bring_up(session.fleet, UpOptions(), lambda *_: None)
-        assert not world.servers["replica"].running
+        assert not world.servers["db2"].running

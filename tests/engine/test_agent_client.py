@@ -18,7 +18,7 @@ from replexplorer.ports import Bridge
 from tests.fakes.clock import until
 
 SHAPE = Shape(42.4, 3.0, loss_percent=1.5, bandwidth_bps=1_000_000)
-LINK = LinkState("replica", "nfqueue", "kernel has no netem", "received", SHAPE, 0.2, 0.03, 85.0, 5, 0, 0)
+LINK = LinkState("db2", "nfqueue", "kernel has no netem", "received", SHAPE, 0.2, 0.03, 85.0, 5, 0, 0)
 
 DISK = DiskState(
     True, None, 2.0, {"redo": 7, "binlog": 8}, 2.4, 15, DiskProbe(0.1, 0.2, 0.4, 1000)
@@ -28,7 +28,7 @@ DISK = DiskState(
 class FakeSidecar:
     """An agent with a document and a lease, behind bridges that can be cut, mute or mad."""
 
-    def __init__(self, node: str = "primary") -> None:
+    def __init__(self, node: str = "db1") -> None:
         self.node = node
         self.version = wire.PROTOCOL_VERSION
         self.bridges: list[FakeBridge] = []
@@ -121,13 +121,13 @@ async def no_task_is_left() -> None:
 
 
 async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
+    agent = BridgedAgent("db1", sidecar.open_bridge)
     states = await asyncio.gather(*(agent.link(f"replica{n}") for n in range(20)))
     assert [state.peer for state in states] == [f"replica{n}" for n in range(20)]
     assert states[0].measured_ms == 85.0
     assert len(sidecar.bridges) == 1
-    assert (await agent.watch("replica", "10.0.0.2")).base_ms == 0.2
-    assert await agent.set_link("replica", "10.0.0.2", SHAPE) == LINK
+    assert (await agent.watch("db2", "10.0.0.2")).base_ms == 0.2
+    assert await agent.set_link("db2", "10.0.0.2", SHAPE) == LINK
     assert await agent.disk(probe=True) == DISK
     assert await agent.set_disk(SetDisk(delay_ms=2.0)) == DISK
     await agent.close()
@@ -136,17 +136,17 @@ async def test_calls_share_one_bridge_and_answers_may_overlap(sidecar: FakeSidec
 
 
 async def test_the_document_is_written_compare_and_set(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
+    agent = BridgedAgent("db1", sidecar.open_bridge)
     assert (await agent.document()).version == 0
-    written = await agent.write_document(0, {"rtt@replica": 85})
+    written = await agent.write_document(0, {"rtt@db2": 85})
     assert written is not None
-    assert (written.version, written.content) == (1, {"rtt@replica": 85})
+    assert (written.version, written.content) == (1, {"rtt@db2": 85})
     assert await agent.write_document(0, {}) is None
     await agent.close()
 
 
 async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -> None:
-    first, second = (BridgedAgent("primary", sidecar.open_bridge) for _ in range(2))
+    first, second = (BridgedAgent("db1", sidecar.open_bridge) for _ in range(2))
     assert await first.take_lease("tui") is None
     other = await second.take_lease("load")
     assert isinstance(other, Lease)
@@ -161,10 +161,10 @@ async def test_the_lease_is_one_bridges_and_goes_with_it(sidecar: FakeSidecar) -
 
 
 async def test_a_bridge_found_cut_is_opened_again(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
-    await agent.link("replica")
+    agent = BridgedAgent("db1", sidecar.open_bridge)
+    await agent.link("db2")
     sidecar.bridges[0].cut()
-    assert (await agent.link("replica")).peer == "replica"
+    assert (await agent.link("db2")).peer == "db2"
     assert len(sidecar.bridges) == 2
     assert sidecar.bridges[0].closed
     await agent.close()
@@ -172,7 +172,7 @@ async def test_a_bridge_found_cut_is_opened_again(sidecar: FakeSidecar) -> None:
 
 
 async def test_a_bridge_cut_under_a_write_is_an_error_and_not_a_second_write(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
+    agent = BridgedAgent("db1", sidecar.open_bridge)
     await agent.document()
     sidecar.mute.add("write_document")
     call = asyncio.create_task(agent.write_document(0, {"a": 1}))
@@ -187,23 +187,23 @@ async def test_a_bridge_cut_under_a_write_is_an_error_and_not_a_second_write(sid
 
 @pytest.mark.parametrize("line", ["not json", '{"id": "seven"}', "[]", '{"id": 1, "ok": 3}'])
 async def test_a_stream_in_doubt_is_dropped(sidecar: FakeSidecar, line: str) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
-    await agent.link("replica")
+    agent = BridgedAgent("db1", sidecar.open_bridge)
+    await agent.link("db2")
     sidecar.bridges[0].say(line)
-    await agent.link("replica")
-    await agent.link("replica")
+    await agent.link("db2")
+    await agent.link("db2")
     assert len(sidecar.bridges) == 2
     await agent.close()
 
 
 async def test_no_agent_behind_the_bridge_is_one_line(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
+    agent = BridgedAgent("db1", sidecar.open_bridge)
     sidecar.mute.add("hello")
-    call = asyncio.create_task(agent.link("replica"))
+    call = asyncio.create_task(agent.link("db2"))
     await until(lambda: bool(sidecar.bridges))
     error = {"code": "absent", "message": "the agent does not answer: Connection refused"}
     sidecar.bridges[0].say({"id": None, "error": error})
-    with pytest.raises(StackUnavailable, match="no agent on primary, the agent does not answer"):
+    with pytest.raises(StackUnavailable, match="no agent on db1, the agent does not answer"):
         await call
     assert sidecar.bridges[0].closed
     await agent.close()
@@ -211,30 +211,30 @@ async def test_no_agent_behind_the_bridge_is_one_line(sidecar: FakeSidecar) -> N
 
 
 async def test_errors_have_their_class_and_one_line(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
+    agent = BridgedAgent("db1", sidecar.open_bridge)
     with pytest.raises(MissingPiece, match="iptables-nft: no"):
         await agent.set_link("moon", "10.0.0.9", Shape(1))
     await agent.close()
     sidecar.version = 9
     with pytest.raises(StackUnavailable, match="another version"):
-        await agent.link("replica")
-    sidecar.version, sidecar.node = wire.PROTOCOL_VERSION, "replica"
-    with pytest.raises(StackUnavailable, match="says it is replica's"):
-        await agent.link("replica")
-    sidecar.refuse_bridges = StackUnavailable("the sidecar of primary is down", "replexplorer up")
+        await agent.link("db2")
+    sidecar.version, sidecar.node = wire.PROTOCOL_VERSION, "db2"
+    with pytest.raises(StackUnavailable, match="says it is db2's"):
+        await agent.link("db2")
+    sidecar.refuse_bridges = StackUnavailable("the sidecar of db1 is down", "replexplorer up")
     with pytest.raises(StackUnavailable, match="is down"):
-        await agent.link("replica")
+        await agent.link("db2")
     assert all(bridge.closed for bridge in sidecar.bridges)
     await agent.close()
     await no_task_is_left()
 
 
 async def test_a_mute_agent_is_given_up_and_its_bridge_too(sidecar: FakeSidecar) -> None:
-    agent = BridgedAgent("primary", sidecar.open_bridge)
+    agent = BridgedAgent("db1", sidecar.open_bridge)
     sidecar.mute.add("health")
     with pytest.raises(StackUnavailable, match="did not answer within"):
         await agent._ask(wire.AskHealth(), deadline_s=0.01)
-    await agent.link("replica")
+    await agent.link("db2")
     assert len(sidecar.bridges) == 2
     await agent.close()
     await no_task_is_left()
@@ -243,7 +243,7 @@ async def test_a_mute_agent_is_given_up_and_its_bridge_too(sidecar: FakeSidecar)
 async def cancelled_after(steps: int, agent: BridgedAgent, op: str) -> bool:
     """Run a call, cancel it after so many turns of the loop; False when it was done before."""
     calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
-        "link": lambda: agent.link("replica"),
+        "link": lambda: agent.link("db2"),
         "write": lambda: agent.write_document(0, {"a": 1}),
         "lease": lambda: agent.take_lease("tui"),
         "close": agent.close,
@@ -267,11 +267,11 @@ async def test_a_cancel_at_every_await_leaves_a_usable_agent_and_no_half_line(
 ) -> None:
     for steps in range(60):
         sidecar = FakeSidecar()
-        agent = BridgedAgent("primary", sidecar.open_bridge)
+        agent = BridgedAgent("db1", sidecar.open_bridge)
         if connected:
             await agent.lease()
         interrupted = await cancelled_after(steps, agent, op)
-        assert (await agent.link("replica")).peer == "replica"
+        assert (await agent.link("db2")).peer == "db2"
         document = await agent.document()
         assert document.version in (0, 1)
         assert document.content == ({"a": 1} if document.version else {})

@@ -100,7 +100,7 @@ def _check_new(world: World, wanted: tuple[str, ...], requested: dict[str, Any])
         key, _, value = text.partition("=")
         match key:
             case "rtt":
-                assert requested["rtt@replica"] == float(value)
+                assert requested["rtt@db2"] == float(value)
                 assert world.rtt_ms() == pytest.approx(max(0.1, float(value)))
             case "semi_sync":
                 assert requested["semi_sync"] == value
@@ -112,7 +112,7 @@ def _check_new(world: World, wanted: tuple[str, ...], requested: dict[str, Any])
                 assert requested["wait_point"] == value
                 assert world.primary.variables["rpl_semi_sync_source_wait_point"] == value.upper()
             case "replica_parallel_workers":
-                assert requested["replica_parallel_workers@replica"] == int(value)
+                assert requested["replica_parallel_workers@db2"] == int(value)
                 assert world.replica.variables["replica_parallel_workers"] == value
             case _:
                 raise AssertionError(key)
@@ -162,7 +162,7 @@ async def test_a_second_cancel_does_not_cut_the_rollback_short_either() -> None:
         await ended(session, ("semi_sync=on", "rtt=20"))
         old = world.state()
         task = asyncio.create_task(ended(session, ("semi_sync=off", "rtt=85", "sync_binlog=0")))
-        await until(lambda: world.sidecars["primary"].delays["replica"] > 40)
+        await until(lambda: world.sidecars["db1"].delays["db2"] > 40)
         for _ in range(200):
             task.cancel()
             await asyncio.sleep(0.005)
@@ -194,7 +194,7 @@ async def test_the_cancelled_change_is_a_mark_that_says_taken_back() -> None:
         task.cancel()
         await asyncio.wait({task})
         (event,) = session.chronicle.take_events()
-        assert "rtt@replica 85.0 was cancelled and rolled back" in event.text
+        assert "rtt@db2 85.0 was cancelled and rolled back" in event.text
         assert event.mark == 1
         assert [row.title for row in session.chronicle.epochs()] == ["baseline", "rolled back"]
 

@@ -173,7 +173,7 @@ async def test_a_sweep_in_a_dashboard_is_an_experiment_for_all() -> None:
             await dashboard.console.do(ToggleLoad())
         await sweeping
         await turn(other, "rtt=10")
-    assert world.requested["rtt@replica"] == 10.0
+    assert world.requested["rtt@db2"] == 10.0
 
 
 def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
@@ -209,7 +209,7 @@ async def test_a_phase_in_which_a_knob_was_turned_anyway_is_invalid_and_says_wha
         result = await during(2, session, lambda: turn(other, "rtt=10", anyway=True))
     near, far = result.phases
     assert near.invalid is None
-    assert far.invalid == f"rtt@replica 50 → 10 ms, by {other.turns.actor.writer}"
+    assert far.invalid == f"rtt@db2 50 → 10 ms, by {other.turns.actor.writer}"
     assert (result.verdict, result.relations) == ("aborted", ())
     assert result.aborted == f"changed while it was measured, far: {far.invalid}"
 

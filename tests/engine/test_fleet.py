@@ -27,13 +27,13 @@ async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
     fleet = Fleet(world.outside())
     await fleet.discover()
     members = dict(fleet.members)
-    assert list(members) == ["primary", "replica", "replica2"]
-    assert fleet.replica_names == ("replica", "replica2")
-    assert fleet.source.name == "primary"
-    world.crash("replica")
+    assert list(members) == ["db1", "db2", "db3"]
+    assert fleet.replica_names == ("db2", "db3")
+    assert fleet.source.name == "db1"
+    world.crash("db2")
     await fleet.discover()
     assert dict(fleet.members) == members
-    assert not fleet.member("replica").address.server_running
+    assert not fleet.member("db2").address.server_running
     assert len(world.sqls) == 3 * 3
 
 
@@ -46,11 +46,11 @@ async def test_a_node_that_moved_gets_new_connections_and_the_old_are_closed() -
     for sql in (old.control, old.poll, old.kick):
         await sql.query("SELECT 1")
     await old.agent.lease()
-    world.moved["primary"] = "10.0.0.99"
+    world.moved["db1"] = "10.0.0.99"
     await fleet.discover()
     assert fleet.source is not old
     assert (world.open_connections(), world.open_bridges()) == (0, 0)
-    assert list(fleet.members) == ["primary", "replica"]
+    assert list(fleet.members) == ["db1", "db2"]
 
 
 @virtual
@@ -58,10 +58,10 @@ async def test_while_members_are_exchanged_the_primary_never_is_missing() -> Non
     world = World(replicas=2)
     fleet = Fleet(world.outside())
     await fleet.discover()
-    world.moved = {"primary": "10.0.0.97", "replica": "10.0.0.98"}
+    world.moved = {"db1": "10.0.0.97", "db2": "10.0.0.98"}
     discovering = asyncio.create_task(fleet.discover())
     while not discovering.done():
-        assert fleet.source.name == "primary"
+        assert fleet.source.name == "db1"
         assert len(fleet.replicas) == 2
         await asyncio.sleep(0.0001)
     await discovering

@@ -27,7 +27,7 @@ async def test_a_killed_sidecar_costs_nothing_that_was_held_through_it() -> None
     assert await mine.take_turn("tui", within_s=1) is None
     assert await mine.begin_experiment("lab", "tour", "tui") is None
     await other.lease()
-    for node in ("primary", "replica"):  # what was taken again is taken again
+    for node in ("db1", "db2"):  # what was taken again is taken again
         world.sidecars[node].stop()
         assert await other.take_lease("load") is not None
         assert await other.take_turn("load", within_s=0) is not None
@@ -35,7 +35,7 @@ async def test_a_killed_sidecar_costs_nothing_that_was_held_through_it() -> None
         assert world.claims.first("lease").holder == "tui"
         assert world.claims.first("turn").holder == "tui"
         assert world.claims.first("experiment").holder == "tui"
-    assert others[2] in world.sidecars["replica2"].bridges
+    assert others[2] in world.sidecars["db3"].bridges
     await mine.close()
     assert await other.take_lease("load") is None
     await other.close()
@@ -49,11 +49,11 @@ async def test_while_no_agent_answers_it_is_tried_until_one_does() -> None:
     assert await mine.begin_experiment("lab", "tour", "tui") is None
     for sidecar in world.sidecars.values():
         sidecar.stop()
-    with pytest.raises(StackUnavailable, match="no agent on primary"):
+    with pytest.raises(StackUnavailable, match="no agent on db1"):
         await mine.document()
     await asyncio.sleep(10 * GRACE_S)
     assert world.claims.first("experiment") is None
-    world.sidecars["replica"].boot()
+    world.sidecars["db2"].boot()
     await until(lambda: world.claims.first("experiment") is not None)
     await mine.close()
     assert world.claims.first("experiment") is None
@@ -85,7 +85,7 @@ async def test_what_is_given_back_while_it_is_taken_again_is_free() -> None:
         world = World()
         (mine, _), (other, _) = an_app(world, 1), an_app(world, 2)
         assert await mine.take_turn("tui", within_s=1) is None
-        world.sidecars["primary"].stop()
+        world.sidecars["db1"].stop()
         await asyncio.sleep(at_ms / 1000)
         await mine.leave_turn()
         assert await other.take_turn("set", within_s=0.1) is None
@@ -99,7 +99,7 @@ async def test_a_set_under_way_and_the_lease_survive_the_sources_sidecar() -> No
     async with world.attached("load") as load, world.attached("set") as typed:
         await load.drive(load.load_settings())
         await turn(typed, "sync_binlog=0")
-        world.sidecars["primary"].stop()
+        world.sidecars["db1"].stop()
         await turn(typed, "sync_binlog=100")
         assert world.requested == {"sync_binlog": 100}
         async with world.attached("lab tour") as lab:

@@ -38,7 +38,7 @@ from tests.fakes.world import World, tasks_left
 from tests.turning import turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3")
-REQUESTED = {"sync_binlog": 100, "rtt@replica": 5.0, "clients": 3}
+REQUESTED = {"sync_binlog": 100, "rtt@db2": 5.0, "clients": 3}
 
 
 def _judge(phases: Mapping[str, PhaseResult]) -> Sequence[Relation]:
@@ -85,7 +85,7 @@ async def test_a_lab_measures_judges_and_gives_the_knobs_back() -> None:
     assert second.rtt_measured_ms == pytest.approx(50)
     assert {str(name): value for name, value in first.settings.items()} == {
         "sync_binlog": 0,
-        "rtt@replica": 50.0,
+        "rtt@db2": 50.0,
         "clients": 1,
     }
     assert world.requested == REQUESTED | {"semi_sync": "off"}
@@ -110,7 +110,7 @@ def test_a_busy_machine_is_told_as_what_may_explain_a_deviation(
     @virtual
     async def check() -> None:
         world = World()
-        world.sidecars["primary"].machine_share = share
+        world.sidecars["db1"].machine_share = share
         async with world.attached("lab two") as session:
             result = await run(session)
         for phase in result.phases:
@@ -251,7 +251,7 @@ def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
         assert {step.number for step in steps} >= set(range(1, len(result.phases) + 1))
         kept = {key: value for key, value in world.requested.items() if key in REQUESTED}
         assert kept == REQUESTED
-        assert world.node_names == ["primary", "replica"]
+        assert world.node_names == ["db1", "db2"]
         assert all(server.io == "Yes" for server in world.servers.values() if server.is_replica)
         assert (world.running_loads(), world.primary.enabled) == (0, False)
 
@@ -358,15 +358,15 @@ async def test_a_node_that_dies_aborts_the_lab_and_what_can_be_given_back_is() -
         await turn(session, *BEFORE)
         task = asyncio.create_task(run(session))
         await until(lambda: world.primary.enabled)
-        world.crash("replica")
-        world.sidecars["replica"].stop()
+        world.crash("db2")
+        world.sidecars["db2"].stop()
         result = await task
     assert result.verdict == "aborted"
     assert result.aborted is not None
-    assert "replica went down in the lab" in result.aborted
+    assert "db2 went down in the lab" in result.aborted
     assert world.primary.variables["sync_binlog"] == "100"
     assert not world.primary.enabled
-    assert any(line.startswith("rtt@replica = 5.0 is requested") for line in result.unrestored)
+    assert any(line.startswith("rtt@db2 = 5.0 is requested") for line in result.unrestored)
     assert world.requested == REQUESTED | {"semi_sync": "off"}, "so that it comes back with its server"
     assert world.running_loads() == 0
 

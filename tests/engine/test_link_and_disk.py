@@ -17,7 +17,7 @@ from tests.fakes.world import World
 from tests.turning import turn
 
 
-def effective(session: Session, key: str, node: str = "replica") -> Value | None:
+def effective(session: Session, key: str, node: str = "db2") -> Value | None:
     return session.sight.effective_value(KnobName(key, node))
 
 
@@ -27,10 +27,10 @@ async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
     async with world.attached() as session:
         await turn(session, "delay_to_replica=30", "delay_to_primary=10", "loss=1%", "bandwidth=20mbit")
         both = Shape(loss_percent=1.0, bandwidth_bps=20_000_000)
-        assert world.sidecars["replica"].shapes["primary"] == replace(both, delay_ms=29.95)
-        assert world.sidecars["primary"].shapes["replica"] == replace(both, delay_ms=9.95)
+        assert world.sidecars["db2"].shapes["db1"] == replace(both, delay_ms=29.95)
+        assert world.sidecars["db1"].shapes["db2"] == replace(both, delay_ms=9.95)
         assert world.rtt_ms() == pytest.approx(40)
-        assert session.sight.links["replica"].rtt_asked_ms == 40
+        assert session.sight.links["db2"].rtt_asked_ms == 40
         assert effective(session, "delay_to_replica") == 30
         await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
         assert all(not sidecar.delays for sidecar in world.sidecars.values())
@@ -43,16 +43,14 @@ async def test_what_is_not_turned_goes_on_being_asked() -> None:
         await turn(session, "rtt=85", "jitter=20")
         result = await turn(session, "rtt=10")
         assert result.warnings == (
-            "jitter@replica 20 ms is limited to 3.536 ms: half the one-way delay each way",
+            "jitter@db2 20 ms is limited to 3.536 ms: half the one-way delay each way",
         )
         jitter = effective(session, "jitter")
         assert isinstance(jitter, float)
         assert jitter < 3.6
         await turn(session, "rtt=85")
         assert effective(session, "jitter") == 20
-        shares = [
-            world.sidecars[a].shapes[b].jitter_ms for a, b in (("primary", "replica"), ("replica", "primary"))
-        ]
+        shares = [world.sidecars[a].shapes[b].jitter_ms for a, b in (("db1", "db2"), ("db2", "db1"))]
         assert shares == [pytest.approx(20 / math.sqrt(2))] * 2
 
 
@@ -71,15 +69,15 @@ async def test_a_heal_comes_first_and_a_partition_last() -> None:
     async with world.attached() as session:
         await turn(session, "sync_binlog=0", "partition=ack", "rtt=20")
         assert [what.partition(" ")[0] for _, what in world.changes] == ["SET", "link", "link", "write"]
-        assert world.sidecars["primary"].shapes["replica"].cut
-        assert not world.sidecars["replica"].shapes["primary"].cut
+        assert world.sidecars["db1"].shapes["db2"].cut
+        assert not world.sidecars["db2"].shapes["db1"].cut
         world.changes.clear()
         await turn(session, "partition=none", "rtt=85", "sync_binlog=1")
-        healed, raised = world.sidecars["primary"].shapes["replica"], world.told()
+        healed, raised = world.sidecars["db1"].shapes["db2"], world.told()
         assert not healed.cut
         assert healed.delay_ms == pytest.approx(42.45)
-        assert raised[0] == "link replica 9.950"
-        assert raised[-3:] == ["link replica 42.450", "replica: link primary 42.450", "write document"]
+        assert raised[0] == "link db2 9.950"
+        assert raised[-3:] == ["link db2 42.450", "db2: link db1 42.450", "write document"]
 
 
 @pytest.mark.parametrize(("retry_s", "restarts"), [(0.5, False), (60.0, True)])
@@ -90,20 +88,20 @@ async def test_a_healed_stream_is_waited_for_and_helped_when_tcp_waits_too_long(
     world = World()
     async with world.attached() as session:
         await turn(session, "partition=both")
-        assert session.sight.links["replica"].partition == "both"
-        assert session.sight.links["replica"].rtt_measured_ms is None
-        world.links["replica"].retry_s = retry_s
+        assert session.sight.links["db2"].partition == "both"
+        assert session.sight.links["db2"].rtt_measured_ms is None
+        world.links["db2"].retry_s = retry_s
         world.changes.clear()
         healing = asyncio.create_task(turn(session, "partition=none"))
         await asyncio.sleep(0.3)
         await session.sight.look_at_links()
-        assert session.sight.links["replica"].healing
-        assert session.sight.links["replica"].partition == "none"
+        assert session.sight.links["db2"].healing
+        assert session.sight.links["db2"].partition == "none"
         result = await healing
         assert result.warnings == ()
-        assert (("replica", "STOP REPLICA IO_THREAD") in world.changes) == restarts
-        assert (("replica", "START REPLICA IO_THREAD") in world.changes) == restarts
-        assert not session.sight.links["replica"].healing
+        assert (("db2", "STOP REPLICA IO_THREAD") in world.changes) == restarts
+        assert (("db2", "START REPLICA IO_THREAD") in world.changes) == restarts
+        assert not session.sight.links["db2"].healing
 
 
 @virtual
@@ -111,10 +109,10 @@ async def test_the_io_thread_is_never_restarted_while_the_link_is_cut_again() ->
     world = World()
     async with world.attached() as session:
         await turn(session, "partition=dump")
-        world.links["replica"].retry_s = 60
+        world.links["db2"].retry_s = 60
         healing = asyncio.create_task(turn(session, "partition=none"))
         await asyncio.sleep(1)
-        world.sidecars["replica"].set_link("primary", Shape(cut=True))
+        world.sidecars["db2"].set_link("db1", Shape(cut=True))
         await healing
         assert not any("IO_THREAD" in what for _, what in world.changes)
 
@@ -123,21 +121,21 @@ async def test_the_io_thread_is_never_restarted_while_the_link_is_cut_again() ->
 async def test_an_fsync_delay_is_effective_and_measured() -> None:
     world = World()
     async with world.attached() as session:
-        result = await turn(session, "fsync_delay=2ms", "fsync_delay@replica=5ms", "rtt=85")
+        result = await turn(session, "fsync_delay=2ms", "fsync_delay@db2=5ms", "rtt=85")
         measured = {str(change.name): change.measured_ms for change in result.changed}
         assert measured == {
             "fsync_delay": pytest.approx(2.2),
-            "fsync_delay@replica": pytest.approx(5.2),
-            "rtt@replica": pytest.approx(85),
+            "fsync_delay@db2": pytest.approx(5.2),
+            "rtt@db2": pytest.approx(85),
         }
-        assert session.sight.disks["replica"].delay_ms == 5
+        assert session.sight.disks["db2"].delay_ms == 5
         assert world.requested["fsync_delay"] == 2.0
 
 
 @virtual
 async def test_an_idle_server_is_given_a_commit_to_fsync() -> None:
     world = World()
-    world.sidecars["primary"].fsynced_from_s = None
+    world.sidecars["db1"].fsynced_from_s = None
     async with world.attached() as session:
         result = await turn(session, "fsync_delay=2ms")
         assert world.told()[1].startswith("INSERT")
@@ -148,13 +146,13 @@ async def test_an_idle_server_is_given_a_commit_to_fsync() -> None:
 @virtual
 async def test_a_server_without_the_shim_refuses_with_the_reason() -> None:
     world = World()
-    world.sidecars["primary"].shim = False
+    world.sidecars["db1"].shim = False
     async with world.attached() as session:
         with pytest.raises(MissingPiece, match="fsync_delay cannot be changed: the server runs without"):
             await turn(session, "fsync_delay=2ms")
         assert world.changes == []
-        await turn(session, "fsync_delay@replica=2ms")
-        assert session.sight.disks["primary"].fault == "the server runs without the fsync shim"
+        await turn(session, "fsync_delay@db2=2ms")
+        assert session.sight.disks["db1"].fault == "the server runs without the fsync shim"
 
 
 @virtual
@@ -170,7 +168,7 @@ async def test_two_apps_turn_in_turn_and_the_last_one_wins() -> None:
     world = World()
     async with world.attached() as one, world.attached("other") as other:
         await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"), turn(one, "sync_binlog=0"))
-        assert world.requested == {"rtt@replica": 40.0, "sync_binlog": 0}
+        assert world.requested == {"rtt@db2": 40.0, "sync_binlog": 0}
         assert world.rtt_ms() == pytest.approx(40)
 
 

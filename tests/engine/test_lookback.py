@@ -35,7 +35,7 @@ def sample(at_s: float, *, tps: float = TPS, uuid: str = "u", booted_s: float = 
         Source.IDLE: Total(commits, 0.4 * commits),
     }
     status = ServerStatus(uptime_s=int(at_s - booted_s), binlog_cache_use=commits)
-    view = NodeView("primary", "primary", reachable=True, is_source=True, server_uuid=uuid)
+    view = NodeView("db1", "primary", reachable=True, is_source=True, server_uuid=uuid)
     return NodeSample(at_s, view, status, VALUES, commits=CommitSample(at_s + 0.01, totals))
 
 
@@ -193,7 +193,7 @@ def test_a_restarted_server_begins_anew(anew: dict[str, object]) -> None:
 
 def test_so_does_one_that_was_away() -> None:
     seen = lookback(20)
-    seen.add_sample(NodeSample(20.5, NodeView("primary", "primary", reachable=False, is_source=True)))
+    seen.add_sample(NodeSample(20.5, NodeView("db1", "primary", reachable=False, is_source=True)))
     seen.add_sample(sample(21.0))
     assert seen.truth(0.0, ()) is None
 
@@ -255,10 +255,10 @@ def test_commits_that_the_server_does_not_know_of_are_a_mismatch() -> None:
 def test_replicas_and_what_is_sent_to_them() -> None:
     seen = lookback(10)
     for at in range(10):
-        seen.add_applied("replica", ApplierSample(float(at), "", "", dump_thread=1, sent_bytes=1000 * at))
-    seen.add_applied("replica2", None)
+        seen.add_applied("db2", ApplierSample(float(at), "", "", dump_thread=1, sent_bytes=1000 * at))
+    seen.add_applied("db3", None)
     truth = seen.truth(0.0, ())
     assert truth is not None
     first, second = truth.replicas
-    assert (first.name, first.lag_ms, first.queued, first.shipped_bytes_per_s) == ("replica", 0.0, 0, 1000)
-    assert (second.name, second.lag_ms, second.queued) == ("replica2", None, None)
+    assert (first.name, first.lag_ms, first.queued, first.shipped_bytes_per_s) == ("db2", 0.0, 0, 1000)
+    assert (second.name, second.lag_ms, second.queued) == ("db3", None, None)

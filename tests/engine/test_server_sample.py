@@ -73,7 +73,7 @@ async def test_a_replica_that_lags_says_so_with_the_age_of_what_it_has_not_appli
         tick = await until_tick(session, lambda tick: lag_ms(tick) == 2500)
         assert tick.truth is not None
         assert tick.truth.replicas[0].queued == 5
-        world.crash("replica")
+        world.crash("db2")
         tick = await until_tick(session, lambda tick: lag_ms(tick) is None)
         assert tick.truth is not None
         assert tick.truth.replicas[0].queued is None

@@ -36,7 +36,7 @@ async def test_from_nothing_to_a_running_load() -> None:
     tick = await until_tick(session, load_runs)
     assert told == ["creating", "waiting for the servers", "waiting for the replica"]
     assert (tick.stack, tick.state, tick.viewer) == ("default", "up", False)
-    assert [node.name for node in tick.nodes] == ["primary", "replica"]
+    assert [node.name for node in tick.nodes] == ["db1", "db2"]
     assert tick.load is not None
     assert tick.load.clients == 8
     assert tick.load.tps == pytest.approx(8000, rel=0.02)
@@ -66,8 +66,8 @@ async def test_a_half_dead_stack_is_repaired_and_gets_back_what_was_requested() 
     world = World()
     async with world.attached() as session:
         await turn(session, "semi_sync=on", "sync_binlog=0", "rtt=20")
-    world.crash("primary")
-    world.sidecars["replica"].stop()
+    world.crash("db1")
+    world.sidecars["db2"].stop()
     async with world.started() as session:
         assert world.primary.enabled
         assert world.primary.variables["sync_binlog"] == "0"
@@ -82,7 +82,7 @@ async def test_up_gives_back_what_was_requested_and_says_whether_it_created() ->
     session = world.session("up", up=UpOptions())
     assert await session.up(lambda step: told.append(step.text))
     await turn(session, "sync_binlog=0", "rtt=20")
-    world.crash("primary")
+    world.crash("db1")
     assert not await session.up(lambda step: told.append(step.text))
     assert world.primary.variables["sync_binlog"] == "0"
     assert "re-applying what was requested" in told
@@ -105,9 +105,9 @@ async def test_links_that_stay_cut_are_named_at_the_end() -> None:
     world = World(replicas=2)
     session = world.session()
     await session.start(lambda _: None)
-    await turn(session, "partition@replica2=ack")
+    await turn(session, "partition@db3=ack")
     assert (await session.close()).endswith(
-        "removes it; partition replica2 ack stays: `replexplorer set partition=none` heals it"
+        "removes it; partition db3 ack stays: `replexplorer set partition=none` heals it"
     )
 
 
@@ -160,9 +160,9 @@ async def test_a_stack_that_does_not_come_up_is_removed_if_it_was_made_here() ->
 async def test_a_stack_that_does_not_come_up_is_kept_if_it_was_found() -> None:
     world = World()
     world.servers_stay_away = True
-    world.crash("replica")
+    world.crash("db2")
     session = world.session("up")
-    with pytest.raises(StackUnavailable, match="replica does not accept logins"):
+    with pytest.raises(StackUnavailable, match="db2 does not accept logins"):
         await session.up(lambda _: None)
     assert (world.exists, world.removals) == (True, 0)
     await session.disconnect()
@@ -184,7 +184,7 @@ async def test_a_replica_that_cannot_replicate_is_named_with_its_reason() -> Non
     world = World()
     world.replica.sql, world.replica.sql_errno = "No", 1062
     session = world.session("up")
-    with pytest.raises(StackUnavailable, match=r"replica does not replicate \(io on, sql error\)"):
+    with pytest.raises(StackUnavailable, match=r"db2 does not replicate \(io on, sql error\)"):
         await session.up(lambda _: None)
     await session.disconnect()
 
@@ -193,9 +193,9 @@ async def test_a_replica_that_cannot_replicate_is_named_with_its_reason() -> Non
 async def test_one_replica_that_cannot_ends_the_waiting_for_the_other() -> None:
     world = World(replicas=2)
     world.replica.sql, world.replica.sql_errno = "No", 1062
-    world.servers["replica2"].io = "Connecting"
+    world.servers["db3"].io = "Connecting"
     session = world.session("up")
-    with pytest.raises(StackUnavailable, match="replica does not replicate"):
+    with pytest.raises(StackUnavailable, match="db2 does not replicate"):
         await session.up(lambda _: None)
     assert tasks_left() == []
     await session.disconnect()
@@ -253,7 +253,7 @@ def test_a_close_at_any_moment_leaves_nothing() -> None:
         world = World()
         session = world.session()
         await session.start(lambda _: None)
-        asyncio.get_running_loop().call_later(0.3, world.restart, "primary")
+        asyncio.get_running_loop().call_later(0.3, world.restart, "db1")
         old = world.state()["variables"]
         setting = asyncio.create_task(turn(session, "sync_binlog=0", "rtt=85", "semi_sync=on"))
         await asyncio.sleep(seconds)
@@ -479,23 +479,23 @@ async def test_the_load_stops_and_starts_by_hand() -> None:
 @virtual
 async def test_status_tells_what_is_known_of_a_dead_node() -> None:
     world = World()
-    world.crash("replica")
+    world.crash("db2")
     async with world.attached("status") as session:
         status = await session.status()
         assert (status.state, status.protection.state) == ("partial", "off")
         assert status.footprint_bytes == 2 * (100 << 20)
         assert [(node.name, node.reachable) for node in status.nodes] == [
-            ("primary", True),
-            ("replica", False),
+            ("db1", True),
+            ("db2", False),
         ]
         assert (status.driver, status.load) == (None, {})
         assert status.nodes[0].gtid_executed is not None
-        world.crash("primary")
-        world.sidecars["primary"].stop()
+        world.crash("db1")
+        world.sidecars["db1"].stop()
         status = await session.status()
         assert (status.state, status.protection.state) == ("down", "down")
         assert status.footprint_bytes is None
-        assert "no agent on primary" in str(status.links[0].fault)
+        assert "no agent on db1" in str(status.links[0].fault)
 
 
 @virtual

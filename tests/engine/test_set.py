@@ -9,6 +9,7 @@ import pytest
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Reset, Undo
 from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.requested import write_requested
@@ -36,8 +37,8 @@ async def test_statements_run_in_the_safe_order_and_are_effective() -> None:
         "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
         "SET GLOBAL sync_binlog = 0",
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
-        "link replica 42.450",
-        "replica: link primary 42.450",
+        "link db2 42.450",
+        "db2: link db1 42.450",
         "write document",
     ]
     assert sum(line.startswith("INSERT") for line in world.told()) == 1
@@ -45,14 +46,14 @@ async def test_statements_run_in_the_safe_order_and_are_effective() -> None:
         "wait_point": "after_commit",
         "sync_binlog": 0,
         "semi_sync": "on",
-        "rtt@replica": 85.0,
+        "rtt@db2": 85.0,
         "clients": None,
     }
     assert {str(change.name): change.note for change in result.changed}["clients"] == "no load runs"
     assert all(change.took_ms > 0 for change in result.changed if change.note is None)
     assert world.rtt_ms() == pytest.approx(85.0)
     assert world.requested == {
-        "rtt@replica": 85.0,
+        "rtt@db2": 85.0,
         "semi_sync": "on",
         "sync_binlog": 0,
         "wait_point": "after_commit",
@@ -69,8 +70,8 @@ async def test_a_falling_delay_goes_first_and_semi_sync_goes_off_first() -> None
         world.changes.clear()
         await turn(session, "sync_binlog=100", "semi_sync=off", "rtt=0")
     assert world.told() == [
-        "link replica 0.000",
-        "replica: link primary 0.000",
+        "link db2 0.000",
+        "db2: link db1 0.000",
         "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
         "SET GLOBAL sync_binlog = 100",
         "write document",
@@ -84,10 +85,10 @@ async def test_an_applier_stops_around_its_settings_once_and_runs_again() -> Non
     async with world.attached() as session:
         await turn(session, "replica_parallel_workers=8", "replica_preserve_commit_order=off")
     assert world.told() == [
-        "replica: STOP REPLICA SQL_THREAD",
-        "replica: SET GLOBAL replica_parallel_workers = 8",
-        "replica: SET GLOBAL replica_preserve_commit_order = OFF",
-        "replica: START REPLICA SQL_THREAD",
+        "db2: STOP REPLICA SQL_THREAD",
+        "db2: SET GLOBAL replica_parallel_workers = 8",
+        "db2: SET GLOBAL replica_preserve_commit_order = OFF",
+        "db2: START REPLICA SQL_THREAD",
         "write document",
     ]
     assert (world.replica.io, world.replica.sql) == ("Yes", "Yes")
@@ -99,7 +100,7 @@ async def test_an_applier_that_somebody_stopped_is_not_started() -> None:
     world.replica.sql = "No"
     async with world.attached() as session:
         await turn(session, "replica_parallel_workers=8")
-    assert world.told() == ["replica: SET GLOBAL replica_parallel_workers = 8", "write document"]
+    assert world.told() == ["db2: SET GLOBAL replica_parallel_workers = 8", "write document"]
     assert world.replica.sql == "No"
 
 
@@ -121,7 +122,7 @@ async def test_a_set_that_is_so_already_runs_nothing() -> None:
         before, version = len(world.changes), world.document.version
         result = await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=0")
     assert result.changed == ()
-    assert {str(name) for name in result.unchanged} == {"semi_sync", "rtt@replica", "sync_binlog"}
+    assert {str(name) for name in result.unchanged} == {"semi_sync", "rtt@db2", "sync_binlog"}
     assert (len(world.changes), world.document.version) == (before, version)
 
 
@@ -174,9 +175,9 @@ KNOBS = (
 
 
 CHANGES = [
-    "replica: STOP REPLICA SQL_THREAD",
-    "replica: SET GLOBAL replica_parallel_workers = 8",
-    "replica: START REPLICA SQL_THREAD",
+    "db2: STOP REPLICA SQL_THREAD",
+    "db2: SET GLOBAL replica_parallel_workers = 8",
+    "db2: START REPLICA SQL_THREAD",
     "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
     "SET GLOBAL sync_binlog = 0",
     "SET GLOBAL binlog_row_image = 'MINIMAL'",
@@ -184,8 +185,8 @@ CHANGES = [
     "load 2 update_index",
     "SET GLOBAL rpl_semi_sync_source_enabled = ON",
     mysql_9().kick(),
-    "link replica 42.450",
-    "replica: link primary 42.450",
+    "link db2 42.450",
+    "db2: link db1 42.450",
     "write document",
 ]
 """What `KNOBS` comes to while a load runs: each of these is made to fail in turn."""
@@ -281,19 +282,19 @@ async def test_what_cannot_be_taken_back_is_named() -> None:
 async def test_one_end_of_a_link_that_fails_leaves_no_half_of_a_round_trip() -> None:
     world = World(replicas=2)
     async with world.attached() as session:
-        await turn(session, "rtt@replica=20")
-        world.sidecars["replica"].refusals["set_link"] = StackUnavailable("the agent of replica is away")
-        with pytest.raises(RolledBack, match="the agent of replica is away"):
-            await turn(session, "rtt@replica=85")
-        assert world.sidecars["primary"].delays["replica"] == pytest.approx(9.95)
-        del world.sidecars["replica"].refusals["set_link"]
-        world.sidecars["replica"].stop()
-        with pytest.raises(RolledBack, match="no agent on replica"):
-            await turn(session, "rtt@replica=85")
-        assert world.sidecars["primary"].delays["replica"] == pytest.approx(9.95)
-        assert world.requested == {"rtt@replica": 20.0}
-        await turn(session, "rtt@replica2=85")
-        assert world.rtt_ms("replica2") == pytest.approx(85.0)
+        await turn(session, "rtt@db2=20")
+        world.sidecars["db2"].refusals["set_link"] = StackUnavailable("the agent of db2 is away")
+        with pytest.raises(RolledBack, match="the agent of db2 is away"):
+            await turn(session, "rtt@db2=85")
+        assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
+        del world.sidecars["db2"].refusals["set_link"]
+        world.sidecars["db2"].stop()
+        with pytest.raises(RolledBack, match="no agent on db2"):
+            await turn(session, "rtt@db2=85")
+        assert world.sidecars["db1"].delays["db2"] == pytest.approx(9.95)
+        assert world.requested == {"rtt@db2": 20.0}
+        await turn(session, "rtt@db3=85")
+        assert world.rtt_ms("db3") == pytest.approx(85.0)
 
 
 @virtual
@@ -301,9 +302,9 @@ async def test_a_round_trip_below_the_path_is_its_floor_and_says_so() -> None:
     world = World()
     async with world.attached() as session:
         result = await turn(session, "rtt=0.05")
-        assert effects(result) == {"rtt@replica": 0.1}
+        assert effects(result) == {"rtt@db2": 0.1}
         assert any("floor" in warning for warning in result.warnings)
-        assert session.sight.lost_values(("replica",)) == {}
+        assert session.sight.lost_values(("db2",)) == {}
 
 
 @virtual
@@ -313,7 +314,7 @@ async def test_probes_that_never_answer_end_the_wait_and_not_the_set() -> None:
         for sidecar in world.sidecars.values():
             sidecar.watched.clear()
         began_s = asyncio.get_running_loop().time()
-        assert effects(await turn(session, "rtt=1000")) == {"rtt@replica": 1000.0}
+        assert effects(await turn(session, "rtt=1000")) == {"rtt@db2": 1000.0}
         assert 3.0 <= asyncio.get_running_loop().time() - began_s < 3.3
 
 
@@ -345,7 +346,7 @@ async def test_two_changes_at_once_in_one_app_run_one_after_the_other() -> None:
         await asyncio.gather(
             turn(session, "rtt=85", "sync_binlog=0"), turn(session, "rtt=0"), turn(session, "sync_binlog=1")
         )
-        assert world.requested == {"rtt@replica": 0.0, "sync_binlog": 1}
+        assert world.requested == {"rtt@db2": 0.0, "sync_binlog": 1}
         assert world.rtt_ms() == pytest.approx(0.1)
         assert world.primary.variables["sync_binlog"] == "1"
 
@@ -358,7 +359,7 @@ async def test_two_apps_that_set_at_once_lose_nothing() -> None:
         assert world.requested == {
             "sync_binlog": 0,
             "semi_sync": "on",
-            "rtt@replica": 85.0,
+            "rtt@db2": 85.0,
             "clients": 3,
         }
 
@@ -372,11 +373,11 @@ async def test_undo_goes_back_change_by_change_and_then_refuses() -> None:
     async with world.attached() as session:
         await turn(session, "sync_binlog=0")
         await turn(session, "sync_binlog=100", "rtt=85")
-        assert effects(await session.console.do(Undo())) == {"rtt@replica": 0.0, "sync_binlog": 0}
+        assert effects(await session.console.do(Undo())) == {"rtt@db2": 0.0, "sync_binlog": 0}
         assert effects(await session.console.do(Undo())) == {"sync_binlog": 1}
         with pytest.raises(UsageError, match="nothing to undo"):
             await session.console.do(Undo())
-        assert world.requested == {"sync_binlog": 1, "rtt@replica": 0.0}
+        assert world.requested == {"sync_binlog": 1, "rtt@db2": 0.0}
 
 
 @virtual
@@ -439,13 +440,13 @@ async def test_an_unregistered_replica_restarts_its_io_thread_first() -> None:
         assert session.sight.protection().state is ProtectionState.PROTECTED
         told = [event.text for event in session.chronicle.take_events()]
     assert world.told(kick=False) == [
-        "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
-        "replica: STOP REPLICA IO_THREAD",
-        "replica: START REPLICA IO_THREAD",
+        "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
+        "db2: STOP REPLICA IO_THREAD",
+        "db2: START REPLICA IO_THREAD",
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
         "write document",
     ]
-    assert any("replica registers for semi-sync" in text for text in told)
+    assert any("db2 registers for semi-sync" in text for text in told)
 
 
 @virtual
@@ -454,7 +455,7 @@ async def test_a_replica_that_does_not_register_in_time_is_a_warning() -> None:
     world.replica.registered, world.replica.silent = False, True
     async with world.attached() as session:
         result = await turn(session, "semi_sync=on", "semi_sync_timeout=60000")
-        assert any("replica did not register" in warning for warning in result.warnings)
+        assert any("db2 did not register" in warning for warning in result.warnings)
         assert world.primary.variables[ENABLED] == "ON"
         assert world.replica.io == "Yes"
 
@@ -462,10 +463,10 @@ async def test_a_replica_that_does_not_register_in_time_is_a_warning() -> None:
 @virtual
 async def test_only_the_replica_that_is_missing_restarts() -> None:
     world = World(replicas=2)
-    world.servers["replica2"].registered = False
+    world.servers["db3"].registered = False
     async with world.attached() as session:
         await turn(session, "semi_sync=on", "semi_sync_replicas=2")
-        assert not any(line.startswith("replica:") for line in world.told())
+        assert not any(line.startswith("db2:") for line in world.told())
         await session.sight.refresh()
         assert session.sight.protection().replicas_acking == 2
 
@@ -474,13 +475,13 @@ async def test_only_the_replica_that_is_missing_restarts() -> None:
 async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() -> None:
     """Both say that they are registered and one is counted: each restarts, and neither hangs."""
     world = World(replicas=2)
-    world.servers["replica2"].silent = True
+    world.servers["db3"].silent = True
     async with world.attached() as session:
-        world.servers["replica2"].silent = False
-        world.servers["replica"].silent = True
+        world.servers["db3"].silent = False
+        world.servers["db2"].silent = True
 
         def come_back() -> None:
-            world.servers["replica"].silent = False
+            world.servers["db2"].silent = False
 
         asyncio.get_running_loop().call_later(0.5, come_back)
         result = await turn(session, "semi_sync=on", "semi_sync_replicas=2")
@@ -490,10 +491,10 @@ async def test_a_counted_replica_that_restarts_is_missed_before_it_is_found() ->
 @virtual
 async def test_semi_sync_with_the_replica_down_is_refused_and_changes_nothing() -> None:
     world = World()
-    world.crash("replica")
+    world.crash("db2")
     async with world.attached() as session:
         before = world.state()
-        with pytest.raises(StackUnavailable, match=r"needs 1 replica, and replica is down.*up") as caught:
+        with pytest.raises(StackUnavailable, match=r"needs 1 replica, and db2 is down.*up") as caught:
             await turn(session, "semi_sync=on", "sync_binlog=0")
         assert caught.value.exit_code == 4
         assert (world.state(), world.changes, world.document.version) == (before, [], 0)
@@ -502,17 +503,17 @@ async def test_semi_sync_with_the_replica_down_is_refused_and_changes_nothing() 
 @virtual
 async def test_a_dead_replica_does_not_keep_the_primary_from_being_set() -> None:
     world = World()
-    world.crash("replica")
+    world.crash("db2")
     async with world.attached() as session:
         assert effects(await turn(session, "sync_binlog=0")) == {"sync_binlog": 0}
-        with pytest.raises(StackUnavailable, match="replica is down"):
+        with pytest.raises(StackUnavailable, match="db2 is down"):
             await turn(session, "sync_relay_log=1")
 
 
 @virtual
 async def test_a_primary_that_is_down_is_exit_4() -> None:
     world = World()
-    world.crash("primary")
+    world.crash("db1")
     async with world.attached() as session:
         with pytest.raises(StackUnavailable, match="primary is down") as caught:
             await turn(session, "sync_binlog=0")
@@ -565,8 +566,8 @@ async def test_a_verb_that_turns_at_once_looks_once() -> None:
     try:
         await session.attach(look=False)
         assert session.sight.samples == {}
-        result = await turn(session, "sync_binlog=0", "rtt@replica2=20")
-        assert effects(result) == {"sync_binlog": 0, "rtt@replica2": 20.0}
+        result = await turn(session, "sync_binlog=0", "rtt@db3=20")
+        assert effects(result) == {"sync_binlog": 0, "rtt@db3": 20.0}
         assert session.sight.samples_before == {}
     finally:
         await session.disconnect()
@@ -584,8 +585,8 @@ async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -
         await session.sight.refresh()
         protection = session.sight.protection()
         assert (protection.replicas_acking, protection.replicas_counted) == (2, 3)
-        world.servers["replica2"].io, world.servers["replica2"].registered = "Connecting", True
-        world.servers["replica2"].silent = True
+        world.servers["db3"].io, world.servers["db3"].registered = "Connecting", True
+        world.servers["db3"].silent = True
         await session.sight.refresh()
         protection = session.sight.protection()
         assert (protection.replicas_acking, protection.replicas_counted) == (1, 2)
@@ -596,8 +597,8 @@ async def test_a_stale_connection_that_the_source_still_counts_is_no_replica() -
     ("links", "no_ack_can_come"),
     [
         (("partition=ack",), True),
-        (("partition@replica=ack",), False),
-        (("partition@replica=dump", "loss@replica2=100"), True),
+        (("partition@db2=ack",), False),
+        (("partition@db2=dump", "loss@db3=100"), True),
         (("loss=50",), False),
     ],
 )
@@ -628,14 +629,14 @@ async def test_semi_sync_asked_again_is_mended_where_a_replica_was_unregistered_
         await session.sight.refresh()
         assert session.sight.protection().state is ProtectionState.PROTECTED
     assert [line.split(" (")[0] for line in world.told()] == [
-        "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
-        "replica: STOP REPLICA IO_THREAD",
-        "replica: START REPLICA IO_THREAD",
+        "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON",
+        "db2: STOP REPLICA IO_THREAD",
+        "db2: START REPLICA IO_THREAD",
         "INSERT INTO replexplorer.kick",
     ]
     assert (result.unmet, result.warnings) == ((), ())
     assert effects(result) == {"semi_sync": "on"}
-    assert result.changed[0].statements[0] == "replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+    assert result.changed[0].statements[0] == "db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON"
 
 
 @virtual
@@ -646,7 +647,7 @@ async def test_a_replica_that_is_registered_but_switched_off_is_switched_on_and_
         world.replica.variables["rpl_semi_sync_replica_enabled"] = "OFF"
         world.changes.clear()
         await turn(session, "semi_sync=on")
-    assert world.told(kick=False) == ["replica: SET GLOBAL rpl_semi_sync_replica_enabled = ON"]
+    assert world.told(kick=False) == ["db2: SET GLOBAL rpl_semi_sync_replica_enabled = ON"]
 
 
 @virtual
@@ -697,9 +698,9 @@ async def test_a_variable_that_was_set_by_hand_is_asked_again_with_the_applier_s
         world.replica.variables["replica_parallel_workers"] = "8"
         await turn(session, "replica_parallel_workers=8")
     assert world.told() == [
-        "replica: STOP REPLICA SQL_THREAD",
-        "replica: SET GLOBAL replica_parallel_workers = 8",
-        "replica: START REPLICA SQL_THREAD",
+        "db2: STOP REPLICA SQL_THREAD",
+        "db2: SET GLOBAL replica_parallel_workers = 8",
+        "db2: START REPLICA SQL_THREAD",
         "write document",
     ]
 
@@ -710,12 +711,12 @@ async def test_a_delay_that_is_said_to_be_in_force_and_is_not_is_asked_for_again
     async with world.attached() as session:
         await turn(session, "rtt=85")
         assert (await turn(session, "rtt=85")).changed == ()
-        world.links["replica"].rules_hold = False
+        world.links["db2"].rules_hold = False
         await asyncio.sleep(5)
         world.changes.clear()
         result = await turn(session, "rtt=85")
-        assert world.told() == ["link replica 42.450", "replica: link primary 42.450"]
-        assert result.unmet == ("the link to replica: asked 85 ms, measured 0.1 ms",)
+        assert world.told() == ["link db2 42.450", "db2: link db1 42.450"]
+        assert result.unmet == ("the link to db2: asked 85 ms, measured 0.1 ms",)
 
 
 @virtual
@@ -771,7 +772,7 @@ async def test_every_protection_state_is_reached_and_told() -> None:
         await waiting
         await look()
         fallbacks = session.sight.protection().fallbacks
-        world.crash("primary")
+        world.crash("db1")
         await look()
     assert seen == ["off", "protected", "armed", "blocked", "degraded", "down"]
     assert fallbacks == 1
@@ -785,7 +786,7 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
             waiting = asyncio.create_task(turn(session, "sync_binlog=3"))
             await asyncio.sleep(1.0)
             agent, writer = other.fleet.source.agent, other.turns.actor.writer
-            await write_requested(agent, {KnobName("sync_binlog", SOURCE): 2}, writer=writer)
+            await write_requested(agent, new_roster(), {KnobName("sync_binlog", SOURCE): 2}, writer=writer)
             world.primary.variables["sync_binlog"] = "2"
         await waiting
         assert world.primary.variables["sync_binlog"] == "3"

@@ -31,7 +31,7 @@ def reachable(status: Status) -> list[bool]:
 @virtual
 async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
     world = World(replicas=2)
-    world.crash("replica")
+    world.crash("db2")
     status, took_s = await glance(world)
     assert took_s < 0.2
     assert (status.state, reachable(status)) == ("partial", [True, False, True])
@@ -43,10 +43,10 @@ async def test_a_dead_node_costs_nothing_and_the_rest_is_told() -> None:
 @virtual
 async def test_transactions_that_the_primary_lacks_stand_with_their_replica() -> None:
     world = World(replicas=2)
-    world.servers["replica2"].errant = "uuid-9:443-8709"
+    world.servers["db3"].errant = "uuid-9:443-8709"
     status, _ = await glance(world)
     assert [node.errant_gtids for node in status.nodes] == [None, "", "uuid-9:443-8709"]
-    world.crash("primary")
+    world.crash("db1")
     status, took_s = await glance(world)
     assert [node.errant_gtids for node in status.nodes] == [None, None, None]
     assert took_s < 0.5
@@ -55,17 +55,17 @@ async def test_transactions_that_the_primary_lacks_stand_with_their_replica() ->
 @virtual
 async def test_a_server_that_hangs_is_down_within_a_second() -> None:
     world = World(replicas=2)
-    world.servers["replica2"].slow_s = HANGS_S
+    world.servers["db3"].slow_s = HANGS_S
     status, took_s = await glance(world)
     assert took_s < 1.0
     assert (status.state, reachable(status)) == ("partial", [True, True, False])
-    assert [link.replica for link in status.links] == ["replica", "replica2"]
+    assert [link.replica for link in status.links] == ["db2", "db3"]
 
 
 @virtual
 async def test_agents_that_hang_leave_links_and_disks_unknown_and_hide_nothing_else() -> None:
     world = World(replicas=2)
-    world.sidecars["replica"].slow_s = HANGS_S
+    world.sidecars["db2"].slow_s = HANGS_S
     status, took_s = await glance(world)
     assert took_s < 1.0
     assert (status.state, reachable(status)) == ("up", [True, True, True])
@@ -75,8 +75,8 @@ async def test_agents_that_hang_leave_links_and_disks_unknown_and_hide_nothing_e
     assert [disk.delay_ms for disk in status.disks] == [0.0, None, 0.0]
     assert status.footprint_bytes is None
 
-    world.sidecars["primary"].slow_s = HANGS_S
-    world.sidecars["primary"].bridges.clear()
+    world.sidecars["db1"].slow_s = HANGS_S
+    world.sidecars["db1"].bridges.clear()
     status, took_s = await glance(world)
     assert took_s < 1.0
     assert reachable(status) == [True, True, True]
@@ -104,15 +104,15 @@ async def test_servers_that_have_just_begun_are_starting_and_later_they_are_down
     assert (await glance(world))[0].state == "down"
     world.primary.starting = False
     assert (await glance(world))[0].state == "partial"
-    world.crash("primary")
-    world.crash("replica")
+    world.crash("db1")
+    world.crash("db2")
     world.replica.boot()
     world.replica.starting = True
     assert (await glance(world))[0].state == "starting"
 
 
 @virtual
-@pytest.mark.parametrize("node", ["primary", "replica"])
+@pytest.mark.parametrize("node", ["db1", "db2"])
 async def test_who_is_patient_waits_for_a_late_server(node: str) -> None:
     """`up` has just made the stack: it does not call anything down."""
     world = World()

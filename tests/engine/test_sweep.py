@@ -22,7 +22,7 @@ from tests.fakes.world import World, tasks_left
 from tests.turning import sweep, turn
 
 BEFORE = ("sync_binlog=100", "rtt=5", "clients=3", "semi_sync=on")
-REQUESTED = {"sync_binlog": 100, "rtt@replica": 5.0, "clients": 3, "semi_sync": "on"}
+REQUESTED = {"sync_binlog": 100, "rtt@db2": 5.0, "clients": 3, "semi_sync": "on"}
 SPEC = ("rtt=0,20", "clients=1,8")
 
 
@@ -91,7 +91,7 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
     )
     run = figures["20 ms", "8"].runs[0]
     assert (run.rtt_ms, run.state, run.errors, run.why, run.limited) == (20.0, "protected", 0, None, None)
-    assert run.effective == {"rtt@replica": 20.0, "clients": 8}
+    assert run.effective == {"rtt@db2": 20.0, "clients": 8}
     assert run.setting is not None
     assert OperatingPoint(**run.setting) == OperatingPoint(
         8,
@@ -169,7 +169,7 @@ async def test_a_cancelled_sweep_goes_on_where_it_was() -> None:
     assert again.notes == ["continuing: 2 of 4 runs are done (--fresh starts over)"]
     assert (swept.resumed, len(swept.runs)) == (2, 4)
     assert sorted(first + [name for name, _ in again.runs]) == sorted(set(first) | {n for n, _ in again.runs})
-    assert world.requested["rtt@replica"] == 7.0
+    assert world.requested["rtt@db2"] == 7.0
 
 
 @virtual
@@ -215,12 +215,12 @@ async def test_a_dead_server_ends_it_and_what_can_be_given_back_is() -> None:
         await turn(session, *BEFORE)
         task = asyncio.create_task(sweep(session, plan(session), told))
         await until(lambda: len(told.runs) == 1)
-        world.crash("replica")
-        world.sidecars["replica"].stop()
-        with pytest.raises(StackUnavailable, match=r"replica|sidecar") as caught:
+        world.crash("db2")
+        world.sidecars["db2"].stop()
+        with pytest.raises(StackUnavailable, match=r"db2|sidecar") as caught:
             await task
         assert caught.value.exit_code == 4
-    assert any(note.startswith("rtt@replica = 5.0 is requested and comes with") for note in told.notes)
+    assert any(note.startswith("rtt@db2 = 5.0 is requested and comes with") for note in told.notes)
     assert {key: world.requested[key] for key in REQUESTED} == REQUESTED
     assert world.running_loads() == 0
     # Not all is as it was, so the next run tries again.
@@ -253,10 +253,10 @@ async def test_a_server_that_restarted_meanwhile_fails_the_run_and_gets_its_sett
         task = asyncio.create_task(sweep(session, plan(session, "rtt=0,20"), told))
         await until(lambda: len(told.runs) == 1)
         await asyncio.sleep(3.5)
-        world.restart("primary")
+        world.restart("db1")
         swept = await task
     whys = [why for _, why in told.runs if why]
-    assert whys == ["primary restarted meanwhile"]
+    assert whys == ["db1 restarted meanwhile"]
     assert len(swept.runs) == 3
     assert all(each.good for each in figures_of(swept.sweep.grid, swept.runs))
     as_before(world)
@@ -288,9 +288,7 @@ async def test_a_knob_that_somebody_turns_meanwhile_fails_the_run() -> None:
         await asyncio.sleep(3)
         await turn(other, "rtt=50", anyway=True)
         await task
-    assert [why for _, why in told.runs if why] == [
-        "changed meanwhile: rtt@replica 0 → 50 ms, by set (pid 102)"
-    ]
+    assert [why for _, why in told.runs if why] == ["changed meanwhile: rtt@db2 0 → 50 ms, by set (pid 102)"]
 
 
 def busy(interval: Interval) -> Interval:

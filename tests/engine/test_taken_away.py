@@ -54,9 +54,9 @@ async def test_a_server_that_ends_while_it_starts_is_not_waited_for() -> None:
     session = world.session("up")
     coming = asyncio.create_task(session.up(lambda _: None))
     await asyncio.sleep(2)
-    world.crash("replica")
+    world.crash("db2")
     began_s = asyncio.get_running_loop().time()
-    with pytest.raises(StackUnavailable, match="the server of replica ended while it started"):
+    with pytest.raises(StackUnavailable, match="the server of db2 ended while it started"):
         await coming
     assert asyncio.get_running_loop().time() - began_s < 5.0
     await session.disconnect()

@@ -43,7 +43,7 @@ def test_five_gigabytes_and_a_tenth(free: int, total: int, low: bool) -> None:
 @virtual
 async def test_a_running_load_purges_what_the_replica_has_read() -> None:
     world = World()
-    primary, replica = world.servers["primary"], world.servers["replica"]
+    primary, replica = world.servers["db1"], world.servers["db2"]
     primary.binlogs = [(f"binlog.{number:06}", GB // 2) for number in range(1, 6)]
     replica.reads = "binlog.000003"
     async with world.started():
@@ -58,12 +58,12 @@ async def test_a_full_disk_stops_the_load_and_says_so() -> None:
     world = World()
     async with world.started() as session:
         await until(lambda: bool(world.running_loads()), within_s=10)
-        world.sidecars["primary"].free_bytes = 4 * GB
+        world.sidecars["db1"].free_bytes = 4 * GB
         await until(lambda: not world.running_loads(), within_s=60)
         assert "4.0 GB of 100 GB are free" in (session.load.fault or "")
         with pytest.raises(StackUnavailable, match=r"only 4\.0 GB"):
             await session.console.do(ToggleLoad())
-        world.sidecars["primary"].free_bytes = 50 * GB
+        world.sidecars["db1"].free_bytes = 50 * GB
         assert await session.console.do(ToggleLoad())
         await asyncio.sleep(1)
 
@@ -73,6 +73,6 @@ async def test_who_measures_a_load_that_a_full_disk_stops_is_told_why() -> None:
     world = World()
     async with world.attached("load") as session:
         await session.drive(session.load_settings())
-        world.sidecars["primary"].free_bytes = 4 * GB
+        world.sidecars["db1"].free_bytes = 4 * GB
         with pytest.raises(StackUnavailable, match=r"the load was stopped: .*4\.0 GB"):
             await measure(session.load, session.outside.clock, duration_s=600.0)

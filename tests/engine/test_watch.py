@@ -37,7 +37,7 @@ async def test_a_restarted_primary_gets_its_settings_back_and_it_is_marked() -> 
         await turn(session, *REQUESTS)
         await told(session, "4 knobs")
         await asyncio.sleep(5)
-        world.restart("primary")
+        world.restart("db1")
         assert not world.primary.enabled
         event = await told(session, "re-applied: ")
         assert event.severity is Severity.MARK
@@ -57,8 +57,8 @@ async def test_what_a_restart_took_is_asked_for_once_and_given_back_on_yes() -> 
     async with world.started(reapply="ask", asks=True) as session:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
-        world.restart("primary")
-        event = await told(session, "primary restarted and lost")
+        world.restart("db1")
+        event = await told(session, "db1 restarted and lost")
         assert "reapply" not in event.text
         tick = await until_tick(session, lambda tick: tick.lost)
         assert tick.lost == LOST
@@ -77,7 +77,7 @@ async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(
     async with world.started(reapply="ask", asks=True) as session:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
-        world.restart("primary")
+        world.restart("db1")
         await until_tick(session, lambda tick: tick.lost)
         await session.console.do(GiveBack(False))
         await told(session, "left as it came: semi_sync, sync_binlog")
@@ -85,7 +85,7 @@ async def test_what_is_left_on_no_is_not_asked_for_again_until_the_next_restart(
         assert (await until_tick(session, lambda _: True)).lost == ()
         assert not world.primary.enabled
         assert world.requested["semi_sync"] == "on"
-        world.restart("primary")
+        world.restart("db1")
         assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
 
 
@@ -95,7 +95,7 @@ async def test_what_another_app_gives_back_is_not_asked_for_any_more() -> None:
     async with world.started(reapply="ask", asks=True) as session, world.attached("set") as other:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
-        world.restart("primary")
+        world.restart("db1")
         await until_tick(session, lambda tick: tick.lost)
         await turn(other, "sync_binlog=0")
         tick = await until_tick(session, lambda tick: tick.lost != LOST)
@@ -111,7 +111,7 @@ async def test_what_another_app_gives_back_is_not_asked_for_any_more() -> None:
 async def test_what_a_restart_took_while_nobody_looked_is_asked_for_at_the_start() -> None:
     world = World()
     await left_alone(world, *REQUESTS)
-    world.restart("primary")
+    world.restart("db1")
     await asyncio.sleep(30)
     async with world.started(reapply="ask", asks=True) as session:
         assert (await until_tick(session, lambda tick: tick.lost)).lost == LOST
@@ -123,7 +123,7 @@ async def test_what_a_restart_took_while_nobody_looked_is_asked_for_at_the_start
 async def test_up_gives_back_what_it_is_allowed_to(yes: bool) -> None:
     world = World()
     await left_alone(world, *REQUESTS)
-    world.restart("primary")
+    world.restart("db1")
     await asyncio.sleep(30)
     asked: list[str] = []
 
@@ -146,8 +146,8 @@ async def test_a_restarted_primary_stays_as_it_came_when_so_configured_and_nobod
     async with world.started(reapply=reapply) as session:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
-        world.restart("primary")
-        event = await told(session, "primary restarted and lost")
+        world.restart("db1")
+        event = await told(session, "db1 restarted and lost")
         assert event.severity is Severity.WARN
         assert "semi_sync" in event.text
         assert "sync_binlog" in event.text
@@ -165,14 +165,14 @@ async def test_a_primary_that_was_away_for_a_while_too() -> None:
     async with world.started() as session:
         await turn(session, *REQUESTS)
         await asyncio.sleep(5)
-        world.crash("primary")
-        event = await told(session, "primary is down")
+        world.crash("db1")
+        event = await told(session, "db1 is down")
         assert event.severity is Severity.BAD
         tick = await until_tick(session, lambda tick: tick.state == "partial")
         assert tick.protection.state == "down"
         await asyncio.sleep(20)
         world.primary.boot()
-        event = await told(session, "primary answers again")
+        event = await told(session, "db1 answers again")
         assert event.severity is Severity.GOOD
         await until(lambda: world.primary.enabled)
         assert world.primary.enabled
@@ -184,10 +184,10 @@ async def test_a_restarted_replica_gets_its_own_settings_back() -> None:
     async with world.started() as session:
         await turn(session, "sync_relay_log=1", "sync_binlog=0")
         await asyncio.sleep(5)
-        world.restart("replica")
+        world.restart("db2")
         before = len(world.changes)
         await told(session, "re-applied: ")
-        assert world.told()[before:] == ["replica: SET GLOBAL sync_relay_log = 1", "write document"]
+        assert world.told()[before:] == ["db2: SET GLOBAL sync_relay_log = 1", "write document"]
 
 
 @virtual
@@ -197,9 +197,9 @@ async def test_what_can_be_given_back_is_given_back_though_the_rest_cannot() -> 
     async with world.started() as session:
         await turn(session, "semi_sync=on", "sync_binlog=0", "innodb_flush_log_at_trx_commit=2")
         await asyncio.sleep(5)
-        world.crash("replica")
+        world.crash("db2")
         await until_tick(session, lambda tick: tick.state == "partial")
-        world.restart("primary")
+        world.restart("db1")
         await until(lambda: world.primary.variables["innodb_flush_log_at_trx_commit"] == "2")
         assert world.primary.variables["sync_binlog"] == "0"
         assert not world.primary.enabled
@@ -207,7 +207,7 @@ async def test_what_can_be_given_back_is_given_back_though_the_rest_cannot() -> 
         assert event.severity is Severity.BAD
 
 
-@pytest.mark.parametrize("node", ["primary", "replica"])
+@pytest.mark.parametrize("node", ["db1", "db2"])
 @virtual
 async def test_a_restarted_sidecar_gets_its_links_back(node: str) -> None:
     world = World()
@@ -231,12 +231,12 @@ async def test_a_restarted_sidecar_without_delays_only_is_probed_again() -> None
     world = World()
     async with world.started() as session:
         await asyncio.sleep(5)
-        world.sidecars["replica"].restart()
-        world.sidecars["primary"].restart()
-        await told(session, "the sidecar of replica restarted")
+        world.sidecars["db2"].restart()
+        world.sidecars["db1"].restart()
+        await told(session, "the sidecar of db2 restarted")
         assert world.changes == []
-        await until(lambda: world.sidecars["primary"].watched == {"replica"})
-        assert world.sidecars["replica"].watched == {"primary"}
+        await until(lambda: world.sidecars["db1"].watched == {"db2"})
+        assert world.sidecars["db2"].watched == {"db1"}
 
 
 @pytest.mark.parametrize("knows_its_boot", [True, False], ids=["with a boot id", "from before"])
@@ -250,15 +250,15 @@ async def test_an_answer_that_a_busy_machine_delays_is_no_restart(knows_its_boot
         await turn(session, "rtt=85")
         heard: list[str] = []
         for late_s in (0.0, 4.0, 0.1, 2.5, 0.0, 30.0, 0.0):
-            world.sidecars["primary"].answers_late_s = late_s
+            world.sidecars["db1"].answers_late_s = late_s
             ends_s = asyncio.get_running_loop().time() + late_s + 10
             async for tick in session.ticks():
                 heard += [event.text for event in tick.events]
                 if asyncio.get_running_loop().time() > ends_s:
                     break
         assert [text for text in heard if "restarted" in text] == []
-        world.sidecars["primary"].restart()
-        await told(session, "the sidecar of primary restarted")
+        world.sidecars["db1"].restart()
+        await told(session, "the sidecar of db1 restarted")
 
 
 @virtual
@@ -267,8 +267,8 @@ async def test_two_apps_that_give_back_at_once_do_no_harm() -> None:
     async with world.started() as first, world.started() as second:
         await turn(first, *REQUESTS)
         await asyncio.sleep(5)
-        world.restart("primary")
-        world.sidecars["replica"].restart()
+        world.restart("db1")
+        world.sidecars["db2"].restart()
         await told(first, "re-applied: ")
         await asyncio.sleep(10)
         assert world.primary.enabled
@@ -301,14 +301,14 @@ async def test_a_variable_that_somebody_sets_by_hand_is_a_mark_and_begins_an_epo
         await until_tick(session, load_runs)
         world.primary.variables["sync_binlog"] = "0"
         event = await told(session, "by hand")
-        assert event.text == "sync_binlog 1 → 0, by hand on primary"
+        assert event.text == "sync_binlog 1 → 0, by hand on db1"
         assert (event.severity, event.mark) == (Severity.MARK, 1)
         tick = await until_tick(session, lambda _: True)
         assert (tick.epochs[-1].number, tick.epochs[-1].title) == (1, "sync_binlog 1 → 0")
         assert [change.title for change in session.chronicle.by_hand] == ["sync_binlog 1 → 0"]
         world.primary.variables["sync_binlog"] = "1"
         event = await told(session, "by hand")
-        assert event.text == "sync_binlog 0 → 1, by hand on primary, as requested again"
+        assert event.text == "sync_binlog 0 → 1, by hand on db1, as requested again"
         await asyncio.sleep(10)
         assert len(session.chronicle.by_hand) == 2
     assert world.requested == {}
@@ -319,9 +319,9 @@ async def test_a_replica_s_variables_set_by_hand_are_told_with_its_name() -> Non
     world = World(replicas=2)
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
-        world.servers["replica2"].variables["sync_relay_log"] = "7"
+        world.servers["db3"].variables["sync_relay_log"] = "7"
         event = await told(session, "by hand")
-        assert event.text == "sync_relay_log@replica2 10000 → 7, by hand on replica2"
+        assert event.text == "sync_relay_log@db3 10000 → 7, by hand on db3"
 
 
 @virtual
@@ -330,7 +330,7 @@ async def test_another_app_s_long_change_is_not_taken_for_a_hand_s() -> None:
     world = World()
     async with world.started("tui") as session, world.attached("set") as other:
         await until_tick(session, load_runs)
-        world.links["replica"].retry_s = 4.0
+        world.links["db2"].retry_s = 4.0
         await turn(other, "partition=both")
         await turn(other, "sync_binlog=0", "semi_sync=on", "partition=none", "rtt=2000")
         await turn(session, "innodb_flush_log_at_trx_commit=2")
@@ -338,7 +338,7 @@ async def test_another_app_s_long_change_is_not_taken_for_a_hand_s() -> None:
         world.primary.refusals["SET GLOBAL innodb_flush_log_at_timeout"] = 1231
         with pytest.raises(RolledBack):
             await turn(other, "sync_binlog=5", "innodb_flush_log_at_timeout=3")
-        world.restart("primary")
+        world.restart("db1")
         await told(session, "re-applied: ", 60)
         await asyncio.sleep(20)
         assert session.chronicle.by_hand == []
@@ -356,7 +356,7 @@ async def test_who_set_it_is_not_asked_of_an_app_that_still_changes_something() 
             assert session.watcher.failed is None
             events = (await until_tick(session, lambda _: True)).events
             assert not any("waiting for" in event.text for event in events)
-        await told(session, "sync_binlog 1 → 0, by hand on primary")
+        await told(session, "sync_binlog 1 → 0, by hand on db1")
 
 
 @virtual
@@ -416,8 +416,8 @@ async def test_an_address_that_moves_is_followed() -> None:
     world = World()
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
-        world.moved["replica"] = "10.0.0.99"
-        await until(lambda: world.sidecars["primary"].addresses.get("replica") == "10.0.0.99")
+        world.moved["db2"] = "10.0.0.99"
+        await until(lambda: world.sidecars["db1"].addresses.get("db2") == "10.0.0.99")
         tick = await until_tick(session, lambda tick: tick.nodes[1].host == "10.0.0.99")
         assert tick.state == "up"
         assert session.watcher.failed is None
@@ -459,14 +459,14 @@ async def test_a_replica_that_was_added_elsewhere_is_watched() -> None:
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
         world.grow()
-        tick = await until_tick(session, lambda tick: [node.name for node in tick.nodes][2:] == ["replica2"])
+        tick = await until_tick(session, lambda tick: [node.name for node in tick.nodes][2:] == ["db3"])
         assert tick.state == "up"
         tick = await until_tick(session, lambda tick: len(tick.links) == 2 and not tick.links[1].fault)
-        await turn(session, "rtt@replica2=20", "sync_relay_log@replica2=1")
+        await turn(session, "rtt@db3=20", "sync_relay_log@db3=1")
         tick = await until_tick(session, lambda tick: tick.links[1].rtt_asked_ms == 20.0)
-        world.crash("replica2")
+        world.crash("db3")
         await until_tick(session, lambda tick: tick.state == "partial")
-        world.servers["replica2"].boot()
+        world.servers["db3"].boot()
         await told(session, "re-applied: ")
         assert session.watcher.failed is None
 
@@ -518,7 +518,7 @@ async def test_a_load_follows_a_primary_that_answers_elsewhere() -> None:
     world = World()
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
-        world.moved["primary"] = "10.0.0.98"
+        world.moved["db1"] = "10.0.0.98"
         await until(lambda: bool(world.loads[-1].target and world.loads[-1].target.host == "10.0.0.98"))
         await until_tick(session, load_runs)
         assert world.running_loads() == 1
@@ -532,13 +532,13 @@ async def test_a_replica_with_transactions_that_the_primary_lacks_is_told_once()
     world = World(replicas=2)
     async with world.started("tui") as session:
         await until_tick(session, load_runs)
-        world.servers["replica2"].errant = "uuid-9:443-8709"
+        world.servers["db3"].errant = "uuid-9:443-8709"
         event = await told(session, "that the primary lacks")
         assert event.severity is Severity.BAD
-        assert event.text == "replica2 has 8,267 transactions that the primary lacks: uuid-9:443-8709"
+        assert event.text == "db3 has 8,267 transactions that the primary lacks: uuid-9:443-8709"
         tick = await until_tick(session, lambda _: True)
         assert [node.errant_gtids for node in tick.nodes] == [None, "", "uuid-9:443-8709"]
-        world.servers["replica2"].errant = ""
+        world.servers["db3"].errant = ""
         event = await told(session, "that the primary lacks")
         assert event.severity is Severity.GOOD
 
@@ -570,14 +570,14 @@ async def left_alone(world: World, *requests: str) -> None:
 async def test_what_a_restart_took_while_nobody_looked_is_given_back_at_the_start() -> None:
     world = World()
     await left_alone(world, *REQUESTS)
-    world.restart("primary")
+    world.restart("db1")
     await asyncio.sleep(30)
     async with world.started() as session:
         assert world.primary.enabled
         assert world.primary.variables["sync_binlog"] == "0"
         tick = await until_tick(session, lambda tick: bool(tick.events))
         words = [event.text for event in tick.events]
-        assert any("primary restarted while no app was attached and lost" in text for text in words)
+        assert any("db1 restarted while no app was attached and lost" in text for text in words)
         assert any(event.mark is not None and "re-applied: " in event.text for event in tick.events)
     before = len(world.told())
     world.primary.variables["sync_binlog"] = "7"
@@ -590,7 +590,7 @@ async def test_what_a_restart_took_while_nobody_looked_is_given_back_at_the_star
 async def test_what_a_sidecar_s_restart_took_while_nobody_looked_too() -> None:
     world = World()
     await left_alone(world, "rtt=85")
-    world.sidecars["replica"].restart()
+    world.sidecars["db2"].restart()
     await asyncio.sleep(30)
     async with world.started():
         assert world.rtt_ms() == pytest.approx(85.0)
@@ -611,7 +611,7 @@ async def test_what_somebody_set_by_hand_is_left_when_nothing_restarted() -> Non
 async def test_a_restart_while_nobody_looked_is_only_told_when_so_configured(reapply: str) -> None:
     world = World()
     await left_alone(world, *REQUESTS)
-    world.restart("primary")
+    world.restart("db1")
     await asyncio.sleep(30)
     async with world.started(reapply=reapply) as session:
         await told(session, f"reapply = {reapply}")
@@ -662,12 +662,12 @@ async def test_a_restart_is_in_its_epoch_and_with_its_node() -> None:
     world = World()
     async with world.started() as session:
         await asyncio.sleep(5)
-        world.restart("replica")
-        await told(session, "replica restarted")
+        world.restart("db2")
+        await told(session, "db2 restarted")
         tick = await until_tick(session, lambda tick: tick.nodes[1].restarted_s is not None)
         assert tick.nodes[0].restarted_s is None
         assert tick.epochs[-1].after is not None
-        assert tick.epochs[-1].after.outage.restarts == ("replica",)
+        assert tick.epochs[-1].after.outage.restarts == ("db2",)
 
 
 @virtual
@@ -687,14 +687,14 @@ async def test_a_repair_starts_stopped_threads_and_says_so_as_up_does() -> None:
     world = World(replicas=2)
     async with world.started() as session:
         assert await session.console.do(Repair()) == ()
-        world.replica.sql, world.servers["replica2"].io = "No", "No"
-        event = await told(session, "replica: SQL thread stopped")
+        world.replica.sql, world.servers["db3"].io = "No", "No"
+        event = await told(session, "db2: SQL thread stopped")
         assert event.severity is Severity.WARN
         steps: list[str] = []
         done = await session.console.do(Repair(lambda step: steps.append(step.text)))
-        assert sorted(done) == ["replica2: IO thread started", "replica: SQL thread started"]
+        assert sorted(done) == ["db2: SQL thread started", "db3: IO thread started"]
         assert set(done) <= set(steps)
-        assert (world.replica.sql, world.servers["replica2"].io) == ("Yes", "Yes")
+        assert (world.replica.sql, world.servers["db3"].io) == ("Yes", "Yes")
         await told(session, "repaired: ")
         await told(session, "both threads run again")
 
@@ -704,10 +704,10 @@ async def test_a_repair_says_which_servers_it_started_and_what_it_set_again() ->
     world = World()
     async with world.started(reapply="off") as session:
         await turn(session, "sync_binlog=0")
-        world.crash("primary")
-        await told(session, "primary is down")
+        world.crash("db1")
+        await told(session, "db1 is down")
         done = await session.console.do(Repair())
-        assert done == ("primary: server started", "sync_binlog set again")
+        assert done == ("db1: server started", "sync_binlog set again")
 
 
 @virtual
@@ -730,7 +730,7 @@ async def test_a_lab_that_stopped_a_thread_on_purpose_is_left_alone() -> None:
             with pytest.raises(StackUnavailable, match="the lab hot-row"):
                 await session.console.do(Repair())
             assert world.replica.io == "No"
-        assert await session.console.do(Repair()) == ("replica: IO thread started",)
+        assert await session.console.do(Repair()) == ("db2: IO thread started",)
 
 
 @virtual

@@ -38,7 +38,7 @@ from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import SOURCE, Roster
+from replexplorer.core.topology import SOURCE, Role, Roster, node_names
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.console import Command, GiveBack, Mark, Repair, Reset, Run, ToggleLoad, Turn, Undo
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
@@ -61,8 +61,8 @@ def knob_views(values: Mapping[KnobName, Value] | None = None, replicas: int = 1
 
 
 def replica_names(count: int) -> list[str]:
-    """`replica`, `replica2`, ..."""
-    return ["replica", *(f"replica{number}" for number in range(2, count + 1))][:count]
+    """`db2`, `db3`, ..."""
+    return node_names(count)[1:]
 
 
 def make_tick(
@@ -95,8 +95,8 @@ def make_tick(
         state="up",
         nodes=(
             NodeView(
-                "primary",
-                "primary",
+                "db1",
+                Role.PRIMARY,
                 True,
                 published_port=33061,
                 flavor="mysql",
@@ -105,7 +105,13 @@ def make_tick(
             ),
             *(
                 NodeView(
-                    node, "replica", True, flavor="mysql", version="9.7.4-2", io_thread="on", sql_thread="on"
+                    node,
+                    Role.REPLICA,
+                    True,
+                    flavor="mysql",
+                    version="9.7.4-2",
+                    io_thread="on",
+                    sql_thread="on",
                 )
                 for node in nodes
             ),
@@ -121,7 +127,7 @@ def make_tick(
             fallbacks=0,
         ),
         links=tuple(_link(node, views, rtt[1], healing=healing) for node in nodes),
-        disks=tuple(_disk(node, views, fsync_ms) for node in ("primary", *nodes)),
+        disks=tuple(_disk(node, views, fsync_ms) for node in ("db1", *nodes)),
         load=LoadView(
             clients=clients,
             connected=clients,
@@ -167,7 +173,7 @@ def explained(tick: Tick, *, failed: bool = False, excess_ms: float = 0.0) -> Ti
         ),
         truth=ServerTruth(
             10.0, 5300, 6.2, 6.4, 0.31, 0.16, 850, rest_ms, 0,
-            (ReplicaTruth("replica", 12.0, 3, 148_000.0),), checks,
+            (ReplicaTruth("db2", 12.0, 3, 148_000.0),), checks,
         ),
     )  # fmt: skip
 
@@ -192,7 +198,7 @@ def _link(
 
 
 def _disk(node: str, views: Mapping[KnobName, KnobView], fsync_ms: float | None) -> DiskView:
-    view = views[KnobName("fsync_delay", node)]
+    view = views[KnobName("fsync_delay", SOURCE if node == "db1" else node)]
     asked, delay = view.requested, view.effective
     assert isinstance(asked, float | int)
     assert not isinstance(delay, str)
@@ -204,7 +210,9 @@ def down(tick: Tick, node: str) -> Tick:
     return replace(
         tick,
         state="partial",
-        nodes=tuple(replace(one, reachable=False) if one.name == node else one for one in tick.nodes),
+        nodes=tuple(
+            replace(one, role=Role.DOWN, reachable=False) if one.name == node else one for one in tick.nodes
+        ),
     )
 
 
@@ -257,7 +265,7 @@ class FakeFacade:
 
     def parse(self, text: str) -> Assignment:
         """The product's own parser."""
-        return parse_assignment(text, Roster((SOURCE, *self._replicas), SOURCE))
+        return parse_assignment(text, Roster(("db1", *self._replicas), "db1"))
 
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """Statements by the catalogue's variables."""

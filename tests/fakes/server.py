@@ -79,8 +79,8 @@ class FakeServer:
         self._around = surroundings
         self.startup: dict[str, str] = {**MYSQL_9, "server_uuid": f"uuid-{number}", "super_read_only": "OFF"}
         """What a restart brings back: SET GLOBAL does not survive it."""
-        self.is_replica = node != "primary"
-        self.follows = "primary"
+        self.is_replica = node != "db1"
+        self.follows = "db1"
         """The host that a replica replicates from."""
         if self.is_replica:
             self.startup["super_read_only"] = "ON"

@@ -208,11 +208,11 @@ class FakeSidecar:
         return {peer: shape.delay_ms for peer, shape in self.shapes.items() if shape.delay_ms}
 
     def _link_of(self, peer: str) -> FakeLink:
-        return self._links[peer if self.node == "primary" else self.node]
+        return self._links[peer if self.node == "db1" else self.node]
 
     def state(self, peer: str) -> LinkState:
         """This side of the link."""
-        replica = peer if self.node == "primary" else self.node
+        replica = peer if self.node == "db1" else self.node
         rtt_ms = BASE_MS + (self._total_delay_ms(replica) if self._link_of(peer).rules_hold else 0.0)
         since_s = asyncio.get_running_loop().time() - self._link_of(peer).changed_s
         answered = max(0, int((since_s - rtt_ms / 1000) / PROBE_EVERY_S)) if peer in self.watched else 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.topology import node_name, node_names
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report, ServerProcess, UpOptions
@@ -30,7 +31,7 @@ class World:
     """One stack and everything around it."""
 
     def __init__(self, *, replicas: int = 1, exists: bool = True) -> None:
-        self.node_names = ["primary", "replica", "replica2", "replica3"][: replicas + 1]
+        self.node_names = node_names(replicas)
         self.exists = exists
         self.removals = 0
         self.changes: list[tuple[str, str]] = []
@@ -87,7 +88,7 @@ class World:
 
     def grow(self) -> None:
         """`up --replicas` in another shell."""
-        name = f"replica{len(self.node_names)}"
+        name = node_name(len(self.node_names) + 1)
         self.node_names.append(name)
         self.links[name] = FakeLink()
         self.servers[name] = FakeServer(name, len(self.node_names), self._around)
@@ -111,24 +112,24 @@ class World:
     @property
     def primary(self) -> FakeServer:
         """The source."""
-        return self.servers["primary"]
+        return self.servers["db1"]
 
     @property
     def replica(self) -> FakeServer:
         """The first replica."""
-        return self.servers["replica"]
+        return self.servers["db2"]
 
     def _total_delay_ms(self, replica: str) -> float:
-        there, back = self.sidecars["primary"], self.sidecars[replica]
-        return there.delays.get(replica, 0.0) + back.delays.get("primary", 0.0)
+        there, back = self.sidecars["db1"], self.sidecars[replica]
+        return there.delays.get(replica, 0.0) + back.delays.get("db1", 0.0)
 
     def _cuts(self, replica: str) -> bool:
-        there, back = self.sidecars["primary"].shapes, self.sidecars[replica].shapes
-        return any(shape.cut for shape in (there.get(replica), back.get("primary")) if shape)
+        there, back = self.sidecars["db1"].shapes, self.sidecars[replica].shapes
+        return any(shape.cut for shape in (there.get(replica), back.get("db1")) if shape)
 
     def _shaped(self, node: str, peer: str) -> None:
         """A side of a link changed: the stream stops, or TCP tries again a moment later."""
-        replica = peer if node == "primary" else node
+        replica = peer if node == "db1" else node
         link = self.links[replica]
         link.set_flow(not self._cuts(replica), link.retry_s)
 
@@ -139,7 +140,7 @@ class World:
             link.set_flow(False, 0)
             link.set_flow(True, 0)
 
-    def rtt_ms(self, replica: str = "replica") -> float:
+    def rtt_ms(self, replica: str = "db2") -> float:
         """The round trip that packets take."""
         return BASE_MS + self._total_delay_ms(replica)
 
@@ -160,7 +161,7 @@ class World:
 
     def told(self, *, kick: bool = True) -> list[str]:
         """What was changed, each with its node when it is not the primary's."""
-        told = [what if node in ("primary", "load") else f"{node}: {what}" for node, what in self.changes]
+        told = [what if node in ("db1", "load") else f"{node}: {what}" for node, what in self.changes]
         return [line for line in told if kick or not line.startswith("INSERT")]
 
     def state(self) -> dict[str, Any]:
@@ -190,7 +191,7 @@ class World:
     def crash(self, node: str) -> None:
         """kill -9 of a server; replicas lose their source."""
         self.servers[node].crash()
-        if node == "primary":
+        if node == "db1":
             for server in self.servers.values():
                 server.source_went()
 

@@ -134,13 +134,13 @@ class Pair:
     @contextlib.asynccontextmanager
     async def agents(self) -> AsyncIterator[tuple[BridgedAgent, BridgedAgent]]:
         primary, replica = (
-            BridgedAgent("primary", self.open_bridge),
-            BridgedAgent("replica", self.open_bridge),
+            BridgedAgent("db1", self.open_bridge),
+            BridgedAgent("db2", self.open_bridge),
         )
         try:
-            await primary.watch("replica", self.address("replica"))
+            await primary.watch("db2", self.address("db2"))
             yield primary, replica
-            for agent, peer in ((primary, "replica"), (replica, "primary")):
+            for agent, peer in ((primary, "db2"), (replica, "db1")):
                 await agent.set_link(peer, self.address(peer), Shape())
         finally:
             await primary.close()
@@ -148,21 +148,21 @@ class Pair:
 
     async def shape(self, primary: BridgedAgent, replica: BridgedAgent, *shapes: Shape) -> None:
         """The first for the primary's side of the link, the last for the replica's."""
-        await primary.set_link("replica", self.address("replica"), shapes[0])
-        await replica.set_link("primary", self.address("primary"), shapes[-1])
-        await primary.link("replica", anew=True)
+        await primary.set_link("db2", self.address("db2"), shapes[0])
+        await replica.set_link("db1", self.address("db1"), shapes[-1])
+        await primary.link("db2", anew=True)
 
     async def stream(self, count: int, rate: int, size: int = 64) -> tuple[list[int], float]:
         """Datagrams from the primary to the replica: the numbers that arrived in their order, and the
         seconds from the first to the last."""
-        receiving = asyncio.create_task(asyncio.to_thread(self.run, "replica", "python3", "-c", LISTEN))
+        receiving = asyncio.create_task(asyncio.to_thread(self.run, "db2", "python3", "-c", LISTEN))
         await asyncio.to_thread(
             self.run,
-            "primary",
+            "db1",
             "python3",
             "-c",
             TALK,
-            self.address("replica"),
+            self.address("db2"),
             *map(str, (count, rate, size)),
         )
         seconds, *numbers = (await receiving).split()
@@ -182,7 +182,7 @@ def pair() -> Iterator[Pair]:
     tools = client.volumes.create(labels=LABELS)
     containers: dict[str, Any] = {}
     try:
-        for node in ("primary", "replica"):
+        for node in ("db1", "db2"):
             containers[node] = client.containers.run(
                 image,
                 detach=True,
@@ -205,17 +205,17 @@ def pair() -> Iterator[Pair]:
 
 async def set_rtt(pair: Pair, primary: BridgedAgent, replica: BridgedAgent, rtt_ms: float) -> LinkState:
     """Half on each side, base subtracted; then wait for a full window."""
-    base_ms = (await primary.link("replica")).base_ms
+    base_ms = (await primary.link("db2")).base_ms
     assert base_ms is not None
     delay_ms = max(0.0, rtt_ms - base_ms) / 2
     await pair.shape(primary, replica, Shape(delay_ms))
-    return await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 8)
+    return await until(lambda: primary.link("db2"), holds=lambda link: link.probes >= 8)
 
 
 async def is_measured(primary: BridgedAgent, rtt_ms: float, within_ms: float) -> None:
     """Wait until the probes say what was asked."""
     await until(
-        lambda: primary.link("replica"),
+        lambda: primary.link("db2"),
         holds=lambda link: abs((link.measured_ms or math.inf) - rtt_ms) <= within_ms * patience(),
     )
 
@@ -224,7 +224,7 @@ async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> No
     async with pair.agents() as (primary, replica):
         # The least of the last bare probes: on a busy machine it takes some until one was not delayed.
         link = await until(
-            lambda: primary.link("replica"),
+            lambda: primary.link("db2"),
             holds=lambda link: (link.base_ms or 99) < 2 * patience(),
             within_s=30,
         )
@@ -238,7 +238,7 @@ async def test_asked_is_measured_and_zero_takes_all_rules_away(pair: Pair) -> No
         assert link.measured_ms is not None
         assert link.measured_ms < 5 * patience()
         assert link.dropped == link.lost == 0
-        for node in ("primary", "replica"):
+        for node in ("db1", "db2"):
             assert "NFQUEUE" not in pair.run(node, "iptables-nft", "-t", "mangle", "-S")
             assert "netem" not in pair.run(node, "tc", "qdisc", "show", "dev", "eth0")
 
@@ -253,7 +253,7 @@ async def test_others_than_the_peer_are_not_delayed(pair: Pair) -> None:
             for number in range(9):
                 started_s = time.monotonic()
                 client.sendto(
-                    struct.pack("!4sBxxxIQq", b"RXP1", 0, number, 1, 0), (pair.address("primary"), probe.PORT)
+                    struct.pack("!4sBxxxIQq", b"RXP1", 0, number, 1, 0), (pair.address("db1"), probe.PORT)
                 )
                 client.recv(256)
                 times_ms.append((time.monotonic() - started_s) * 1000)
@@ -273,7 +273,7 @@ async def test_a_command_costs_little_and_a_delay_is_in_force_at_once(pair: Pair
             asked_ms.append((time.monotonic() - started_s) * 1000)
         for delay_ms in (20, 5, 40, 0) * 3:
             started_s = time.monotonic()
-            await primary.set_link("replica", pair.address("replica"), Shape(delay_ms))
+            await primary.set_link("db2", pair.address("db2"), Shape(delay_ms))
             set_ms.append((time.monotonic() - started_s) * 1000)
         # Generous: the machine may be busy. `make bench` holds the targets.
         assert statistics.median(asked_ms) < 5 * patience()
@@ -283,9 +283,9 @@ async def test_a_command_costs_little_and_a_delay_is_in_force_at_once(pair: Pair
 async def test_a_stream_keeps_order_and_content_while_the_delay_falls(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
         before = (await primary.health()).links.dropped + (await replica.health()).links.dropped
-        receiving = asyncio.create_task(asyncio.to_thread(pair.run, "replica", "python3", "-c", RECEIVE))
+        receiving = asyncio.create_task(asyncio.to_thread(pair.run, "db2", "python3", "-c", RECEIVE))
         sending = asyncio.create_task(
-            asyncio.to_thread(pair.run, "primary", "python3", "-c", SEND, pair.address("replica"), "3")
+            asyncio.to_thread(pair.run, "db1", "python3", "-c", SEND, pair.address("db2"), "3")
         )
         delays_ms = (100, 40, 5, 60, 0)
         number = 0
@@ -305,7 +305,7 @@ async def test_packets_are_lost_as_asked_and_not_otherwise(pair: Pair) -> None:
         arrived, _ = await pair.stream(2000, 4000)
         # 5 standard deviations of a binomial: it fails once in two million runs.
         assert abs(2000 - len(arrived) - 200) < 5 * math.sqrt(2000 * 0.1 * 0.9)
-        link = await until(lambda: primary.link("replica"), holds=lambda link: link.lost > 0, within_s=60)
+        link = await until(lambda: primary.link("db2"), holds=lambda link: link.lost > 0, within_s=60)
         assert link.shape.loss_percent == 10
         health = [await agent.health() for agent in (primary, replica)]
         assert sum(one.links.lost for one in health) >= 100
@@ -322,7 +322,7 @@ async def test_jitter_spreads_round_trips_and_keeps_the_order(pair: Pair) -> Non
         seen_ms: set[float] = set()
 
         async def spread() -> float:
-            if (measured_ms := (await primary.link("replica")).measured_ms) is not None:
+            if (measured_ms := (await primary.link("db2")).measured_ms) is not None:
                 seen_ms.add(measured_ms)
             return max(seen_ms, default=0.0) - min(seen_ms, default=0.0)
 
@@ -345,35 +345,35 @@ async def test_a_partition_cuts_the_asked_direction_and_only_that(
     pair: Pair, cut_to_replica: bool, cut_to_primary: bool
 ) -> None:
     async with pair.agents() as (primary, replica):
-        holds = (await primary.link("replica")).holds
+        holds = (await primary.link("db2")).holds
         of_primary, of_replica = Shape(cut=cut_to_replica), Shape(cut=cut_to_primary)
         if holds == "received":
             of_primary, of_replica = of_replica, of_primary
         await pair.shape(primary, replica, of_primary, of_replica)
         arrived, _ = await pair.stream(50, 1000)
         assert len(arrived) == (0 if cut_to_replica else 50)
-        link = await until(lambda: primary.link("replica"), holds=lambda link: link.lost >= 2)
+        link = await until(lambda: primary.link("db2"), holds=lambda link: link.lost >= 2)
         assert link.measured_ms is None
         await pair.shape(primary, replica, Shape())
-        assert (await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 3)).lost == 0
+        assert (await until(lambda: primary.link("db2"), holds=lambda link: link.probes >= 3)).lost == 0
 
 
 async def test_a_killed_packet_loop_fails_open_and_takes_its_queues_back(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
-        if (await primary.link("replica")).backend != "nfqueue":
+        if (await primary.link("db2")).backend != "nfqueue":
             pytest.skip("the kernel holds the packets here")
         await set_rtt(pair, primary, replica, 60)
         before = (await primary.health()).links.queue_restarts
-        pair.run("primary", "python3", "-c", KILL_LOOP)
+        pair.run("db1", "python3", "-c", KILL_LOOP)
         await until(primary.health, holds=lambda health: health.links.queue_restarts > before)
-        await pair.shape(primary, replica, (await primary.link("replica")).shape)
-        await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 5)
+        await pair.shape(primary, replica, (await primary.link("db2")).shape)
+        await until(lambda: primary.link("db2"), holds=lambda link: link.probes >= 5)
         await is_measured(primary, 60, 2)
 
 
 async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
     async with pair.agents() as (primary, _):
-        other = BridgedAgent("primary", pair.open_bridge)
+        other = BridgedAgent("db1", pair.open_bridge)
         try:
             assert await primary.take_lease("tui") is None
             holder = await other.take_lease("load", load={"clients": 9})
@@ -394,14 +394,14 @@ async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
 async def test_a_crashed_server_is_started_again_and_takes_over_the_delay(pair: Pair) -> None:
     async with pair.agents() as (primary, replica):
         await set_rtt(pair, primary, replica, 60)
-        asked_ms = (await primary.link("replica")).shape.delay_ms
+        asked_ms = (await primary.link("db2")).shape.delay_ms
         find = "import os;print(*open('/proc/1/task/1/children').read().split())"
-        [server] = pair.run("primary", "python3", "-c", find).split()
-        pair.run("primary", "python3", "-c", f"import os;os.kill({server}, 9)")
-        link = await until(lambda: primary.link("replica"), holds=lambda link: link.shape.delay_ms > 0)
+        [server] = pair.run("db1", "python3", "-c", find).split()
+        pair.run("db1", "python3", "-c", f"import os;os.kill({server}, 9)")
+        link = await until(lambda: primary.link("db2"), holds=lambda link: link.shape.delay_ms > 0)
         assert link.shape.delay_ms == pytest.approx(asked_ms)
-        await primary.watch("replica", pair.address("replica"))
-        link = await until(lambda: primary.link("replica"), holds=lambda link: link.probes >= 5)
+        await primary.watch("db2", pair.address("db2"))
+        link = await until(lambda: primary.link("db2"), holds=lambda link: link.probes >= 5)
         await is_measured(primary, 60, 2)
         assert link.base_ms is not None
         assert link.base_ms < 5 * patience()
@@ -409,7 +409,7 @@ async def test_a_crashed_server_is_started_again_and_takes_over_the_delay(pair: 
 
 async def test_a_sidecar_that_may_not_shape_packets_says_why_and_refuses(pair: Pair) -> None:
     """Without NET_ADMIN neither netem nor iptables work; what is not asked of them still does."""
-    image = pair.containers["primary"].image.id
+    image = pair.containers["db1"].image.id
     container = pair.client.containers.run(
         image,
         detach=True,
@@ -421,13 +421,13 @@ async def test_a_sidecar_that_may_not_shape_packets_says_why_and_refuses(pair: P
     pair.containers["bare"] = container
     agent = BridgedAgent("bare", pair.open_bridge)
     try:
-        link = await agent.link("primary")
+        link = await agent.link("db1")
         assert link.backend is None
         assert "no NET_ADMIN" in link.backend_reason or "no netem" in link.backend_reason
         assert "no NFQUEUE either" in link.backend_reason
         with pytest.raises(MissingPiece, match="the sidecar of bare cannot do that"):
-            await agent.set_link("primary", "10.9.8.7", Shape(5))
-        assert (await agent.link("primary")).shape == Shape()
+            await agent.set_link("db1", "10.9.8.7", Shape(5))
+        assert (await agent.link("db1")).shape == Shape()
     finally:
         await agent.close()
         del pair.containers["bare"]
@@ -435,24 +435,24 @@ async def test_a_sidecar_that_may_not_shape_packets_says_why_and_refuses(pair: P
 
 
 async def test_the_document_outlives_the_sidecar(pair: Pair) -> None:
-    agent = BridgedAgent("primary", pair.open_bridge)
-    other = BridgedAgent("primary", pair.open_bridge)
+    agent = BridgedAgent("db1", pair.open_bridge)
+    other = BridgedAgent("db1", pair.open_bridge)
     try:
         before = await agent.document()
-        assert await agent.write_document(before.version, {"rtt@replica": 85}) is not None
-        assert await other.write_document(before.version, {"rtt@replica": 1}) is None
-        pair.containers["primary"].kill()
-        pair.containers["primary"].start()
+        assert await agent.write_document(before.version, {"rtt@db2": 85}) is not None
+        assert await other.write_document(before.version, {"rtt@db2": 1}) is None
+        pair.containers["db1"].kill()
+        pair.containers["db1"].start()
         after = await agent.document()
-        assert (after.version, after.content) == (before.version + 1, {"rtt@replica": 85})
+        assert (after.version, after.content) == (before.version + 1, {"rtt@db2": 85})
     finally:
         await agent.close()
         await other.close()
 
 
 async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_bridge_ends(pair: Pair) -> None:
-    lab = BridgedAgent("primary", pair.open_bridge)
-    other = BridgedAgent("primary", pair.open_bridge)
+    lab = BridgedAgent("db1", pair.open_bridge)
+    other = BridgedAgent("db1", pair.open_bridge)
     try:
         for end in (lab.end_experiment, lab.close):
             assert await lab.begin_experiment("lab", "tour", "lab tour") is None
@@ -473,7 +473,7 @@ async def test_an_experiment_forbids_all_others_their_turns_until_it_or_its_brid
 
 
 def test_an_agent_that_is_told_to_stop_ends_at_once(pair: Pair) -> None:
-    container = pair.containers["replica"]
+    container = pair.containers["db2"]
     container.kill(signal="SIGTERM")
     assert container.wait(timeout=60)["StatusCode"] == 0
     container.start()

@@ -154,7 +154,7 @@ async def test_our_commits_and_heartbeats_are_the_servers_and_a_users_are_others
         assert all(check.holds for check in tick.truth.checks), tick.truth.checks
         evidence = {check.name: check.evidence for check in tick.truth.checks}
         assert " 0 heartbeats" not in evidence["commits"]
-        async with live_stack.session("primary", dsn=True) as cursor:
+        async with live_stack.session("db1", dsn=True) as cursor:
             await cursor.execute("CREATE TABLE IF NOT EXISTS sandbox.own (n INT PRIMARY KEY)")
             ends_s = time.monotonic() + WITHIN_S
             done = asyncio.create_task(

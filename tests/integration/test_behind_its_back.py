@@ -35,7 +35,7 @@ async def test_an_unregistered_replica_is_registered_again_when_semi_sync_is_ask
     async with attached(live_stack) as session:
         await turn(session, "semi_sync=on")
         for mend in (lambda: turn(session, "semi_sync=on"), lambda: session.up(lambda _: None)):
-            await by_hand(session, "replica", SWITCH_OFF, "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
+            await by_hand(session, "db2", SWITCH_OFF, "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
 
             async def is_armed() -> bool:
                 await session.sight.refresh()
@@ -64,7 +64,7 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
         for _ in range(kept):
             await by_hand(session, SOURCE, session.fleet.source.dialect.kick())
         await session.sight.refresh()
-        status = session.sight.samples[SOURCE].status
+        status = session.sight.samples[session.fleet.source_name].status
         assert status.since_flush_s is not None
         assert status.uptime_s is not None
         assert status.since_flush_s < status.uptime_s
@@ -86,11 +86,11 @@ async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
 
 async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session:
-        primary, replica = session.fleet.source, session.fleet.member("replica")
+        primary, replica = session.fleet.source, session.fleet.member("db2")
         assert await errant_gtids(primary, replica) == ""
         rows = await primary.control.query("SELECT @@GLOBAL.server_uuid AS uuid")
         foreign = f"{rows[0]['uuid']}:{FAR_AHEAD}"
-        await by_hand(session, "replica", f"SET GTID_NEXT = '{foreign}'", "BEGIN", "COMMIT")
+        await by_hand(session, "db2", f"SET GTID_NEXT = '{foreign}'", "BEGIN", "COMMIT")
         try:
             found = await errant_gtids(primary, replica)
             assert found == foreign
@@ -98,7 +98,7 @@ async def test_transactions_that_the_primary_lacks_are_found(live_stack: LiveSta
             status = await session.status()
             assert [node.errant_gtids for node in status.nodes] == [None, foreign]
         finally:
-            await by_hand(session, "replica", "SET GTID_NEXT = 'AUTOMATIC'")
+            await by_hand(session, "db2", "SET GTID_NEXT = 'AUTOMATIC'")
             # The primary gets it too, as an operator would mend it.
             await by_hand(
                 session,

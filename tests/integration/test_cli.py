@@ -114,7 +114,7 @@ def test_up_twice_is_harmless_and_never_changes_the_number_of_replicas(shell: Sh
 @pytest.mark.usefixtures("at_rest")
 def test_status_is_the_whole_document(shell: Shell) -> None:
     status = shell.status()
-    assert [(node.name, node.reachable) for node in status.nodes] == [("primary", True), ("replica", True)]
+    assert [(node.name, node.reachable) for node in status.nodes] == [("db1", True), ("db2", True)]
     assert (status.nodes[1].io_thread, status.nodes[1].sql_thread) == ("on", "on")
     assert status.nodes[0].server_uuid != status.nodes[1].server_uuid
     assert status.protection.state == "off"
@@ -134,7 +134,7 @@ def test_set_is_effective_and_get_tells_it(shell: Shell) -> None:
     assert report.warnings
     knobs = {key: GetKnob.model_validate(knob) for key, knob in shell.json("get", "semi_sync", "rtt").items()}
     assert knobs["semi_sync"].effective == "on"
-    assert knobs["rtt@replica"].requested == 25.0
+    assert knobs["rtt@db2"].requested == 25.0
     status = shell.status()
     assert status.protection.state == "protected"
     # Never sooner than asked; how much later a full machine lets packets go is the benchmark's.
@@ -201,9 +201,9 @@ def test_a_scene_is_saved_and_applied(shell: Shell) -> None:
 def test_dsn_logs_in_by_both_ways(shell: Shell) -> None:
     for words in (
         ["dsn"],
-        ["dsn", "replica"],
-        ["dsn", "replica", "--published"],
-        ["dsn", "replica", "--admin"],
+        ["dsn", "db2"],
+        ["dsn", "db2", "--published"],
+        ["dsn", "db2", "--admin"],
     ):
         parts = urlsplit(shell.run(*words).stdout.strip())
         assert (parts.scheme, parts.path) == ("mysql", "/sandbox")
@@ -217,7 +217,7 @@ def test_dsn_logs_in_by_both_ways(shell: Shell) -> None:
 
 
 def test_a_client_logs_in_by_the_option_file(shell: Shell) -> None:
-    for words in ([], ["replica"], ["replica", "--published"]):
+    for words in ([], ["db2"], ["db2", "--published"]):
         file = Path(shell.run("dsn", "--defaults-file", *words).stdout.strip())
         assert file.stat().st_mode & 0o777 == 0o600
         assert asyncio.run(_user_of(file)) == "sandbox@%"
@@ -354,7 +354,7 @@ def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(s
     running = shell.start("load", "--clients", "1", "--duration", "600", "--table-size", "500")
     try:
         until_true(lambda: shell.status().load.driver is not None)
-        kill_container("primary", "sidecar")
+        kill_container("db1", "sidecar")
         for command in (["load", "--clients", "1", "--duration", "1"], ["down"]):
             assert f"pid {running.pid}" in shell.run(*command, code=4).stderr
         changed = shell.json("set", "sync_relay_log=12")["changed"]
@@ -369,13 +369,13 @@ def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(s
     shell.run("load", "--clients", "1", "--duration", "1", "--table-size", "500")
     status = shell.status()
     assert status.state == "up"
-    assert status.knobs["sync_relay_log@replica"].requested == 12
+    assert status.knobs["sync_relay_log@db2"].requested == 12
 
 
 @pytest.mark.usefixtures("at_rest")
 def test_a_killed_primary_comes_back_with_what_was_requested(shell: Shell) -> None:
     shell.run("set", "semi_sync=on", "rtt=10", "sync_binlog=0")
-    kill_container("primary", "mysqld")
+    kill_container("db1", "mysqld")
     status = shell.status(code=4)
     assert status.state == "partial"
     assert status.protection.state == "down"

@@ -49,11 +49,11 @@ async def primary(live_stack: LiveStack) -> AsyncIterator[BridgedAgent]:
     """The primary's agent, and a table to commit into; durability is left as it was."""
 
     async def run(*statements: str) -> None:
-        async with live_stack.session("primary") as cursor:
+        async with live_stack.session("db1") as cursor:
             for statement in statements:
                 await cursor.execute(statement)
 
-    async with agent_of(live_stack, "primary") as agent:
+    async with agent_of(live_stack, "db1") as agent:
         await run(f"CREATE TABLE IF NOT EXISTS {TABLE} (id INT AUTO_INCREMENT PRIMARY KEY)")
         try:
             yield agent
@@ -65,7 +65,7 @@ async def primary(live_stack: LiveStack) -> AsyncIterator[BridgedAgent]:
 async def commits_ms(live: LiveStack, count: int = COMMITS) -> list[float]:
     """What each of so many commits of one client took."""
     took_ms = []
-    async with live.session("primary") as cursor:
+    async with live.session("db1") as cursor:
         for _ in range(count):
             began_s = time.perf_counter()
             await cursor.execute(f"INSERT INTO {TABLE} () VALUES ()")
@@ -80,7 +80,7 @@ async def commits_ms(live: LiveStack, count: int = COMMITS) -> list[float]:
 async def test_a_commit_takes_a_delay_for_each_fsync_that_it_waits_for(
     live_stack: LiveStack, primary: BridgedAgent, sync_binlog: int, flush: int, delays: int
 ) -> None:
-    async with live_stack.session("primary") as cursor:
+    async with live_stack.session("db1") as cursor:
         await cursor.execute(
             f"SET GLOBAL sync_binlog = {sync_binlog}, innodb_flush_log_at_trx_commit = {flush}"
         )
@@ -115,7 +115,7 @@ async def test_a_delay_that_falls_lets_a_waiting_commit_go(
     await primary.set_disk(SetDisk(delay_ms=5000))
     commit = asyncio.create_task(commits_ms(live_stack, 1))
     try:
-        await until(lambda: live_stack.value("primary", waiting))
+        await until(lambda: live_stack.value("db1", waiting))
         began_s = time.monotonic()
         await primary.set_disk(SetDisk(delay_ms=0))
         await commit
@@ -132,8 +132,7 @@ async def test_the_counts_are_the_servers_own(live_stack: LiveStack, primary: Br
         )
         files = {"redo": "innodb/innodb_log_file", "binlog": "sql/binlog"}
         return {
-            kind: int(await live_stack.value("primary", statement.format(file)))
-            for kind, file in files.items()
+            kind: int(await live_stack.value("db1", statement.format(file))) for kind, file in files.items()
         }
 
     shim_before, server_before = (await primary.disk()).fsyncs, await counted()
@@ -147,7 +146,7 @@ async def test_the_counts_are_the_servers_own(live_stack: LiveStack, primary: Br
 
 
 async def test_the_replicas_logs_are_told_apart(live_stack: LiveStack, primary: BridgedAgent) -> None:
-    async with agent_of(live_stack, "replica") as replica, live_stack.session("replica") as cursor:
+    async with agent_of(live_stack, "db2") as replica, live_stack.session("db2") as cursor:
         before = (await replica.disk()).fsyncs
         await cursor.execute("SET GLOBAL sync_relay_log = 1")
         try:
@@ -184,7 +183,7 @@ async def test_a_server_that_was_killed_comes_back_with_the_delay(
     [server] = [
         c.id
         for c in take(docker_client, live_stack.stack.name).containers
-        if (c.node, c.role) == ("primary", "mysqld")
+        if (c.node, c.role) == ("db1", "mysqld")
     ]
     docker_client.kill(server, "KILL")
     docker_client.wait(server)
@@ -227,13 +226,13 @@ async def test_any_image_gets_the_shim_beside_what_it_preloads_itself(
     own_stack: DockerProvider, docker_client: Any, foreign: Callable[[str], str]
 ) -> None:
     live = await bring_up(own_stack, UpOptions(image=foreign("ENV LD_PRELOAD=libm.so.6\n")))
-    for node in ("primary", "replica"):
+    for node in ("db1", "db2"):
         async with agent_of(live, node) as agent:
             assert (await agent.set_disk(SetDisk(delay_ms=1))).delay_ms == 1
             assert (await agent.disk()).fsyncs["redo"] > 0
     [server] = [
         c.id for c in take(docker_client, own_stack.name).containers
-        if (c.node, c.role) == ("primary", "mysqld")
+        if (c.node, c.role) == ("db1", "mysqld")
     ]  # fmt: skip
     made = docker_client.exec_create(server, ["cat", "/proc/1/environ"])
     environment = docker_client.exec_start(made["Id"]).decode().split("\0")
@@ -249,7 +248,7 @@ async def test_an_image_that_goes_without_the_shim_runs_and_says_so(
         " && chmod 755 /usr/sbin/mysqld\n"
     )
     live = await bring_up(own_stack, UpOptions(image=wrapped))
-    async with agent_of(live, "primary") as agent:
+    async with agent_of(live, "db1") as agent:
         state = await agent.disk()
         assert (state.attached, state.reason) == (False, "the server runs without the fsync shim")
         assert (state.delay_ms, state.measured_ms) == (None, None)

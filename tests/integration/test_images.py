@@ -285,9 +285,9 @@ async def test_any_image_with_mysqld_goes_behind_the_same_sidecar(
     own = await bring_up(own_stack, UpOptions(image=plain_mysql))
     servers = [c for c in take(docker_client, own_stack.name).containers if c.role == "mysqld"]
     assert {server.image for server in servers} == {plain_mysql}
-    uuids = {await own.value(node, "SELECT @@server_uuid") for node in ("primary", "replica")}
+    uuids = {await own.value(node, "SELECT @@server_uuid") for node in ("db1", "db2")}
     assert len(uuids) == 2
-    assert await own.value("replica", "SELECT @@rpl_semi_sync_replica_enabled") == 1
+    assert await own.value("db2", "SELECT @@rpl_semi_sync_replica_enabled") == 1
     assert await own_stack.up(UpOptions(image=plain_mysql), quiet) is False
 
 

@@ -121,13 +121,13 @@ async def test_a_server_killed_in_a_lab_aborts_it_and_the_knobs_come_back_with_i
             def watch(step: LabStep) -> None:
                 if step.number == 2 and step.doing == "measuring" and not killed.is_set():
                     killed.set()
-                    client.kill(mysqld_of(client, live_stack.stack.name, "replica"))
+                    client.kill(mysqld_of(client, live_stack.stack.name, "db2"))
 
             result = await LabRun(find_lab("wan-insert"), True, watch).run(session.rig)
             assert killed.is_set()
             assert result.verdict == "aborted"
             assert result.aborted is not None
-            assert "replica" in result.aborted
+            assert "db2" in result.aborted
             await session.up(lambda _: None)
             assert as_asked(session) == before
             await session.sight.refresh()

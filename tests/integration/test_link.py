@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from replexplorer.core.knobs.names import SOURCE
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
@@ -22,7 +21,7 @@ TABLE = "sandbox.partitioned"
 
 
 async def insert(live: LiveStack, number: int) -> None:
-    async with live.session("primary", dsn=True) as cursor:
+    async with live.session("db1", dsn=True) as cursor:
         await cursor.execute(f"INSERT INTO {TABLE} VALUES ({number})")
 
 
@@ -31,7 +30,7 @@ async def has_row(live: LiveStack, node: str, number: int) -> bool:
 
 
 async def prepare(live: LiveStack) -> None:
-    async with live.session("primary", dsn=True) as cursor:
+    async with live.session("db1", dsn=True) as cursor:
         await cursor.execute(f"DROP TABLE IF EXISTS {TABLE}")
         await cursor.execute(f"CREATE TABLE {TABLE} (id INT PRIMARY KEY)")
 
@@ -50,19 +49,19 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
     async with attached(live_stack) as session:
         await turn(session, "semi_sync=on", "semi_sync_timeout=60s")
         await insert(live_stack, 1)
-        await until(lambda: has_row(live_stack, "replica", 1))
+        await until(lambda: has_row(live_stack, "db2", 1))
         await turn(session, f"partition={partition}")
         waiting = asyncio.create_task(insert(live_stack, 2))
         await until(lambda: state_is(session, ProtectionState.BLOCKED))
-        assert await has_row(live_stack, "replica", 2) == arrives
+        assert await has_row(live_stack, "db2", 2) == arrives
         assert not waiting.done()
-        link = session.sight.links["replica"]
+        link = session.sight.links["db2"]
         assert (link.partition, link.rtt_measured_ms) == (partition, None)
         result = await turn(session, "partition=none")
         assert result.warnings == ()
         async with asyncio.timeout(10):
             await waiting
-        await until(lambda: has_row(live_stack, "replica", 2))
+        await until(lambda: has_row(live_stack, "db2", 2))
         await until(lambda: state_is(session, ProtectionState.PROTECTED))
         assert session.sight.protection().fallbacks == 0
 
@@ -75,13 +74,13 @@ async def test_events_flow_again_soon_after_healing(live_stack: LiveStack) -> No
         await insert(live_stack, 1)
         began_s = time.monotonic()
         await asyncio.sleep(3)
-        assert not await has_row(live_stack, "replica", 1)
+        assert not await has_row(live_stack, "db2", 1)
         lasted_s = time.monotonic() - began_s
         healed_s = time.monotonic()
         await turn(session, "partition=none")
-        await until(lambda: has_row(live_stack, "replica", 1), within_s=2 * lasted_s + 2)
+        await until(lambda: has_row(live_stack, "db2", 1), within_s=2 * lasted_s + 2)
         assert time.monotonic() - healed_s < (2 * lasted_s + 2) * patience()
-        assert not session.sight.links["replica"].healing
+        assert not session.sight.links["db2"].healing
 
 
 async def test_two_apps_set_the_link_at_once_and_the_last_one_wins(live_stack: LiveStack) -> None:
@@ -89,17 +88,17 @@ async def test_two_apps_set_the_link_at_once_and_the_last_one_wins(live_stack: L
         await asyncio.gather(turn(one, "rtt=20"), turn(other, "rtt=40"))
         for session in (one, other):
             await session.sight.refresh()
-        asked = {session.sight.links["replica"].rtt_asked_ms for session in (one, other)}
+        asked = {session.sight.links["db2"].rtt_asked_ms for session in (one, other)}
         assert len(asked) == 1
         assert asked <= {20.0, 40.0}
-        assert one.sight.links["replica"].as_asked
+        assert one.sight.links["db2"].as_asked
 
 
 async def test_clients_of_the_primary_are_not_slowed(live_stack: LiveStack) -> None:
     """The proof is the rule's own counter; the clock only says that nothing is grossly wrong."""
     async with attached(live_stack) as session:
         times_ms: dict[float, list[float]] = {0: [], 300: []}
-        async with live_stack.session("primary", dsn=True) as cursor:
+        async with live_stack.session("db1", dsn=True) as cursor:
             for asked_ms in (0, 300, 0, 300):
                 await turn(session, f"rtt={asked_ms}")
                 for _ in range(20):
@@ -107,6 +106,6 @@ async def test_clients_of_the_primary_are_not_slowed(live_stack: LiveStack) -> N
                     await cursor.execute("SELECT 1")
                     times_ms[asked_ms].append((time.perf_counter() - began_s) * 1000)
         assert statistics.median(times_ms[300]) < statistics.median(times_ms[0]) + 5 * patience()
-        health = await session.fleet.members[SOURCE].agent.health()
+        health = await session.fleet.source.agent.health()
         assert health.links.client_packets in (0, None)
         assert health.links.dropped == 0

@@ -45,7 +45,7 @@ class Primary:
     @contextlib.asynccontextmanager
     async def sql(self) -> AsyncIterator[ControlConnection]:
         connection = ControlConnection(
-            "primary",
+            "db1",
             lambda: connect_address(self.node),
             self.credentials.control_user,
             self.credentials.control_password,

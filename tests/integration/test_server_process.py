@@ -25,7 +25,7 @@ FAULTS: dict[str, Faults] = {
     "frozen, then killed": (PAUSE, KILL),
     "frozen, then stopped": (PAUSE, STOP),
 }
-BACK = {"start": "primary", "up": "replica"}
+BACK = {"start": "db1", "up": "db2"}
 """What brings a server back, and which."""
 
 
@@ -40,10 +40,10 @@ async def test_a_server_comes_back_from_it_with_address_and_data(
 ) -> None:
     stack, process = live_stack.stack, live_stack.stack.server_process(node)
     before, rows = await stack.nodes(), "SELECT COUNT(*) FROM replexplorer.survivors"
-    async with live_stack.session("primary") as cursor:
+    async with live_stack.session("db1") as cursor:
         await cursor.execute("CREATE TABLE IF NOT EXISTS replexplorer.survivors (id SERIAL)")
         await cursor.execute("INSERT INTO replexplorer.survivors () VALUES ()")
-    written = await live_stack.value("primary", rows)
+    written = await live_stack.value("db1", rows)
     for act in FAULTS[fault]:
         await act(process)
         assert not (await live_stack.node(node)).server_running
@@ -63,8 +63,8 @@ async def reads(live: LiveStack, node: str, statement: str, expected: object) ->
 
 
 async def test_a_frozen_server_keeps_its_connections_and_goes_on(live_stack: LiveStack) -> None:
-    process = live_stack.stack.server_process("primary")
-    async with live_stack.session("primary") as cursor:
+    process = live_stack.stack.server_process("db1")
+    async with live_stack.session("db1") as cursor:
         await cursor.execute("SELECT CONNECTION_ID()")
         (number,) = await cursor.fetchone()
         await process.pause()
@@ -79,11 +79,11 @@ async def test_a_frozen_server_keeps_its_connections_and_goes_on(live_stack: Liv
 
 
 async def test_what_an_ended_server_cannot_do_is_said(live_stack: LiveStack) -> None:
-    process = live_stack.stack.server_process("replica")
+    process = live_stack.stack.server_process("db2")
     try:
         await process.kill()
         for call in (process.pause, process.resume):
-            with pytest.raises(StackUnavailable, match="the server of replica has ended"):
+            with pytest.raises(StackUnavailable, match="the server of db2 has ended"):
                 await call()
     finally:
         await process.start()
@@ -95,10 +95,10 @@ async def test_what_an_ended_server_cannot_do_is_said(live_stack: LiveStack) -> 
 async def test_a_killed_server_loses_its_connections_and_a_stopped_one_its_clients_politely(
     live_stack: LiveStack,
 ) -> None:
-    process = live_stack.stack.server_process("primary")
+    process = live_stack.stack.server_process("db1")
     for end in (process.kill, process.stop):
         uptime = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'Uptime'"
-        async with live_stack.session("primary") as cursor:
+        async with live_stack.session("db1") as cursor:
             await end()
             with pytest.raises((asyncmy.errors.Error, OSError, asyncio.IncompleteReadError)):
                 await cursor.execute(uptime)

@@ -23,7 +23,7 @@ from tests.waiting import patience, until, until_tick
 
 pytestmark = pytest.mark.docker
 
-RTT = KnobName("rtt", "replica")
+RTT = KnobName("rtt", "db2")
 
 
 async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: LiveStack) -> None:
@@ -32,7 +32,7 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
             if name.knob.backing is not Backing.SERVER or name.key == "semi_sync":
                 continue
             refused = {"off"} if name.key == "innodb_doublewrite" else set()
-            member = session.fleet.members[name.node]
+            member = session.fleet.member(name.node)
             assert member.capabilities is not None
             for rung in member.capabilities.knob(name.key).steps:
                 if rung in refused:
@@ -41,7 +41,7 @@ async def test_every_rung_of_every_server_knob_becomes_effective(live_stack: Liv
                     continue
                 await turn(session, f"{name}={rung}")
                 assert session.sight.requested_value(name) == rung
-                await session.sight.look(name.node)
+                await session.sight.look(member.name)
                 assert session.sight.effective_value(name) == rung, name
         await session.console.do(Reset())
         await session.sight.refresh()
@@ -58,7 +58,7 @@ async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack, asked_ms: 
 
         async def is_measured() -> bool:
             await session.sight.look_at_links()
-            measured = session.sight.links["replica"].rtt_measured_ms
+            measured = session.sight.links["db2"].rtt_measured_ms
             return measured is not None and abs(measured - asked_ms) <= max(0.5, 0.02 * asked_ms)
 
         await until(is_measured)
@@ -66,7 +66,7 @@ async def test_the_link_takes_as_long_as_asked(live_stack: LiveStack, asked_ms: 
 
         async def is_bare_again() -> bool:
             await session.sight.look_at_links()
-            measured = session.sight.links["replica"].rtt_measured_ms
+            measured = session.sight.links["db2"].rtt_measured_ms
             return measured is not None and measured < asked_ms / 2
 
         await until(is_bare_again)
@@ -87,7 +87,7 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         await turn(session, "semi_sync=on")
         one = await measure(session.load, clock, duration_s=8, from_s=clock.monotonic() + 1)
         await session.sight.look_at_links()
-        rtt_ms = session.sight.links["replica"].rtt_measured_ms
+        rtt_ms = session.sight.links["db2"].rtt_measured_ms
         local_ms, commit_ms = away.service.percentile_ms(50), one.service.percentile_ms(50)
         assert local_ms is not None
         assert commit_ms is not None
@@ -118,11 +118,11 @@ async def test_protection_is_judged_from_what_the_servers_do(live_stack: LiveSta
         state = await state_of(session)
         assert state is ProtectionState.PROTECTED, (
             result.warnings,
-            session.sight.samples[SOURCE].status,
+            session.sight.samples[session.fleet.source_name].status,
             session.sight.requested.yes_tx_at_enabling,
         )
         before = session.sight.protection().fallbacks
-        replica = session.fleet.members["replica"]
+        replica = session.fleet.members["db2"]
         await replica.control.query("STOP REPLICA IO_THREAD")
         try:
             primary = session.fleet.source
@@ -195,7 +195,7 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         await until(lambda: _is(bool(session.load.is_running)))
         labels = [f"dev.replexplorer.stack={live_stack.stack.name}", "dev.replexplorer.role=mysqld"]
         [server] = docker_client.containers(
-            all=True, filters={"label": [*labels, f"dev.replexplorer.node={SOURCE}"]}
+            all=True, filters={"label": [*labels, f"dev.replexplorer.node={session.fleet.source_name}"]}
         )
         docker_client.kill(server["Id"], "KILL")
         events: list[str] = []
@@ -209,7 +209,7 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         await until_tick(session, lambda tick: heard(tick).protection.state is ProtectionState.PROTECTED)
         assert any("re-applied" in text for text in events), events
         assert session.sight.effective_value(KnobName("sync_binlog", SOURCE)) == 10
-        link = session.sight.links["replica"]
+        link = session.sight.links["db2"]
         assert link.values is not None
         assert link.values["rtt"] == 20.0
         await until_tick(session, lambda tick: tick.load is not None and (tick.load.tps or 0) > 0)

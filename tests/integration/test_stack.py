@@ -58,15 +58,15 @@ async def executed(live: LiveStack, node: str) -> str:
 
 
 async def test_replicates_and_is_set_up_as_the_labs_need(live_stack: LiveStack) -> None:
-    async with live_stack.session("primary", dsn=True) as cursor:
+    async with live_stack.session("db1", dsn=True) as cursor:
         await cursor.execute("CREATE DATABASE IF NOT EXISTS theirs")
         await cursor.execute("CREATE TABLE theirs.t (id INT PRIMARY KEY)")
         await cursor.execute("INSERT INTO theirs.t VALUES (7)")
-    assert await until(lambda: live_stack.value("replica", "SELECT id FROM theirs.t")) == 7
-    async with live_stack.session("primary", dsn=True) as cursor:
+    assert await until(lambda: live_stack.value("db2", "SELECT id FROM theirs.t")) == 7
+    async with live_stack.session("db1", dsn=True) as cursor:
         await cursor.execute("DROP DATABASE theirs")
 
-    for node in ("primary", "replica"):
+    for node in ("db1", "db2"):
         on = await live_stack.value(
             node,
             "SELECT COUNT(*) FROM performance_schema.setup_instruments"
@@ -78,23 +78,23 @@ async def test_replicates_and_is_set_up_as_the_labs_need(live_stack: LiveStack) 
             "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name IN ('replexplorer','sandbox')"
         )
         assert await live_stack.value(node, databases) == 2
-    assert await live_stack.value("replica", "SELECT @@rpl_semi_sync_replica_enabled") == 1
-    assert await live_stack.value("primary", "SELECT @@rpl_semi_sync_source_enabled") == 0
-    assert await live_stack.value("replica", "SELECT @@super_read_only") == 1
-    assert await live_stack.value("primary", "SELECT @@super_read_only") == 0
-    uuids = {await live_stack.value(node, "SELECT @@server_uuid") for node in ("primary", "replica")}
+    assert await live_stack.value("db2", "SELECT @@rpl_semi_sync_replica_enabled") == 1
+    assert await live_stack.value("db1", "SELECT @@rpl_semi_sync_source_enabled") == 0
+    assert await live_stack.value("db2", "SELECT @@super_read_only") == 1
+    assert await live_stack.value("db1", "SELECT @@super_read_only") == 0
+    uuids = {await live_stack.value(node, "SELECT @@server_uuid") for node in ("db1", "db2")}
     assert len(uuids) == 2
 
 
 async def test_no_node_has_transactions_of_its_own(live_stack: LiveStack) -> None:
-    uuid = await live_stack.value("primary", "SELECT @@server_uuid")
-    for node in ("primary", "replica"):
+    uuid = await live_stack.value("db1", "SELECT @@server_uuid")
+    for node in ("db1", "db2"):
         sets = [part for part in (await executed(live_stack, node)).split(",") if part]
         assert all(part.startswith(uuid) for part in sets), (node, sets)
 
 
 async def test_semi_sync_answers_with_one_statement(live_stack: LiveStack) -> None:
-    async with live_stack.session("primary") as cursor:
+    async with live_stack.session("db1") as cursor:
         await cursor.execute("SET GLOBAL rpl_semi_sync_source_enabled = ON")
         try:
             status = (
@@ -103,14 +103,14 @@ async def test_semi_sync_answers_with_one_statement(live_stack: LiveStack) -> No
             )
             await cursor.execute("CREATE TABLE replexplorer.once (id INT PRIMARY KEY)")
             await cursor.execute("DROP TABLE replexplorer.once")
-            assert await live_stack.value("primary", status.format("clients")) == "1"
-            assert int(await live_stack.value("primary", status.format("yes_tx"))) >= 1
+            assert await live_stack.value("db1", status.format("clients")) == "1"
+            assert int(await live_stack.value("db1", status.format("yes_tx"))) >= 1
         finally:
             await cursor.execute("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
 
 
 async def test_the_dsn_account_may_what_the_contract_says(live_stack: LiveStack) -> None:
-    async with live_stack.session("primary", dsn=True) as cursor:
+    async with live_stack.session("db1", dsn=True) as cursor:
         await cursor.execute("SET GLOBAL sync_binlog = @@GLOBAL.sync_binlog")
         await cursor.execute("FLUSH NO_WRITE_TO_BINLOG STATUS")
         await cursor.execute("SELECT COUNT(*) FROM performance_schema.threads")
@@ -118,7 +118,7 @@ async def test_the_dsn_account_may_what_the_contract_says(live_stack: LiveStack)
         assert len(await cursor.fetchall()) == 1
         with pytest.raises(asyncmy.errors.Error):
             await cursor.execute("UPDATE mysql.user SET account_locked = 'Y' WHERE user = 'replexplorer'")
-    async with live_stack.session("replica", dsn=True) as cursor:
+    async with live_stack.session("db2", dsn=True) as cursor:
         await cursor.execute("STOP REPLICA")
         await cursor.execute("START REPLICA")
         with pytest.raises(asyncmy.errors.Error) as refused:
@@ -186,12 +186,12 @@ async def test_nodes_are_told_quickly(live_stack: LiveStack) -> None:
 
 
 async def test_a_server_knows_how_long_it_runs(live_stack: LiveStack, docker_client: Any) -> None:
-    age_s = await live_stack.stack.server_age_s("replica")
+    age_s = await live_stack.stack.server_age_s("db2")
     assert age_s is not None
-    docker_client.kill(ids(docker_client, live_stack.stack.name)["replica", "mysqld"])
-    assert await live_stack.stack.server_age_s("replica") is None
+    docker_client.kill(ids(docker_client, live_stack.stack.name)["db2", "mysqld"])
+    assert await live_stack.stack.server_age_s("db2") is None
     await live_stack.stack.up(UpOptions(), quiet)
-    again_s = await live_stack.stack.server_age_s("replica")
+    again_s = await live_stack.stack.server_age_s("db2")
     assert again_s is not None
     assert 0 <= again_s < 30 * patience()
     await live_stack.ready()
@@ -201,7 +201,7 @@ async def test_a_dead_server_is_started_again_at_the_same_place(
     live_stack: LiveStack, docker_client: Any
 ) -> None:
     before = await live_stack.stack.nodes()
-    for node in ("primary", "replica"):
+    for node in ("db1", "db2"):
         docker_client.kill(ids(docker_client, live_stack.stack.name)[node, "mysqld"])
     assert [node.server_running for node in await live_stack.stack.nodes()] == [False, False]
     assert await live_stack.stack.up(UpOptions(), quiet) is False
@@ -213,17 +213,17 @@ async def test_a_dead_sidecar_takes_its_server_into_the_new_namespace(
     live_stack: LiveStack, docker_client: Any
 ) -> None:
     found = ids(docker_client, live_stack.stack.name)
-    docker_client.kill(found["replica", "sidecar"])
-    await until(lambda: gone(live_stack, "replica"))
+    docker_client.kill(found["db2", "sidecar"])
+    await until(lambda: gone(live_stack, "db2"))
     await live_stack.stack.up(UpOptions(), quiet)
     await live_stack.ready()
 
-    docker_client.remove_container(found["primary", "sidecar"], force=True)
+    docker_client.remove_container(found["db1", "sidecar"], force=True)
     await live_stack.stack.up(UpOptions(), quiet)
     await live_stack.ready()
     after = ids(docker_client, live_stack.stack.name)
-    assert after["replica", "mysqld"] == found["replica", "mysqld"]
-    assert after["primary", "sidecar"] != found["primary", "sidecar"]
+    assert after["db2", "mysqld"] == found["db2", "mysqld"]
+    assert after["db1", "sidecar"] != found["db1", "sidecar"]
 
 
 async def test_a_sidecar_that_somebody_restarted_gets_its_server_back(
@@ -231,7 +231,7 @@ async def test_a_sidecar_that_somebody_restarted_gets_its_server_back(
 ) -> None:
     """Every container runs, but the server is in the namespace of the sidecar's former life."""
     found = ids(docker_client, live_stack.stack.name)
-    docker_client.restart(found["replica", "sidecar"], timeout=0)
+    docker_client.restart(found["db2", "sidecar"], timeout=0)
     assert all(node.server_running and node.sidecar_running for node in await live_stack.stack.nodes())
     assert await live_stack.stack.up(UpOptions(), quiet) is False
     await live_stack.ready()
@@ -243,19 +243,19 @@ async def gone(live: LiveStack, node: str) -> bool:
 
 
 async def test_a_removed_server_keeps_its_rows(live_stack: LiveStack, docker_client: Any) -> None:
-    async with live_stack.session("primary") as cursor:
+    async with live_stack.session("db1") as cursor:
         await cursor.execute("CREATE TABLE replexplorer.kept (id INT PRIMARY KEY)")
     docker_client.remove_container(
-        ids(docker_client, live_stack.stack.name)["primary", "mysqld"], force=True, v=True
+        ids(docker_client, live_stack.stack.name)["db1", "mysqld"], force=True, v=True
     )
     await live_stack.stack.up(UpOptions(), quiet)
     await live_stack.ready()
-    async with live_stack.session("primary") as cursor:
+    async with live_stack.session("db1") as cursor:
         await cursor.execute("DROP TABLE replexplorer.kept")
 
 
 async def test_the_bridge_carries_lines_and_ends(live_stack: LiveStack) -> None:
-    bridge = await live_stack.stack.open_bridge("primary")
+    bridge = await live_stack.stack.open_bridge("db1")
     try:
         await bridge.send("this is not JSON")
         lines = bridge.lines()
@@ -289,8 +289,8 @@ async def test_two_stacks_a_second_replica_and_down(
     assert own.credentials.control_password != live_stack.credentials.control_password
     assert await own_stack.up(UpOptions(replicas=2), quiet) is False
     await own.ready()
-    assert [node.name for node in await own_stack.nodes()] == ["primary", "replica", "replica2"]
-    assert {await own.value(f"replica{n}", "SELECT @@server_id") for n in ("", "2")} == {2, 3}
+    assert [node.name for node in await own_stack.nodes()] == ["db1", "db2", "db3"]
+    assert {await own.value(node, "SELECT @@server_id") for node in ("db2", "db3")} == {2, 3}
     with pytest.raises(UsageError, match="only grows"):
         await own_stack.up(UpOptions(replicas=1), quiet)
     with pytest.raises(UsageError, match="99 replicas: give 1 to 8"):
@@ -312,10 +312,10 @@ async def test_two_stacks_a_second_replica_and_down(
 async def test_a_half_made_stack_is_finished_as_asked(own_stack: DockerProvider, docker_client: Any) -> None:
     await bring_up(own_stack, UpOptions(replicas=2))
     for key, container in ids(docker_client, own_stack.name).items():
-        if key[0] != "primary":
+        if key[0] != "db1":
             docker_client.remove_container(container, force=True, v=True)
     for volume in take(docker_client, own_stack.name).volumes:
-        if volume["Labels"].get("dev.replexplorer.node") == "replica2":
+        if volume["Labels"].get("dev.replexplorer.node") == "db3":
             docker_client.remove_volume(volume["Name"])
     assert await own_stack.up(UpOptions(), quiet) is False
     own = LiveStack(own_stack, await own_stack.credentials())
@@ -472,7 +472,7 @@ async def test_the_compose_tool_alone_and_the_app_on_top(
 
     await asyncio.to_thread(run, "up", "-d")
     said = await asyncio.to_thread(
-        run, "exec", "-T", "primary-net", "cat", "/var/lib/replexplorer/tools/secrets/accounts"
+        run, "exec", "-T", "db1-net", "cat", "/var/lib/replexplorer/tools/secrets/accounts"
     )
     passwords = dict(line.split("=", 1) for line in said.splitlines())
     stack = DockerProvider(f"{PREFIX}-compose")
@@ -483,7 +483,7 @@ async def test_the_compose_tool_alone_and_the_app_on_top(
         live = LiveStack(stack, credentials)
         await live.ready()
         assert await stack.up(UpOptions(), quiet) is False
-        docker_client.kill(ids(docker_client, stack.name)["primary", "mysqld"])
+        docker_client.kill(ids(docker_client, stack.name)["db1", "mysqld"])
         await stack.up(UpOptions(replicas=2), quiet)
         await live.ready()
         assert len(await stack.nodes()) == 3

@@ -20,7 +20,7 @@ from tests.waiting import until_true
 pytestmark = pytest.mark.docker
 
 SPEC = ("rtt=0,30", "clients=1,4", "--duration", "1")
-BEFORE = {"rtt@replica": 3.0, "clients": 5, "semi_sync": "on"}
+BEFORE = {"rtt@db2": 3.0, "clients": 5, "semi_sync": "on"}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def requested(shell: Shell) -> dict[str, object]:
 
 
 def effective_rtt(shell: Shell) -> object:
-    return shell.json("get", "rtt@replica")["rtt@replica"]["effective"]
+    return shell.json("get", "rtt@db2")["rtt@db2"]["effective"]
 
 
 def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
@@ -59,9 +59,9 @@ def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
     assert [cell.failed for cell in result.cells] == [None] * 4
     for cell in result.cells:
         run = cell.runs[-1]
-        asked_ms = float(cell.settings["rtt@replica"])
+        asked_ms = float(cell.settings["rtt@db2"])
         assert run.protection == "protected"
-        assert run.effective == {"rtt@replica": asked_ms, "clients": cell.settings["clients"]}
+        assert run.effective == {"rtt@db2": asked_ms, "clients": cell.settings["clients"]}
         assert cell.latency_ms.min is not None
         # No commit is acknowledged before its packets have been there and back.
         assert cell.latency_ms.min >= asked_ms

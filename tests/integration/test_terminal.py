@@ -150,7 +150,7 @@ def test_three_knobs_by_keys_then_quit(live_stack: LiveStack) -> None:
         effective = knobs(live_stack)
         assert effective["semi_sync"] == "on"
         assert effective["wait_point"] == "after_commit"
-        assert effective["rtt@replica"] == 25.0
+        assert effective["rtt@db2"] == 25.0
         loads = shown.loads()
         assert len(loads) == 1
         shown.press("q")

@@ -68,7 +68,7 @@ async def test_the_panel_tells_parts_limit_and_counters(size: tuple[int, int]) -
         assert "network wait: 97 % of a commit; twice the clients would nearly double TPS" in text
         assert "group 6.2" in text
         assert "✓ 2 checks" in text
-        assert "replica lag 12 ms, 3 queued" in app.text("#topology")
+        assert "db2 lag 12 ms, 3 queued" in app.text("#topology")
         if size[0] == 160:
             assert "■ redo fsync 1.9 ms 2%" in text
             assert "predicted 89.0/s at 89.4 ms" in text
@@ -165,7 +165,7 @@ async def test_ascii_and_no_color_tell_the_parts_apart(monkeypatch: pytest.Monke
 
 
 def test_what_fits_of_the_counters_is_kept_by_rank() -> None:
-    truth = ServerTruth(10.0, group_size=2.0, unprotected=3, replicas=(ReplicaTruth("replica", 2400.0),))
+    truth = ServerTruth(10.0, group_size=2.0, unprotected=3, replicas=(ReplicaTruth("db2", 2400.0),))
     text = "".join(text for text, _ in truth_runs(truth, 60))
     assert text == "▲ 3 unprotected · group 2.0 · lag 2.4 s"
     assert "".join(text for text, _ in truth_runs(truth, 20)) == "▲ 3 unprotected"

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.knobs.names import CATALOGUE, KnobName, Value, expand
+from replexplorer.core.topology import SOURCE
 from replexplorer.ui.desks.board import LABEL_CELLS, Board, Fold, sections
 from tests.fakes.facade import make_tick
 
-SYNC = KnobName("sync_binlog", "primary")
-RTT = KnobName("rtt", "replica")
-PARTITION = KnobName("partition", "replica")
-JITTER = KnobName("jitter", "replica")
-LOSS = KnobName("loss", "replica")
+SYNC = KnobName("sync_binlog", SOURCE)
+RTT = KnobName("rtt", "db2")
+PARTITION = KnobName("partition", "db2")
+JITTER = KnobName("jitter", "db2")
+LOSS = KnobName("loss", "db2")
 
 
 @pytest.fixture
@@ -25,23 +26,24 @@ def board() -> Board:
 
 
 def test_every_knob_stands_once_under_a_heading() -> None:
-    names = expand(CATALOGUE, ["replica", "replica2"])
+    names = expand(CATALOGUE, ["db2", "db3"])
     found = sections(names)
     assert sorted(name for section in found for name in section.names) == sorted(names)
     assert [section.title for section in found] == [
-        "LINK", "SEMI-SYNC", "DURABILITY", "DISK", "LOAD", "BINLOG", "REPLICA", "REPLICA2",
+        "LINK", "SEMI-SYNC", "DURABILITY", "DISK", "LOAD", "BINLOG", "DB2", "DB3",
     ]  # fmt: skip
-    assert {name.node for name in found[0].names} == {"replica", "replica2"}
+    assert {name.node for name in found[0].names} == {"db2", "db3"}
     assert [str(name) for name in found[0].names[:4]] == [
-        "rtt@replica", "rtt@replica2", "partition@replica", "partition@replica2",
+        "rtt@db2", "rtt@db3", "partition@db2", "partition@db3",
     ]  # fmt: skip
 
 
 def test_a_link_says_its_replica_only_where_there_are_several(board: Board) -> None:
     assert board.label(RTT) == "rtt"
     board.fold(make_tick(replicas=2))
-    assert board.label(KnobName("rtt", "replica2")) == "rtt replica2"
-    assert board.label(KnobName("partition", "replica2")) == "partition r2"
+    assert board.label(KnobName("rtt", "db3")) == "rtt db3"
+    assert board.label(KnobName("partition", "db3")) == "partition db3"
+    assert board.label(KnobName("delay_to_replica", "db3")) == "to replica 3"
     assert len({board.label(name) for name in board.names if name.knob.group == "link"}) == 4
     assert all(len(board.label(name)) <= LABEL_CELLS for name in board.views if name.knob.group == "link")
     assert board.label(SYNC) == "sync_binlog"
@@ -108,7 +110,7 @@ def test_the_filter_keeps_groups_and_moves_the_selection(board: Board) -> None:
 
 def test_a_knob_that_is_gone_is_no_longer_staged_or_selected(board: Board) -> None:
     board.fold(make_tick(replicas=2))
-    gone = KnobName("rtt", "replica2")
+    gone = KnobName("rtt", "db3")
     board.select(gone)
     board.stage(gone, 5, 0.0)
     board.fold(make_tick(replicas=1))
@@ -148,7 +150,7 @@ def test_a_knob_of_which_there_is_something_to_see_is_never_folded_away(board: B
 def test_no_line_stands_for_nothing() -> None:
     board = Board()
     values: dict[KnobName, Value] = {
-        KnobName(knob.key, "replica"): next(step for step in knob.steps if step != knob.default)
+        KnobName(knob.key, "db2"): next(step for step in knob.steps if step != knob.default)
         for knob in CATALOGUE
         if knob.seldom
     }
@@ -169,7 +171,7 @@ def test_the_cursor_walks_over_the_line_and_opens_and_closes_it(board: Board) ->
     board.step(-1, 0.0)
     assert link_rows(board) == [RTT, PARTITION, Fold.LINK]
     board.move(1)
-    assert board.selected == KnobName("semi_sync", "primary")
+    assert board.selected == KnobName("semi_sync", SOURCE)
     board.move(-1)
     assert board.at_fold
 
@@ -189,6 +191,6 @@ def test_a_filter_finds_what_is_folded_away(board: Board) -> None:
     board.move(2)
     board.narrow("bandwidth")
     assert [name.key for name in board.names] == ["bandwidth"]
-    assert (board.at_fold, board.selected) == (False, KnobName("bandwidth", "replica"))
+    assert (board.at_fold, board.selected) == (False, KnobName("bandwidth", "db2"))
     board.narrow("")
-    assert KnobName("bandwidth", "replica") in board.names
+    assert KnobName("bandwidth", "db2") in board.names

@@ -21,6 +21,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
@@ -41,8 +42,8 @@ from replexplorer.ui.words import figures
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
 
-RTT = KnobName("rtt", "replica")
-SYNC = KnobName("sync_binlog", "primary")
+RTT = KnobName("rtt", "db2")
+SYNC = KnobName("sync_binlog", SOURCE)
 
 
 def chart(app: Bench, name: str) -> ChartModel:
@@ -62,7 +63,7 @@ async def test_the_start_ends_in_a_drawn_tick_by_one_message_each() -> None:
         assert "● PROTECTED" in app.text("#header")
         assert "1/1 ack" in app.text("#header")
         assert "RTT 85 → 85.4" in app.text("#header")
-        assert "primary 9.7.4 :33061 ──▸ replica 9.7.4" in app.text("#topology")
+        assert "db1 primary 9.7.4 :33061 ──▸ db2 replica" in app.text("#topology")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ async def test_a_measured_round_trip_that_is_not_the_asked_one_stands_out() -> N
 async def test_arrows_select_and_stage_and_the_rest_applies() -> None:
     async with bench() as app:
         await app.press("down", "j", "up")
-        assert app.dashboard.board.selected == KnobName("partition", "replica")
+        assert app.dashboard.board.selected == KnobName("partition", "db2")
         await app.press("k", "left", "left", "right")
         assert app.dashboard.board.staged == {RTT: 50}
         assert "◂ 50 ms ▸" in app.text("#knobs")
@@ -157,7 +158,7 @@ async def test_arrows_select_and_stage_and_the_rest_applies() -> None:
         await app.pilot.pause(0.25)
         assert app.facade.called("set") == []
         app.clock.now_s += 0.2
-        await app.until(lambda: app.facade.called("set") == [[("rtt@replica", 50)]])
+        await app.until(lambda: app.facade.called("set") == [[("rtt@db2", 50)]])
         await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
 
 
@@ -166,7 +167,7 @@ async def test_enter_applies_at_once_and_escape_drops() -> None:
         await app.press("right", "escape")
         assert app.dashboard.board.staged == {}
         await app.press("shift+left", "enter")
-        await app.until(lambda: app.facade.called("set") == [[("rtt@replica", 25)]])
+        await app.until(lambda: app.facade.called("set") == [[("rtt@db2", 25)]])
 
 
 async def test_a_change_under_way_is_shown_as_such() -> None:
@@ -200,7 +201,7 @@ async def test_digits_type_a_value_with_its_unit(size: tuple[int, int]) -> None:
         entry = app.dashboard.query_one("#value-entry", Entry)
         assert (entry.is_open, entry.value) == (True, "2.5ms")
         await app.press("enter")
-        await app.until(lambda: app.facade.called("set") == [[("rtt@replica", 2.5)]])
+        await app.until(lambda: app.facade.called("set") == [[("rtt@db2", 2.5)]])
         assert not entry.is_open
 
 
@@ -252,7 +253,7 @@ async def test_the_panel_scrolls_to_the_last_knob_under_its_heading() -> None:
 
 
 async def test_toggles_ask_for_what_is_not_in_force() -> None:
-    async with bench(make_tick(1.0, values={KnobName("semi_sync", "primary"): "on"})) as app:
+    async with bench(make_tick(1.0, values={KnobName("semi_sync", SOURCE): "on"})) as app:
         await app.press("s")
         await app.until(lambda: app.facade.called("set") == [[("semi_sync", "off")]])
         await app.until(lambda: any(isinstance(message, CommandDone) for message in app.messages))
@@ -261,8 +262,8 @@ async def test_toggles_ask_for_what_is_not_in_force() -> None:
 
 
 async def test_one_key_pulls_every_cable_and_one_plugs_them_in() -> None:
-    names = ["partition@replica", "partition@replica2"]
-    two = make_tick(1.0, replicas=2, values={KnobName("partition", "replica2"): "ack"})
+    names = ["partition@db2", "partition@db3"]
+    two = make_tick(1.0, replicas=2, values={KnobName("partition", "db3"): "ack"})
     async with bench(two) as app:
         await app.press("p")
         await app.until(lambda: app.facade.called("set") == [[(name, "both") for name in names]])
@@ -290,16 +291,16 @@ async def test_repair_is_offered_while_something_is_down_or_stopped_and_says_wha
     async with bench() as app:
         await app.press("f")
         await app.until(lambda: "nothing to repair: every server answers" in toasts(app))
-        await app.play(down(make_tick(2.0), "replica"))
+        await app.play(down(make_tick(2.0), "db2"))
         assert "f repair" in app.text("#footer")
-        assert "replica ✖ down" in app.text("#topology")
-        app.facade.repaired = ("replica: server started", "replica: SQL thread started")
+        assert "db2 ✖ down" in app.text("#topology")
+        app.facade.repaired = ("db2: server started", "db2: SQL thread started")
         await app.press("f")
-        await app.until(lambda: "repaired: replica: server started; replica: SQL thread" in toasts(app))
+        await app.until(lambda: "repaired: db2: server started; db2: SQL thread" in toasts(app))
         assert len(app.facade.called("repair")) == 2
         await app.play(make_tick(2.5))
         assert "repair" not in app.text("#footer")
-        await app.play(threads(make_tick(3.0), "replica", sql="off"))
+        await app.play(threads(make_tick(3.0), "db2", sql="off"))
         assert "f repair" in app.text("#footer")
 
 
@@ -317,21 +318,20 @@ async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size:
     async with bench(make_tick(1.0, replicas=2), size=size) as app:
         strip = app.dashboard.query_one("#replica-strip")
         assert not strip.display
-        broken = threads(threads(make_tick(1.5, replicas=2), "replica", sql="off"), "replica2", io="off")
+        broken = threads(threads(make_tick(1.5, replicas=2), "db2", sql="off"), "db3", io="off")
         await app.play(broken)
         await app.until(lambda: bool(app.rows("#replica-strip")))
         [row] = app.rows("#replica-strip")
-        thread = " thread" if size[0] > 80 else ""
-        assert row.startswith(f" ▲ replica: SQL{thread} stopped   ▲ replica2: IO{thread} stopped ")
+        assert row.startswith(" ▲ db2: SQL thread stopped   ▲ db3: IO thread stopped ")
         assert row.rstrip().endswith("f repair  N nodes")
         assert len(row) <= size[0]
-        late = threads(threads(broken, "replica", sql="off", lag_s=625.0), "replica2", io="off", lag_s=714.0)
+        late = threads(threads(broken, "db2", sql="off", lag_s=625.0), "db3", io="off", lag_s=714.0)
         await app.play(replace(late, at_s=1.8))
         assert "SQL" in app.rows("#replica-strip")[0]
-        assert "replica2: IO" in app.rows("#replica-strip")[0]
+        assert "db3: IO" in app.rows("#replica-strip")[0]
         assert "…" not in app.rows("#replica-strip")[0]
-        await app.play(threads(make_tick(2.0, replicas=2), "replica2", lag_s=12.0))
-        assert app.rows("#replica-strip")[0].startswith(" ▲ replica2: 12 s behind ")
+        await app.play(threads(make_tick(2.0, replicas=2), "db3", lag_s=12.0))
+        assert app.rows("#replica-strip")[0].startswith(" ▲ db3: 12 s behind ")
         assert "repair" not in app.rows("#replica-strip")[0]
         await app.play(make_tick(2.5, replicas=2))
         assert not strip.display
@@ -342,16 +342,16 @@ async def test_broken_replication_stands_in_a_row_of_its_own_at_every_size(size:
 @pytest.mark.parametrize("width", [80, 160])
 async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> None:
     fault = "Worker 1 failed executing transaction: Duplicate entry '7' for key 'SOURCE'"
-    tick = threads(explained(make_tick(1.0, replicas=2)), "replica", "on", "error", replication_fault=fault)
-    tick = threads(tick, "replica2", "connecting", "on", lag_s=75.0)
+    tick = threads(explained(make_tick(1.0, replicas=2)), "db2", "on", "error", replication_fault=fault)
+    tick = threads(tick, "db3", "connecting", "on", lag_s=75.0)
     async with bench(tick, size=(width, 24)) as app:
         await app.press("N")
         await app.until(lambda: bool(listing(app).rows))
         rows = listing(app).rows
         found = {row.split()[0]: row.split() for row in rows if row.strip()}
-        assert found["primary"][1:2] == ["up"]
-        assert found["replica"][1:8] == ["up", "on", "error", "12", "ms", "3", "mysql"]
-        assert found["replica2"][1:6] == ["up", "connecting", "on", "75.0", "s"]
+        assert found["db1"][1:2] == ["up"]
+        assert found["db2"][1:8] == ["up", "on", "error", "12", "ms", "3", "mysql"]
+        assert found["db3"][1:6] == ["up", "connecting", "on", "75.0", "s"]
         assert "Duplicate entry '7' for key 'SOURCE'" in " ".join(" ".join(rows).split())
         assert sum("link: asked 85 ms, measured 85.4 ms" in row for row in rows) == 2
         assert all(len(row) <= width for row in rows)
@@ -382,7 +382,7 @@ async def test_freezing_holds_everything_and_a_badge_says_what_is_so_meanwhile()
             9.0, state=ProtectionState.BLOCKED, tps=0.0, rtt=(85.0, 99.0),
             events=(Event(9.0, WALL_S, Severity.BAD, "commits wait"),), epochs=(EPOCH, EPOCH),
         )  # fmt: skip
-        await app.play(replace(later, nodes=down(later, "replica").nodes))
+        await app.play(replace(later, nodes=down(later, "db2").nodes))
         assert {name: app.text(name) for name in before} == before
         assert chart(app, "#tps-chart") == held
         assert "FROZEN  live ◼ BLOCKED     0.0 TPS" in app.text("#header")
@@ -560,7 +560,7 @@ async def test_the_mouse_selects_steps_and_scrolls() -> None:
         assert app.dashboard.board.staged == {}
         panel.post_message(KnobPanel.Scrolled(1))
         await app.until(
-            lambda: app.dashboard.board.selected == KnobName("innodb_flush_log_at_trx_commit", "primary")
+            lambda: app.dashboard.board.selected == KnobName("innodb_flush_log_at_trx_commit", SOURCE)
         )
 
 
@@ -651,7 +651,7 @@ async def test_ticks_that_break_off_are_told() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "called"),
-    [("123\r", "rtt@replica=123"), ("jk85.5\r", "rtt@replica=85.5"), ("jjkk7\x7f9\r", "rtt@replica=9")],
+    [("123\r", "rtt@db2=123"), ("jk85.5\r", "rtt@db2=85.5"), ("jjkk7\x7f9\r", "rtt@db2=9")],
 )
 async def test_a_burst_of_keys_acts_in_the_order_in_which_it_was_typed(keys: str, called: str) -> None:
     """A slow line and a paste deliver many keys at once: none may overtake another."""
@@ -715,7 +715,7 @@ async def test_the_header_stays_where_it_is_when_a_digit_comes_or_goes(width: in
 
 
 SYNC_OFF: dict[KnobName, Value] = {SYNC: 0}
-FLUSH_2: dict[KnobName, Value] = {KnobName("innodb_flush_log_at_trx_commit", "primary"): 2}
+FLUSH_2: dict[KnobName, Value] = {KnobName("innodb_flush_log_at_trx_commit", SOURCE): 2}
 
 
 @pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
@@ -745,7 +745,7 @@ def test_what_is_in_force_decides_and_not_what_was_asked() -> None:
 
 
 async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wrong() -> None:
-    cut: dict[KnobName, Value] = {SYNC: 0, KnobName("partition", "replica"): "both"}
+    cut: dict[KnobName, Value] = {SYNC: 0, KnobName("partition", "db2"): "both"}
     async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
         await app.press("space")
         await app.play(make_tick(1.5, state=ProtectionState.DEGRADED, values=cut, tps=1889.0))
@@ -764,6 +764,6 @@ async def test_the_strip_of_a_stall_keeps_all_its_words() -> None:
 async def test_the_lags_of_several_replicas_are_not_cut(size: tuple[int, int]) -> None:
     tick = explained(make_tick(1.0, replicas=2))
     assert tick.truth is not None
-    lags = (ReplicaTruth("replica2", 4300.0, 985, 1.0), ReplicaTruth("replica", 3100.0, 59_850, 1.0))
+    lags = (ReplicaTruth("db3", 4300.0, 985, 1.0), ReplicaTruth("db2", 3100.0, 59_850, 1.0))
     async with bench(replace(tick, truth=replace(tick.truth, replicas=lags)), size=size) as app:
-        assert app.rows("#topology")[2].strip() == "replica lag 3.1 s  replica2 lag 4.3 s"
+        assert app.rows("#topology")[2].strip() == "db2 lag 3.1 s  db3 lag 4.3 s"

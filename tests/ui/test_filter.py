@@ -12,7 +12,7 @@ from replexplorer.ui.widgets.knob_panel import KnobPanel
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 
-RTT = KnobName("rtt", "replica")
+RTT = KnobName("rtt", "db2")
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
 
 
@@ -28,13 +28,13 @@ def board() -> Board:
     ("typed", "best"),
     [
         ("clients", "clients"),  # and no knob whose help speaks of clients
-        ("rtt", "rtt@replica"),
+        ("rtt", "rtt@db2"),
         ("semi-sync", "semi_sync"),
         ("timeout", "semi_sync_timeout"),  # the label of that one, a part of another's name
         ("sync", "sync_binlog"),  # a name that begins so, before those that have it within
         ("binlog sync", "sync_binlog"),
         ("RATE", "rate"),
-        ("jitter replica", "jitter@replica"),
+        ("jitter db2", "jitter@db2"),
     ],
 )
 def test_an_exact_name_stands_first_then_labels_then_help(board: Board, typed: str, best: str) -> None:

@@ -132,7 +132,7 @@ def test_an_hour_is_not_left_out_of_the_time_of_a_change() -> None:
 
 
 OUT = replace(
-    SLOWER, title="partition@replica none → both", delta_percent=None, ci_percent=None, low_percent=None,
+    SLOWER, title="partition@db2 none → both", delta_percent=None, ci_percent=None, low_percent=None,
     high_percent=None, effect=None, verdict="outage",
     after=replace(AFTER, outage=Outage(blocked_s=10.0, unprotected_s=9.9, unprotected=18_678, again_s=20.3)),
 )  # fmt: skip
@@ -200,7 +200,7 @@ async def test_the_copy_key_is_the_users_own() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
 async def test_a_change_is_named_as_the_panel_names_its_knob(size: tuple[int, int]) -> None:
-    title = "innodb_flush_log_at_trx_commit 1 → 2, rtt@replica 0 → 85 ms"
+    title = "innodb_flush_log_at_trx_commit 1 → 2, rtt@db2 0 → 85 ms"
     epoch = replace(SLOWER, title=title)
     tick = make_tick(1.0, epochs=(BASELINE, epoch))
     async with bench(tick, size=size) as app:

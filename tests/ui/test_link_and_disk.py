@@ -13,6 +13,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
 from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.widgets.chart import Chart
@@ -21,8 +22,8 @@ from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import change_event, make_tick
 from tests.ui.driving import Bench, bench
 
-PARTITION = KnobName("partition", "replica")
-DELAY = KnobName("fsync_delay", "primary")
+PARTITION = KnobName("partition", "db2")
+DELAY = KnobName("fsync_delay", SOURCE)
 BLOCKED, DEGRADED, DOWN = ProtectionState.BLOCKED, ProtectionState.DEGRADED, ProtectionState.DOWN
 CUT: dict[KnobName, Value] = {PARTITION: "ack"}
 
@@ -33,7 +34,7 @@ def runs(app: Bench, selector: str) -> list[tuple[str, str]]:
 
 def with_disk(tick: Tick, **changes: object) -> Tick:
     """The primary's disk otherwise."""
-    disks = tuple(replace(one, **changes) if one.node == "primary" else one for one in tick.disks)  # type: ignore[arg-type]
+    disks = tuple(replace(one, **changes) if one.node == "db1" else one for one in tick.disks)  # type: ignore[arg-type]
     return replace(tick, disks=disks)
 
 
@@ -58,13 +59,13 @@ async def test_a_partition_stands_beside_the_state_at_every_width(state: Protect
 
 
 async def test_a_partition_names_its_replica_where_there_are_several() -> None:
-    second = KnobName("partition", "replica2")
+    second = KnobName("partition", "db3")
     async with bench(make_tick(1.0, replicas=2, values={second: "dump"}), size=(160, 45)) as app:
-        assert " PARTITION replica2 dump " in app.text("#header")
+        assert " PARTITION db3 dump " in app.text("#header")
         await app.play(make_tick(1.5, replicas=2, values={second: "both", PARTITION: "both"}))
         assert " PARTITION both " in app.text("#header")
         await app.play(make_tick(2.0, replicas=2, values={second: "dump", PARTITION: "both"}))
-        assert " PARTITION replica both, replica2 dump " in app.text("#header")
+        assert " PARTITION db2 both, db3 dump " in app.text("#header")
 
 
 @pytest.mark.parametrize(("width", "words"), [(160, "healed, TCP retries"), (120, "healed"), (80, "healed")])
@@ -77,8 +78,8 @@ async def test_healing_is_told_until_events_flow(width: int, words: str) -> None
 
 
 async def test_a_round_trip_with_jitter_or_a_narrow_link_is_not_told_as_a_contradiction() -> None:
-    jitter: dict[KnobName, Value] = {KnobName("jitter", "replica"): 10.0}
-    narrow: dict[KnobName, Value] = {KnobName("bandwidth", "replica"): 1_000_000}
+    jitter: dict[KnobName, Value] = {KnobName("jitter", "db2"): 10.0}
+    narrow: dict[KnobName, Value] = {KnobName("bandwidth", "db2"): 1_000_000}
     async with bench(make_tick(1.0, rtt=(85.0, 99.0))) as app:
         assert ("99.0", "warn b") in runs(app, "#header")
         for at_s, values in ((1.5, jitter), (2.0, narrow)):
@@ -117,11 +118,11 @@ async def test_the_fsync_gives_way_to_the_rest_of_a_small_header() -> None:
         assert "fsync" not in app.text("#header")
         assert "p99" in app.text("#header")
         assert "fsync +2→2.2" in app.text("#value-strip")
-        risk: dict[KnobName, Value] = {KnobName("sync_binlog", "primary"): 0, DELAY: 2.0}
+        risk: dict[KnobName, Value] = {KnobName("sync_binlog", SOURCE): 0, DELAY: 2.0}
         await app.play(make_tick(1.5, values=risk, fsync_ms=2.2))
         assert "closed ×8" in app.text("#value-strip")
         assert "fsync +2→2.2  sync_binlog 0" in app.text("#value-strip")
-        risk[KnobName("innodb_flush_log_at_trx_commit", "primary")] = 2
+        risk[KnobName("innodb_flush_log_at_trx_commit", SOURCE)] = 2
         await app.play(make_tick(2.0, values=risk, fsync_ms=2.2))
         assert "sync_binlog 0  innodb_flush 2" in app.text("#value-strip")
 
@@ -140,7 +141,7 @@ async def test_a_disk_that_cannot_be_slowed_is_a_fault_only_when_that_is_asked()
 
 
 async def test_what_is_measured_stands_beside_what_is_asked() -> None:
-    values: dict[KnobName, Value] = {DELAY: 2.0, KnobName("loss", "replica"): 1.0}
+    values: dict[KnobName, Value] = {DELAY: 2.0, KnobName("loss", "db2"): 1.0}
     async with bench(make_tick(1.0, values=values, fsync_ms=2.2)) as app:
         rows = {row.split()[0]: row.split() for row in app.rows("#knobs") if row.strip()}
         assert rows["fsync"] == ["fsync", "delay", "2", "ms", "2", "ms", "2.2"]
@@ -206,7 +207,7 @@ async def test_the_small_screen_walks_over_the_fold_without_the_drawer() -> None
 
 
 async def test_a_setting_that_is_not_at_its_default_is_never_folded() -> None:
-    async with bench(make_tick(1.0, values={KnobName("jitter", "replica"): 1.5})) as app:
+    async with bench(make_tick(1.0, values={KnobName("jitter", "db2"): 1.5})) as app:
         assert "4 more link settings" in app.text("#knobs")
         assert "1.5 ms" in app.text("#knobs")
         assert "loss" not in app.text("#knobs")
@@ -251,7 +252,7 @@ async def test_a_click_turns_the_fold() -> None:
 async def test_words_and_units_are_typed_into_the_value(
     key: str, typed: str, value: Value, size: tuple[int, int]
 ) -> None:
-    name = KnobName(key, "primary" if key == "fsync_delay" else "replica")
+    name = KnobName(key, SOURCE if key == "fsync_delay" else "db2")
     other = 10.0 if name.key == "delay_to_replica" and value == "auto" else name.knob.default
     async with bench(make_tick(1.0, values={name: "both" if value == "none" else other}), size=size) as app:
         app.dashboard.select_knob(name)
@@ -281,7 +282,7 @@ async def test_words_and_units_are_typed_into_the_value(
     ],
 )
 async def test_a_ladder_has_its_words_and_the_value_among_them(key: str, value: Value, ladder: str) -> None:
-    name = KnobName(key, "replica")
+    name = KnobName(key, "db2")
     async with bench(make_tick(1.0, values={name: value})) as app:
         app.dashboard.select_knob(name)
         drawn = app.rows("#statement")[-1].split()
@@ -307,7 +308,7 @@ def cut(start_s: float, end_s: float | None, word: str) -> FaultWindow:
 
 
 def test_a_partition_is_a_window_from_its_mark_until_events_flow() -> None:
-    marked = change_event(4.9, 1, "partition@replica none → ack")
+    marked = change_event(4.9, 1, "partition@db2 none → ack")
     ticks = [
         make_tick(4.5),
         make_tick(5.0, values=CUT, events=(marked,)),
@@ -320,8 +321,8 @@ def test_a_partition_is_a_window_from_its_mark_until_events_flow() -> None:
 
 
 def test_a_mark_that_comes_after_the_cut_was_seen_begins_the_window_too() -> None:
-    late = change_event(5.3, 1, "partition@replica none → ack")
-    heals = change_event(6.2, 2, "partition@replica ack → none")
+    late = change_event(5.3, 1, "partition@db2 none → ack")
+    heals = change_event(6.2, 2, "partition@db2 ack → none")
     ticks = [make_tick(5.0, values=CUT), make_tick(5.5, values=CUT, events=(late,))]
     assert windows(*ticks) == [cut(5.3, None, "partition ack")]
     ticks += [make_tick(6.0, values=CUT), make_tick(6.5, events=(heals,), healing=True), make_tick(7.0)]
@@ -388,7 +389,7 @@ def test_a_server_that_restarts_is_a_window_with_its_name() -> None:
     back = replace(tick, nodes=(tick.nodes[0], replace(tick.nodes[1], restarted_s=7.4)))
     again = replace(back, at_s=9.0)
     assert windows(make_tick(5.0), back, again) == [
-        FaultWindow(7.4, 7.4, "replica restarted", WindowKind.RESTART)
+        FaultWindow(7.4, 7.4, "db2 restarted", WindowKind.RESTART)
     ]
 
 
@@ -445,7 +446,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("size", [(160, 45), (120, 36), (80, 24)])
 async def test_a_tick_with_the_same_content_draws_nothing(size: tuple[int, int], drawn: list[str]) -> None:
-    values: dict[KnobName, Value] = {**CUT, DELAY: 2.0, KnobName("loss", "replica"): 1.0}
+    values: dict[KnobName, Value] = {**CUT, DELAY: 2.0, KnobName("loss", "db2"): 1.0}
 
     def tick() -> Tick:
         return make_tick(2.0, state=BLOCKED, values=values, fsync_ms=2.2, healing=True)

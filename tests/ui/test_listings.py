@@ -138,7 +138,7 @@ async def test_q_is_a_letter_while_a_sweep_is_typed_and_closes_the_screen_else()
 def failed_thread(tick: Tick) -> Tick:
     return replace(
         tick,
-        nodes=tuple(replace(one, sql_thread="error") if one.name == "replica" else one for one in tick.nodes),
+        nodes=tuple(replace(one, sql_thread="error") if one.name == "db2" else one for one in tick.nodes),
     )
 
 
@@ -146,10 +146,10 @@ async def test_a_replica_that_fails_stands_in_the_first_row_at_any_size() -> Non
     for size in ((80, 24), (160, 45)):
         async with bench(make_tick(1.0), size=size) as app:
             assert "✖" not in app.text("#header")
-            await app.play(down(make_tick(1.5), "replica"))
-            assert "✖ replica" in app.text("#header")
+            await app.play(down(make_tick(1.5), "db2"))
+            assert "✖ db2" in app.text("#header")
             await app.play(failed_thread(make_tick(2.0)))
-            assert "✖ replica" in app.text("#header")
+            assert "✖ db2" in app.text("#header")
             assert "SQL thread" in app.text("#header")
             await app.play(make_tick(2.5))
             assert "✖" not in app.text("#header")

@@ -15,6 +15,7 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.settings import Settings
@@ -55,17 +56,17 @@ def session() -> list[Tick]:
     )
     changed = Epoch(1, 40.0, "rtt 20 → 85 ms", 619.0, 88.4, -85.7, 0.3, "slower", 89.0, 93.0, 98.0, 7433)
     values: dict[KnobName, Value] = {
-        KnobName("semi_sync", "primary"): "on",
-        KnobName("sync_binlog", "primary"): 0,
-        KnobName("fsync_delay", "primary"): 2.0,
-        KnobName("jitter", "replica"): 1.0,
+        KnobName("semi_sync", SOURCE): "on",
+        KnobName("sync_binlog", SOURCE): 0,
+        KnobName("fsync_delay", SOURCE): 2.0,
+        KnobName("jitter", "db2"): 1.0,
     }
     titles = {
         40: "rtt 20 → 85 ms",
-        60: "partition@replica none → ack",
-        70: "partition@replica ack → none",
+        60: "partition@db2 none → ack",
+        70: "partition@db2 ack → none",
         80: "clients 8 → 48",
-        88: "partition@replica none → both",
+        88: "partition@db2 none → both",
     }
     for number in range(200):
         at_s = 0.5 * number
@@ -95,7 +96,7 @@ def session() -> list[Tick]:
             state=state,
             tps=tps,
             rtt=rtt,
-            values={**values, KnobName("partition", "replica"): partition},
+            values={**values, KnobName("partition", "db2"): partition},
             events=events,
             epochs=epochs,
             healing=69 <= at_s < 70,

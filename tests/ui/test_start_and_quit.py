@@ -101,7 +101,7 @@ async def test_q_asks_once_while_a_load_runs_and_any_other_key_goes_on(size: tup
 
 
 async def test_the_question_says_what_stops_and_what_stays_cut() -> None:
-    cut = make_tick(2.0, values={KnobName("partition", "replica"): "both", KnobName("clients", "load"): 32})
+    cut = make_tick(2.0, values={KnobName("partition", "db2"): "both", KnobName("clients", "load"): 32})
     async with bench(cut) as app:
         await app.press("q")
         assert app.text("#footer").strip() == (

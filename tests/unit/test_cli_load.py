@@ -263,7 +263,7 @@ def conditions(**settings: tuple[Scalar, Scalar | None]) -> Conditions:
     )
 
 
-UNDER = conditions(semi_sync=("on", "on"), sync_binlog=(1, 0), rtt__replica=(85.0, 85.0), clients=(8, None))
+UNDER = conditions(semi_sync=("on", "on"), sync_binlog=(1, 0), rtt__db2=(85.0, 85.0), clients=(8, None))
 
 
 def circumstances(**changes: Any) -> Circumstances:
@@ -300,7 +300,7 @@ def test_a_report_says_what_it_measured_and_what_happened_meanwhile() -> None:
         "from 2025-10-09 08:53:20 UTC",
         "mysql 9.7.4-2, 2 replicas",
         "2 cores, 8 GB, Linux 6.1 x86_64, Some CPU",
-        "semi_sync on, sync_binlog 1 (0 in effect), rtt@replica 85 ms",
+        "semi_sync on, sync_binlog 1 (0 in effect), rtt@db2 85 ms",
         "protected 6.0 s, blocked 10.0 s; fell back to asynchronous 1 time;",
         "18,678 commits that no replica had",
         "3.0 s: partition none → both",
@@ -337,7 +337,7 @@ def test_the_same_can_be_run_again_elsewhere() -> None:
     assert again(UNDER, command, varied=("clients",)) == [
         "replexplorer up --replicas 2",
         "replexplorer reset",
-        "replexplorer set semi_sync=on rtt@replica=85.0",
+        "replexplorer set semi_sync=on rtt@db2=85.0",
         "replexplorer load --clients 8 --workload insert --rate 500 --arrivals poisson --table-size 10000"
         " --duration 30 --warmup 2 --statements",
     ]

@@ -17,12 +17,13 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.text import folded, number, table
+from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.status import Status
 from replexplorer.formats.json.text import to_json
 from replexplorer.reports.documents import knob_document, set_report, status_document
 
-KNOBS = {name: KnobView(name, value, value) for name, value in defaults(["replica"]).items()}
+KNOBS = {name: KnobView(name, value, value) for name, value in defaults(["db2"]).items()}
 
 
 def everything_down() -> Status:
@@ -30,12 +31,12 @@ def everything_down() -> Status:
         stack="s",
         state="down",
         nodes=[
-            NodeView("primary", "primary", reachable=False, is_source=True),
-            NodeView("replica", "replica", reachable=False),
+            NodeView("db1", "primary", reachable=False, is_source=True),
+            NodeView("db2", "replica", reachable=False),
         ],
         protection=Protection(ProtectionState.DOWN, requested=True),
-        links=[LinkView("replica")],
-        disks=[DiskView("primary"), DiskView("replica")],
+        links=[LinkView("db2")],
+        disks=[DiskView("db1"), DiskView("db2")],
         knobs={name: KnobView(name, view.requested, None) for name, view in KNOBS.items()},
     )
 
@@ -56,10 +57,10 @@ def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
     ]
     assert document["nodes"][0]["server_uuid"] is None
     assert document["links"][0]["rtt_measured_ms"] is None
-    assert document["knobs"]["sync_binlog"] == {"requested": 1, "effective": None, "node": "primary"}
-    assert document["knobs"]["rtt@replica"]["node"] == "replica"
+    assert document["knobs"]["sync_binlog"] == {"requested": 1, "effective": None, "node": "db1"}
+    assert document["knobs"]["rtt@db2"]["node"] == "db2"
     assert document["disks"][1] == {
-        "node": "replica",
+        "node": "db2",
         "fsync_delay_ms": None,
         "fsync_measured_ms": None,
         "disk_probe_ms": None,
@@ -77,14 +78,14 @@ def test_unknown_figures_are_dashes_for_people() -> None:
 
 
 def test_status_names_the_knobs_that_are_not_at_rest() -> None:
-    name = KnobName("rtt", "replica")
+    name = KnobName("rtt", "db2")
     settings = LinkSettings(85.0, loss_percent=1.0, bandwidth_bps=20_000_000, partition="ack")
     status = status_document(
         stack="s",
         state="up",
         nodes=[
             NodeView(
-                "primary",
+                "db1",
                 "primary",
                 reachable=True,
                 is_source=True,
@@ -96,7 +97,7 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
         protection=Protection(ProtectionState.ARMED, True, True, 0, 1, "after_sync", 10_000, 0),
         links=[
             LinkView(
-                "replica",
+                "db2",
                 "nfqueue",
                 settings,
                 settings.values(),
@@ -106,7 +107,7 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
                 dropped=0,
             )
         ],
-        disks=[DiskView("primary", 2.0, 2.0, 2.31, 14, 0.12, fsyncs={"redo": 3, "binlog": 4})],
+        disks=[DiskView("db1", 2.0, 2.0, 2.31, 14, 0.12, fsyncs={"redo": 3, "binlog": 4})],
         knobs=KNOBS | {name: KnobView(name, 85.0, 85.0)},
         driver="tui (pid 7)",
         load={"clients": 3, "load_mode": "open", "rate": 200.0, "workload": "insert"},
@@ -118,16 +119,15 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
     assert "asked 85.0 ms, measured 84.9 ms" in text
     assert "PARTITION ack, loss 1.0 %, of probes 0.9 %, 20 mbit, nfqueue, dropped 0" in text
     assert (
-        "primary: fsync delay asked 2.0 ms, measured 2.31 ms, bare disk 0.12 ms, fsyncs redo 3, binlog 4"
-        in text
+        "db1: fsync delay asked 2.0 ms, measured 2.31 ms, bare disk 0.12 ms, fsyncs redo 3, binlog 4" in text
     )
     assert "load        3 clients, open at 200 TPS, insert, driven by tui (pid 7)" in text
-    assert text.splitlines()[-1].split() == ["rtt@replica", "85", "ms", "85", "ms"]
+    assert text.splitlines()[-1].split() == ["rtt@db2", "85", "ms", "85", "ms"]
 
 
 def test_status_names_a_knob_that_somebody_set_behind_its_back() -> None:
-    here, there = KnobName("sync_binlog", "primary"), KnobName("innodb_flush_log_at_trx_commit", "primary")
-    rest = KnobName("sync_relay_log", "replica")
+    here, there = KnobName("sync_binlog", SOURCE), KnobName("innodb_flush_log_at_trx_commit", SOURCE)
+    rest = KnobName("sync_relay_log", "db2")
     views = {
         here: KnobView(here, 1, 0),
         there: KnobView(there, 2, 2),
@@ -190,7 +190,7 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
         replicas_required=1,
         no_ack_can_come=True,
     )
-    replica = NodeView("replica", "replica", reachable=True, errant_gtids="u:443-8709")
+    replica = NodeView("db2", "replica", reachable=True, errant_gtids="u:443-8709")
     text = render_status(
         status_document(
             stack="default",
@@ -202,7 +202,7 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
             knobs={},
         )
     )
-    assert "replica has 8,267 transactions that the primary lacks: u:443-8709" in text
+    assert "db2 has 8,267 transactions that the primary lacks: u:443-8709" in text
     assert "PROTECTED: the last commit is on a replica; NO ACKNOWLEDGEMENT CAN COME" in text
     assert "replicas 2 (the source counts 3: not all of them are connected) of 1 required" in text
 
@@ -217,18 +217,19 @@ def test_status_tells_what_the_word_alone_would_hide() -> None:
 )
 def test_a_set_says_what_else_the_user_waited_for(took_ms: float | None, line: str | None) -> None:
     """542 ms were told of a command that took 12.2 s."""
-    healed = Changed(KnobName("partition", "replica"), "both", "none", "none", 542.0)
-    report = set_report(SetResult(changed=(healed,)), took_ms)
+    healed = Changed(KnobName("partition", "db2"), "both", "none", "none", 542.0)
+    report = set_report(SetResult(changed=(healed,)), "db1", took_ms)
     assert report.took_ms == took_ms
     assert waiting_words(report, 4.4) == line
-    assert waiting_words(set_report(SetResult(changed=()), took_ms), 4.4) is None
+    assert waiting_words(set_report(SetResult(changed=()), "db1", took_ms), 4.4) is None
 
 
 def test_get_tells_all_that_the_catalogue_knows() -> None:
     for name, view in KNOBS.items():
-        document = knob_document(view)
-        assert (document.default, document.node, document.help) == (view.requested, name.node, name.knob.help)
-    sync_binlog = knob_document(KNOBS[KnobName("sync_binlog", "primary")]).model_dump()
+        document = knob_document(view, "db1")
+        node = "db1" if name.node == SOURCE else name.node
+        assert (document.default, document.node, document.help) == (view.requested, node, name.knob.help)
+    sync_binlog = knob_document(KNOBS[KnobName("sync_binlog", SOURCE)], "db1").model_dump()
     expected = {
         "min": 0,
         "max": 4294967295,
@@ -241,7 +242,7 @@ def test_get_tells_all_that_the_catalogue_knows() -> None:
 
 
 def test_columns_that_do_not_fit_are_left_out_from_the_right() -> None:
-    knobs = {str(name): knob_document(view) for name, view in KNOBS.items()}
+    knobs = {str(name): knob_document(view, "db1") for name, view in KNOBS.items()}
     whole = render_knobs(knobs)
     assert "DOES" in whole
     assert len(whole.splitlines()) == len(knobs) + 1
@@ -252,7 +253,7 @@ def test_columns_that_do_not_fit_are_left_out_from_the_right() -> None:
 
 
 def test_a_set_tells_requested_effective_and_statements() -> None:
-    names = [KnobName("sync_binlog", "primary"), KnobName("innodb_flush_log_at_trx_commit", "primary")]
+    names = [KnobName("sync_binlog", SOURCE), KnobName("innodb_flush_log_at_trx_commit", SOURCE)]
     both = ("SET GLOBAL sync_binlog = 0", "SET GLOBAL innodb_flush_log_at_trx_commit = 0")
     result = SetResult(
         changed=(
@@ -262,10 +263,11 @@ def test_a_set_tells_requested_effective_and_statements() -> None:
         ),
         warnings=("mind the gap",),
     )
-    report = set_report(result)
+    report = set_report(result, "db1")
     assert json.loads(to_json(report))["changed"][0] == {
         "key": "sync_binlog",
-        "node": "primary",
+        "node": "db1",
+        "name": "sync_binlog",
         "before": 1,
         "requested": 0,
         "effective": 0,
@@ -281,20 +283,20 @@ def test_a_set_tells_requested_effective_and_statements() -> None:
 
 
 def test_a_set_tells_asked_and_measured() -> None:
-    change = Changed(KnobName("fsync_delay", "primary"), 0.0, 2.0, 2.0, 51.0, measured_ms=2.318)
-    text = render_set(set_report(SetResult(changed=(change,))))
+    change = Changed(KnobName("fsync_delay", SOURCE), 0.0, 2.0, 2.0, 51.0, measured_ms=2.318)
+    text = render_set(set_report(SetResult(changed=(change,)), "db1"))
     assert text == "fsync_delay: 0 ms -> 2 ms, in effect 2 ms, measured 2.32 ms, 51 ms"
 
 
 def test_many_that_are_already_so_are_counted() -> None:
-    report = set_report(SetResult(changed=()))
+    report = set_report(SetResult(changed=()), "db1")
     assert render_set(report, [knob.key for knob in CATALOGUE]) == f"{len(CATALOGUE)} knobs: already so"
 
 
 def test_a_dry_run_promises_nothing() -> None:
-    change = Changed(KnobName("rtt", "replica"), 0.0, 85.0, None, 0.0)
-    text = render_set(set_report(SetResult(changed=(change,), dry_run=True)))
-    assert text == "rtt@replica: 0 ms -> 85 ms, not run"
+    change = Changed(KnobName("rtt", "db2"), 0.0, 85.0, None, 0.0)
+    text = render_set(set_report(SetResult(changed=(change,), dry_run=True), "db1"))
+    assert text == "rtt@db2: 0 ms -> 85 ms, not run"
 
 
 @given(

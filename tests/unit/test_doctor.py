@@ -115,8 +115,8 @@ def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def facts(backend: str | None, reason: str, *disks: DiskState) -> doctor.SidecarFacts:
-    link = LinkState("replica", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
-    health = Health("primary", 1.0, links=LinkCost(queue_packets=2000, queue_cpu_s=0.012))
+    link = LinkState("db2", backend, reason, "received", Shape(), 0.1, 0.02, None, 0, 0, 0)
+    health = Health("db1", 1.0, links=LinkCost(queue_packets=2000, queue_cpu_s=0.012))
     return doctor.SidecarFacts(link, health, {f"node{at}": disk for at, disk in enumerate(disks)})
 
 

@@ -17,7 +17,7 @@ from replexplorer.core.tick import Tick
 from tests.fakes.facade import WALL_S, knob_views, make_tick
 
 ABOUT = {"stack": "default", "holder": "tui", "servers": "primary mysql 9.7.4"}
-RTT = KnobName("rtt", "replica")
+RTT = KnobName("rtt", "db2")
 
 
 def session() -> list[Tick]:
@@ -57,7 +57,7 @@ def test_lines_of_json_hold_histograms_that_merge_and_settings_as_they_change() 
     merged = Histogram.merged(Histogram.from_wire(tick["service"]) for tick in ticks if tick["service"])
     assert (merged.count, merged.max_us) == (110, 85_000)
     turned = [line for line in lines if line["kind"] == "setting" and line["at_s"] == 1.0]
-    assert [(line["knob"], line["requested"]) for line in turned] == [("rtt@replica", 20.0)]
+    assert [(line["knob"], line["requested"]) for line in turned] == [("rtt@db2", 20.0)]
     assert [line["text"] for line in lines if line["kind"] == "event"] == ["rtt 85 | 20 ms"]
     assert [line["verdict"] for line in lines if line["kind"] == "verdict"] == ["slower"]
 
@@ -66,7 +66,7 @@ def test_the_report_tells_the_whole_from_merged_histograms() -> None:
     text = markdown_report(ABOUT, session())
     assert "110 commits in 2 s of load, 1 errors" in text
     assert "p50 1.00, p95 85.0" in text
-    assert "| `rtt@replica` | 20 ms | 20 ms |" in text
+    assert "| `rtt@db2` | 20 ms | 20 ms |" in text
     assert "| 1.0 s | mark | (1) rtt 85 \\| 20 ms |" in text
     assert "slower" in text
 

@@ -154,7 +154,7 @@ def test_bytes(read: Callable[[Path], object], content: bytes, tmp_path: Path) -
 
 KNOWN = st.sampled_from(
     ["stack", "theme", "replicas", "workload", "table_size", "keys", "chart.heat", "knobs", "rtt",
-     "rtt@replica",
+     "rtt@db2",
      "semi_sync", "title", "phase", "relation", "name", "set", "seconds", "left", "right", "is", "times",
      "published", "value", "unit", "dark", "screen", "bg", "series", "p50"]
 )  # fmt: skip

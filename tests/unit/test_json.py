@@ -28,29 +28,30 @@ ROOM = "replexplorer.formats.json."
 
 STATUS = """
 {"stack": "default", "state": "up",
- "nodes": [{"name": "primary", "role": "primary", "host": "10.0.0.2", "port": 3306, "published_port": 49153,
+ "nodes": [{"name": "db1", "role": "primary", "host": "10.0.0.2", "port": 3306, "published_port": 49153,
             "path": "direct", "flavor": "mysql", "version": "9.7.4-2", "server_uuid": "u", "reachable": true,
             "is_source": true,
             "gtid_executed": "u:1-5"},
-           {"name": "replica", "role": "replica", "host": null, "port": null, "published_port": null,
+           {"name": "db2", "role": "replica", "host": null, "port": null, "published_port": null,
             "path": null, "flavor": null, "version": null, "server_uuid": null, "reachable": false,
             "is_source": false,
             "gtid_executed": null,
             "io_thread": "on", "sql_thread": "on", "lag_s": 0.0}],
  "protection": {"state": "protected", "requested": true, "operational": true, "replicas_acking": 1,
                 "replicas_required": 1, "wait_point": "after_sync", "timeout_ms": 10000, "fallbacks": 0},
- "links": [{"replica": "replica", "backend": "nfqueue", "rtt_asked_ms": 85.0, "rtt_measured_ms": 85.4,
+ "links": [{"a": "db1", "b": "db2", "replica": "db2", "backend": "nfqueue",
+            "rtt_asked_ms": 85.0, "rtt_measured_ms": 85.4,
             "rtt_base_ms": 0.1, "jitter_ms": 0.0, "loss_percent": 0.0, "partition": "none", "dropped": 0}],
- "disks": [{"node": "primary", "fsync_delay_ms": 0.0, "fsync_measured_ms": 0.2, "disk_probe_ms": 0.1,
+ "disks": [{"node": "db1", "fsync_delay_ms": 0.0, "fsync_measured_ms": 0.2, "disk_probe_ms": 0.1,
             "fsyncs": {"redo": 0, "binlog": 0, "relay": 0, "other": 0}}],
  "load": {"driver": null, "clients": 0}, "footprint_bytes": 0,
- "knobs": {"sync_binlog": {"requested": 1, "effective": 1, "node": "primary"}}}
+ "knobs": {"sync_binlog": {"requested": 1, "effective": 1, "node": "db1"}}}
 """
 """The contract's own example with its dots filled in."""
 
 GET = """
 {"requested": 1, "effective": 1, "default": 1, "min": 0, "max": 4294967295, "unit": "commits",
- "node": "primary", "scope": "global", "restart": "none", "note": null, "help": "x"}
+ "node": "db1", "scope": "global", "restart": "none", "note": null, "help": "x"}
 """
 
 LAB = """
@@ -64,8 +65,8 @@ LAB = """
 """
 
 SET = """
-{"changed": [{"key": "sync_binlog", "node": "primary", "before": 1, "requested": 0, "effective": 0,
-              "took_ms": 1.5, "statements": ["SET GLOBAL sync_binlog = 0"]}],
+{"changed": [{"key": "sync_binlog", "node": "db1", "name": "sync_binlog", "before": 1, "requested": 0,
+              "effective": 0, "took_ms": 1.5, "statements": ["SET GLOBAL sync_binlog = 0"]}],
  "warnings": ["w"], "rolled_back": false}
 """
 

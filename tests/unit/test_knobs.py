@@ -34,10 +34,10 @@ from replexplorer.core.knobs.names import (
     same_value,
     step,
 )
-from replexplorer.core.topology import new_roster
+from replexplorer.core.topology import SOURCE, new_roster
 
-ONE = ("replica",)
-TWO = ("replica", "replica2")
+ONE = ("db2",)
+TWO = ("db2", "db3")
 NUMBERS = [knob for knob in CATALOGUE if knob.kind is not Kind.CHOICE]
 
 
@@ -237,10 +237,10 @@ def test_values_are_written_short(key: str, value: Value, text: str, bare: str) 
 @pytest.mark.parametrize(
     ("name", "before", "after", "text"),
     [
-        (KnobName("rtt", "replica"), 20.0, 85.0, "rtt@replica 20 → 85 ms"),
-        (KnobName("semi_sync_timeout", "primary"), 500, 10_000, "semi_sync_timeout 500 ms → 10 s"),
+        (KnobName("rtt", "db2"), 20.0, 85.0, "rtt@db2 20 → 85 ms"),
+        (KnobName("semi_sync_timeout", SOURCE), 500, 10_000, "semi_sync_timeout 500 ms → 10 s"),
         (KnobName("clients", "load"), 8, 32, "clients 8 → 32"),
-        (KnobName("semi_sync", "primary"), None, "on", "semi_sync on"),
+        (KnobName("semi_sync", SOURCE), None, "on", "semi_sync on"),
     ],
 )
 def test_a_change_has_a_title(name: KnobName, before: Value | None, after: Value, text: str) -> None:
@@ -252,11 +252,11 @@ def test_a_change_has_a_title(name: KnobName, before: Value | None, after: Value
     [
         ("sync_binlog", ["sync_binlog"]),
         ("sync_binlog@primary", ["sync_binlog"]),
-        ("sync_binlog@replica2", ["sync_binlog@replica2"]),
-        ("rtt", ["rtt@replica", "rtt@replica2"]),
-        ("rtt@replica", ["rtt@replica"]),
+        ("sync_binlog@db3", ["sync_binlog@db3"]),
+        ("rtt", ["rtt@db2", "rtt@db3"]),
+        ("rtt@db2", ["rtt@db2"]),
         ("clients", ["clients"]),
-        ("sync_relay_log", ["sync_relay_log@replica", "sync_relay_log@replica2"]),
+        ("sync_relay_log", ["sync_relay_log@db2", "sync_relay_log@db3"]),
     ],
 )
 def test_a_key_addresses_its_nodes(text: str, written: list[str]) -> None:
@@ -266,12 +266,12 @@ def test_a_key_addresses_its_nodes(text: str, written: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "what", "hint"),
     [
-        ("rtt@nowhere=5", "no node 'nowhere'", "primary, replica"),
+        ("rtt@nowhere=5", "no node 'nowhere'", "db1, db2"),
         ("rtt@replca=5", "no node 'replca'", "did you mean rtt@replica?"),
-        ("rtt@=5", "no node ''", "primary, replica"),
-        ("rtt@primary=5", "rtt is a knob of each replica, not of primary", "rtt@replica"),
-        ("semi_sync@replica=on", "semi_sync is a knob of the primary, not of replica", "semi_sync"),
-        ("clients@replica=5", "a knob of the load", "write clients"),
+        ("rtt@=5", "no node ''", "db1, db2"),
+        ("rtt@primary=5", "rtt is a knob of each replica, not of primary", "rtt@db2"),
+        ("semi_sync@db2=on", "semi_sync is a knob of the primary, not of db2", "semi_sync"),
+        ("clients@db2=5", "a knob of the load", "write clients"),
         ("sync_binlog", "is not KEY=VALUE", "sync_binlog=0"),
         ("sync_binlog=", "has no value", "0 to 4294967295 commits"),
         ("=5", "unknown knob", "get"),
@@ -293,9 +293,9 @@ def test_a_stack_without_replicas_has_no_links() -> None:
 
 
 def test_the_later_assignment_holds() -> None:
-    first, second = (parse_assignment(text, new_roster(2)) for text in ("rtt=5", "rtt@replica2=9ms"))
-    assert first == Assignment((KnobName("rtt", "replica"), KnobName("rtt", "replica2")), 5.0)
-    assert desired_of([first, second]) == {KnobName("rtt", "replica"): 5.0, KnobName("rtt", "replica2"): 9.0}
+    first, second = (parse_assignment(text, new_roster(2)) for text in ("rtt=5", "rtt@db3=9ms"))
+    assert first == Assignment((KnobName("rtt", "db2"), KnobName("rtt", "db3")), 5.0)
+    assert desired_of([first, second]) == {KnobName("rtt", "db2"): 5.0, KnobName("rtt", "db3"): 9.0}
 
 
 def test_every_name_reads_back_and_has_a_default() -> None:
@@ -310,8 +310,8 @@ def test_places_decide_the_nodes() -> None:
     for name in expand(CATALOGUE, ONE):
         allowed = {
             Place.LOAD: {"load"},
-            Place.REPLICAS: {"replica"},
-            Place.SOURCE: {"primary", "replica"} if name.knob.extra_nodes else {"primary"},
+            Place.REPLICAS: {"db2"},
+            Place.SOURCE: {SOURCE, "db2"} if name.knob.extra_nodes else {SOURCE},
         }
         assert name.node in allowed[name.knob.place]
 

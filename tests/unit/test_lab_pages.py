@@ -33,7 +33,7 @@ def document() -> LabResult:
         started="2026-11-21T15:00:00Z",
         phases=[
             LabPhase(
-                name="semi-sync", settings={"rtt@replica": 85.0}, rtt_measured_ms=85.12, clients=1, n=300,
+                name="semi-sync", settings={"rtt@db2": 85.0}, rtt_measured_ms=85.12, clients=1, n=300,
                 published=Published(value=11.51, unit="tps"), ceiling_tps=11.7, predicted_tps=11.5, tps=11.4,
                 latency_ms=latency, protection="protected", figures={"seen | before": "0 of 10"},
                 limited="machine short of CPU, generator 12.0 ms late",
@@ -64,7 +64,7 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
         "3 &gt; 4",
         "--quick",
         "0 of 10",
-        "rtt@replica=85.0",
+        "rtt@db2=85.0",
     ):
         assert text in page
     assert page.count('class="deviates"') == 2, "the verdict and one relation"

@@ -227,7 +227,7 @@ def test_the_fsync_is_the_measured_one_and_unknown_parts_leave_the_calibration()
 
 
 def knobs(**values: Value) -> dict[KnobName, Value | None]:
-    nodes = {"rtt": "replica", "jitter": "replica", "clients": "load", "workload": "load"}
+    nodes = {"rtt": "db2", "jitter": "db2", "clients": "load", "workload": "load"}
     return {KnobName(key, nodes.get(key, SOURCE)): value for key, value in values.items()}
 
 
@@ -248,7 +248,7 @@ def knobs(**values: Value) -> dict[KnobName, Value | None]:
     ],
 )
 def test_from_knobs(values: dict[str, Value], expected: OperatingPoint | dict[str, object]) -> None:
-    setting = operating_point_of(knobs(**values), ("replica",))
+    setting = operating_point_of(knobs(**values), ("db2",))
     if isinstance(expected, OperatingPoint):
         assert setting == expected
     else:
@@ -263,10 +263,10 @@ def test_a_commit_waits_for_the_fastest_that_suffice(required: int, rtt_ms: floa
 
 def test_what_was_never_calibrated_is_told() -> None:
     values = knobs(clients=128, workload="ledger", rtt=200.0, semi_sync="on", jitter=5.0)
-    told = beyond(operating_point_of(values, ("replica", "b")), values, ("replica", "b"), CALIBRATION)
-    assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@replica=5.0"]
+    told = beyond(operating_point_of(values, ("db2", "b")), values, ("db2", "b"), CALIBRATION)
+    assert [line.split()[0] for line in told] == ["workload", "clients", "2", "jitter@db2=5.0"]
     values = knobs(clients=64, rtt=85.0, semi_sync="on")
-    assert beyond(operating_point_of(values, ("replica",)), values, ("replica",), CALIBRATION) == ()
+    assert beyond(operating_point_of(values, ("db2",)), values, ("db2",), CALIBRATION) == ()
 
 
 @pytest.mark.parametrize("field", ["fsync_ms", "receive_ms", "network_half", "median_error"])

@@ -43,7 +43,7 @@ BLOCKED, DEGRADED, PROTECTED = ProtectionState.BLOCKED, ProtectionState.DEGRADED
                 "blocked 2.3 s, 2,671 unprotected",
             ),
         ),
-        (Outage(down_s=3.0, restarts=("primary",)), ("primary restarted, down 3.0 s",)),
+        (Outage(down_s=3.0, restarts=("db1",)), ("db1 restarted, down 3.0 s",)),
         (Outage(unprotected_s=2.0), ("fell back to async for 2.0 s",)),
         (Outage(again_s=0.4), ("protected again after 0.4 s",)),
     ],
@@ -123,13 +123,13 @@ def test_a_restart_within_an_epoch_claims_nothing() -> None:
     play(epochs, 0.0, noisy(60, 30, 1))
     epochs.begin(1, 30.0, "x")
     epochs.effective(1, 30.0)
-    epochs.restarted(35.0, "replica")
-    epochs.restarted(36.0, "replica")
+    epochs.restarted(35.0, "db2")
+    epochs.restarted(36.0, "db2")
     play(epochs, 30.0, noisy(60, 90, 1))
     row = epochs.rows()[1]
     assert row.verdict == "outage"
     assert row.after is not None
-    assert outage_words(row.after.outage) == ("replica restarted",)
+    assert outage_words(row.after.outage) == ("db2 restarted",)
 
 
 def test_an_outage_that_lasts_says_so_until_its_epoch_ends() -> None:

@@ -67,10 +67,10 @@ def test_a_file_is_a_lab(file: Path) -> None:
 
 
 def test_a_knob_goes_by_any_of_its_names(file: Path) -> None:
-    file.write_text(MINE.replace("clients = 4", '"CLIENTS@load" = 4, "rtt@replica2" = 9'))
+    file.write_text(MINE.replace("clients = 4", '"CLIENTS@load" = 4, "rtt@db3" = 9'))
     lab = lab_named(str(file))
-    assert lab.phases[0].settings == ("semi_sync=off", "rtt=70ms", "clients=4", "rtt@replica2=9")
-    assert lab.turns == ("semi_sync", "rtt", "clients", "rtt@replica2")
+    assert lab.phases[0].settings == ("semi_sync=off", "rtt=70ms", "clients=4", "rtt@db3=9")
+    assert lab.turns == ("semi_sync", "rtt", "clients", "rtt@db3")
 
 
 def result(phase: Phase, value_us: int, tps: float) -> PhaseResult:
@@ -114,7 +114,7 @@ def test_what_was_not_measured_holds_nothing() -> None:
         ("seconds = 60", "seconds = -1", r"mine.toml:14: phase 2.seconds: "),
         ('rtt = "70ms"', 'rtt = "70 parsecs"', r"mine.toml:8: phase 1.set.rtt: "),
         ('rtt = "70ms"', '"rtt@replca" = "70ms"', r"mine.toml:8: phase 1.set.rtt@replca: no node 'replca'"),
-        ('rtt = "70ms"', '"rtt@replica3" = "70ms"', r"phase 1.set.rtt@replica3: no node 'replica3'"),
+        ('rtt = "70ms"', '"rtt@db4" = "70ms"', r"phase 1.set.rtt@db4: no node 'db4'"),
         ("clients = 4", "cleints = 4", r"mine.toml:8: phase 1.set.cleints: unknown knob"),
         ('name = "semi-sync"', 'name = "async"', r"mine.toml:12: phase 2.name: 'async' is another"),
         ('left = "semi-sync.tps"', 'left = "sync.tps"', r"mine.toml:20: relation 1.left: 'sync.tps' names"),

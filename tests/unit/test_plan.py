@@ -33,7 +33,7 @@ from replexplorer.core.link import LinkSettings
 from tests.fakes.servers import MYSQL_9, mysql_9
 
 _V = TypeVar("_V")
-REPLICAS = ("replica", "replica2")
+REPLICAS = ("db2", "db3")
 SERVER = mysql_9()
 
 
@@ -67,60 +67,60 @@ def lines(planned: Plan) -> list[str]:
     [
         ({"sync_binlog": 0}, {}, ["SET GLOBAL sync_binlog = 0"]),
         ({"sync_binlog": 1}, {}, []),
-        ({"rtt@replica": 85.0}, {}, ["link primary <-> replica: rtt 85 ms"]),
+        ({"rtt@db2": 85.0}, {}, ["link primary <-> db2: rtt 85 ms"]),
         (
             {
-                "rtt@replica": 85.0,
-                "loss@replica": 1.0,
-                "partition@replica": "none",
+                "rtt@db2": 85.0,
+                "loss@db2": 1.0,
+                "partition@db2": "none",
                 "fsync_delay": 2.0,
-                "fsync_delay@replica": 1.0,
+                "fsync_delay@db2": 1.0,
                 "sync_binlog": 0,
-                "bandwidth@replica": 1_000_000,
+                "bandwidth@db2": 1_000_000,
             },
-            {"partition@replica": "ack", "fsync_delay@replica": 5.0, "loss@replica": 5.0},
+            {"partition@db2": "ack", "fsync_delay@db2": 5.0, "loss@db2": 5.0},
             [
-                "link primary <-> replica: loss 1 %, partition none",
-                "disk of replica: fsync_delay 1 ms",
+                "link primary <-> db2: loss 1 %, partition none",
+                "disk of db2: fsync_delay 1 ms",
                 "SET GLOBAL sync_binlog = 0",
                 "disk of primary: fsync_delay 2 ms",
-                "link primary <-> replica: rtt 85 ms, bandwidth 1 mbit",
+                "link primary <-> db2: rtt 85 ms, bandwidth 1 mbit",
             ],
         ),
         (
-            {"semi_sync": "on", "rtt@replica": 85.0, "semi_sync_timeout": 3000, "wait_point": "after_commit"},
+            {"semi_sync": "on", "rtt@db2": 85.0, "semi_sync_timeout": 3000, "wait_point": "after_commit"},
             {},
             [
                 "SET GLOBAL rpl_semi_sync_source_timeout = 3000",
                 "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
                 "SET GLOBAL rpl_semi_sync_source_enabled = ON",
                 "one commit, to see it acknowledged",
-                "link primary <-> replica: rtt 85 ms",
+                "link primary <-> db2: rtt 85 ms",
             ],
         ),
         (
-            {"wait_point": "after_commit", "semi_sync": "off", "rtt@replica": 5.0, "rtt@replica2": 90.0},
-            {"semi_sync": "on", "rtt@replica": 85.0, "rtt@replica2": 85.0},
+            {"wait_point": "after_commit", "semi_sync": "off", "rtt@db2": 5.0, "rtt@db3": 90.0},
+            {"semi_sync": "on", "rtt@db2": 85.0, "rtt@db3": 85.0},
             [
-                "link primary <-> replica: rtt 5 ms",
+                "link primary <-> db2: rtt 5 ms",
                 "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
                 "SET GLOBAL rpl_semi_sync_source_wait_point = 'AFTER_COMMIT'",
-                "link primary <-> replica2: rtt 90 ms",
+                "link primary <-> db3: rtt 90 ms",
             ],
         ),
         (
             {
-                "replica_parallel_workers@replica": 8,
-                "replica_preserve_commit_order@replica": "off",
-                "sync_relay_log@replica": 1,
+                "replica_parallel_workers@db2": 8,
+                "replica_preserve_commit_order@db2": "off",
+                "sync_relay_log@db2": 1,
             },
             {},
             [
-                "replica: SET GLOBAL sync_relay_log = 1",
-                "replica: STOP REPLICA SQL_THREAD",
-                "replica: SET GLOBAL replica_parallel_workers = 8",
-                "replica: SET GLOBAL replica_preserve_commit_order = OFF",
-                "replica: START REPLICA SQL_THREAD",
+                "db2: SET GLOBAL sync_relay_log = 1",
+                "db2: STOP REPLICA SQL_THREAD",
+                "db2: SET GLOBAL replica_parallel_workers = 8",
+                "db2: SET GLOBAL replica_preserve_commit_order = OFF",
+                "db2: START REPLICA SQL_THREAD",
             ],
         ),
         (
@@ -158,9 +158,9 @@ def test_what_runs_in_which_order(
 
 
 def test_the_way_back_is_the_way_there_reversed() -> None:
-    made = plan({"semi_sync": "on", "semi_sync_timeout": 3000, "rtt@replica": 85.0, "binlog_format": "mixed"})
+    made = plan({"semi_sync": "on", "semi_sync_timeout": 3000, "rtt@db2": 85.0, "binlog_format": "mixed"})
     assert written(made.rollback()) == (
-        "link primary <-> replica: rtt 0 ms",
+        "link primary <-> db2: rtt 0 ms",
         "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
         "SET GLOBAL binlog_format = 'ROW'",
         "load: new sessions",
@@ -176,21 +176,21 @@ def test_switching_off_is_taken_back_with_a_kick() -> None:
 
 
 def test_an_unknown_value_before_has_no_way_back() -> None:
-    made = plan({"sync_binlog": 0, "rtt@replica": 5.0}, {"sync_binlog": None, "rtt@replica": None})
+    made = plan({"sync_binlog": 0, "rtt@db2": 5.0}, {"sync_binlog": None, "rtt@db2": None})
     assert made.rollback() == ()
     assert [change.before for change in made.changes] == [None, None]
 
 
 def test_an_unknown_delay_falls_only_to_zero() -> None:
-    unknown: dict[str, Value | None] = {"rtt@replica": None}
-    assert lines(plan({"rtt@replica": 0.0, "sync_binlog": 0}, unknown))[0].startswith("link")
-    assert lines(plan({"rtt@replica": 1.0, "sync_binlog": 0}, unknown))[-1].startswith("link")
+    unknown: dict[str, Value | None] = {"rtt@db2": None}
+    assert lines(plan({"rtt@db2": 0.0, "sync_binlog": 0}, unknown))[0].startswith("link")
+    assert lines(plan({"rtt@db2": 1.0, "sync_binlog": 0}, unknown))[-1].startswith("link")
 
 
 def test_a_stopped_applier_stays_stopped() -> None:
-    stack = replace(observed(), appliers_off=frozenset({"replica"}))
-    made = make_plan(stack, named({"replica_parallel_workers@replica": 8}))
-    assert lines(made) == ["replica: SET GLOBAL replica_parallel_workers = 8"]
+    stack = replace(observed(), appliers_off=frozenset({"db2"}))
+    made = make_plan(stack, named({"replica_parallel_workers@db2": 8}))
+    assert lines(made) == ["db2: SET GLOBAL replica_parallel_workers = 8"]
 
 
 def test_what_needs_no_step_is_told_apart() -> None:
@@ -212,11 +212,11 @@ def test_without_a_load_no_session_is_renewed() -> None:
 @pytest.mark.parametrize(
     ("clients", "registered", "restarted"),
     [
-        (2, {"replica": True, "replica2": True}, []),
-        (1, {"replica": True, "replica2": False}, []),
-        (0, {"replica": True, "replica2": False}, ["replica2"]),
-        (0, {"replica": True, "replica2": True}, ["replica", "replica2"]),
-        (0, {}, ["replica", "replica2"]),
+        (2, {"db2": True, "db3": True}, []),
+        (1, {"db2": True, "db3": False}, []),
+        (0, {"db2": True, "db3": False}, ["db3"]),
+        (0, {"db2": True, "db3": True}, ["db2", "db3"]),
+        (0, {}, ["db2", "db3"]),
         (None, {}, []),
     ],
 )
@@ -232,12 +232,12 @@ def test_only_unregistered_replicas_restart_their_io_thread(
 
 
 def test_semi_sync_is_refused_when_too_few_replicas_are_up() -> None:
-    down = replace(observed(), servers={"primary": SERVER, "replica2": SERVER}, semi_sync_clients=0)
+    down = replace(observed(), servers={"primary": SERVER, "db3": SERVER}, semi_sync_clients=0)
     assert make_plan(down, named({"semi_sync": "on"})).steps
-    with pytest.raises(StackUnavailable, match="needs 2 replicas, and replica is down"):
+    with pytest.raises(StackUnavailable, match="needs 2 replicas, and db2 is down"):
         make_plan(down, named({"semi_sync": "on", "semi_sync_replicas": 2}))
     none_up = replace(down, servers={"primary": SERVER})
-    with pytest.raises(StackUnavailable, match="replica, replica2 is down"):
+    with pytest.raises(StackUnavailable, match="db2, db3 is down"):
         make_plan(none_up, named({"semi_sync": "on"}))
     late = replace(none_up, semi_sync_clients=1)  # its dump thread has not noticed yet
     assert make_plan(late, named({"semi_sync": "on"})).steps
@@ -253,24 +253,24 @@ _OPEN_FAR: dict[str, Value | None] = {
     "load_mode": "open",
     "clients": 8,
     "semi_sync": "on",
-    "rtt@replica": 85.0,
-    "rtt@replica2": 85.0,
+    "rtt@db2": 85.0,
+    "rtt@db3": 85.0,
 }
 
 
 @pytest.mark.parametrize(
     ("wanted", "have", "told"),
     [
-        ({"semi_sync_timeout": 170}, {"rtt@replica": 85.0}, "2 x rtt (170 ms)"),
-        ({"rtt@replica2": 85.0}, {"semi_sync_timeout": 100}, "2 x rtt (170 ms)"),
-        ({"semi_sync_timeout": 171}, {"rtt@replica": 85.0}, None),
-        ({"sync_binlog": 1}, {"semi_sync_timeout": 100, "rtt@replica": 85.0}, None),
+        ({"semi_sync_timeout": 170}, {"rtt@db2": 85.0}, "2 x rtt (170 ms)"),
+        ({"rtt@db3": 85.0}, {"semi_sync_timeout": 100}, "2 x rtt (170 ms)"),
+        ({"semi_sync_timeout": 171}, {"rtt@db2": 85.0}, None),
+        ({"sync_binlog": 1}, {"semi_sync_timeout": 100, "rtt@db2": 85.0}, None),
         ({"sync_binlog": 0}, {"semi_sync": "on"}, "can be ahead"),
         ({"sync_binlog": 0}, {"semi_sync": "on", "sync_binlog": 0}, "can be ahead"),
         ({"semi_sync": "on"}, {"sync_binlog": 100}, "can be ahead"),
         ({"sync_binlog": 0}, {}, None),
         ({"sync_binlog": 1}, {"semi_sync": "on"}, None),
-        ({"sync_binlog@replica": 0}, {"semi_sync": "on"}, None),
+        ({"sync_binlog@db2": 0}, {"semi_sync": "on"}, None),
         ({"semi_sync_replicas": 2}, {}, None),
         (
             {"rate": 95.0},
@@ -280,8 +280,8 @@ _OPEN_FAR: dict[str, Value | None] = {
         ({"rate": 94.0}, _OPEN_FAR, None),
         ({"rate": 95.0}, {**_OPEN_FAR, "semi_sync": "off"}, None),
         ({"rate": 95.0}, {**_OPEN_FAR, "load_mode": "closed"}, None),
-        ({"rate": 95.0}, {**_OPEN_FAR, "rtt@replica2": 5.0}, None),
-        ({"rate": 95.0}, {**_OPEN_FAR, "rtt@replica2": 5.0, "semi_sync_replicas": 2}, "(94 tps)"),
+        ({"rate": 95.0}, {**_OPEN_FAR, "rtt@db3": 5.0}, None),
+        ({"rate": 95.0}, {**_OPEN_FAR, "rtt@db3": 5.0, "semi_sync_replicas": 2}, "(94 tps)"),
         ({"load_mode": "open"}, {**_OPEN_FAR, "rate": 500.0}, "rate 500 tps is above the link's own ceiling"),
     ],
 )
@@ -296,7 +296,7 @@ def test_warnings(wanted: dict[str, Value], have: dict[str, Value | None], told:
     [
         ({"innodb_doublewrite": "off"}, {}),
         ({"innodb_doublewrite": "on"}, {"innodb_doublewrite": "off"}),
-        ({"innodb_doublewrite@replica": "off", "sync_binlog": 0}, {}),
+        ({"innodb_doublewrite@db2": "off", "sync_binlog": 0}, {}),
     ],
 )
 def test_doublewrite_to_or_from_off_is_refused(
@@ -308,7 +308,7 @@ def test_doublewrite_to_or_from_off_is_refused(
 
 def test_a_range_of_this_server_is_refused_before_anything_runs() -> None:
     with pytest.raises(UsageError, match=r"mysql 9\.7\.4 takes 1 to 1024 threads"):
-        plan({"sync_binlog": 0, "replica_parallel_workers@replica": 0})
+        plan({"sync_binlog": 0, "replica_parallel_workers@db2": 0})
 
 
 def test_a_knob_that_this_server_lacks_is_refused() -> None:
@@ -320,8 +320,8 @@ def test_a_knob_that_this_server_lacks_is_refused() -> None:
 
 def test_a_node_that_is_down_is_named() -> None:
     stack = replace(observed(), servers={"primary": SERVER})
-    with pytest.raises(StackUnavailable, match="replica2 is down"):
-        make_plan(stack, named({"sync_relay_log@replica2": 1}))
+    with pytest.raises(StackUnavailable, match="db3 is down"):
+        make_plan(stack, named({"sync_relay_log@db3": 1}))
 
 
 @pytest.mark.parametrize(("rtts", "deadline_s"), [((), 2.0), ((0.0, 85.0), 2.0), ((1000.0,), 3.0)])
@@ -330,19 +330,19 @@ def test_patience_of_the_kick(rtts: tuple[float, ...], deadline_s: float) -> Non
 
 
 def test_the_kick_waits_for_the_longest_delay_before_or_after() -> None:
-    made = plan({"semi_sync": "on", "rtt@replica": 0.0}, {"rtt@replica": 2000.0})
+    made = plan({"semi_sync": "on", "rtt@db2": 0.0}, {"rtt@db2": 2000.0})
     assert [planned.step for planned in made.steps if isinstance(planned.step, Kick)] == [Kick(6.0)]
 
 
 @pytest.mark.parametrize(
     ("name", "value", "statement", "undo"),
     [
-        ("sync_binlog", 0, "replica: SET GLOBAL sync_binlog = 0", "replica: SET GLOBAL sync_binlog = 1"),
-        ("rtt", 85.0, "link primary <-> replica: rtt 85 ms", "link primary <-> replica: rtt 0 ms"),
+        ("sync_binlog", 0, "db2: SET GLOBAL sync_binlog = 0", "db2: SET GLOBAL sync_binlog = 1"),
+        ("rtt", 85.0, "link primary <-> db2: rtt 85 ms", "link primary <-> db2: rtt 0 ms"),
     ],
 )
 def test_a_plan_is_written_as_statements_and_undo(name: str, value: Value, statement: str, undo: str) -> None:
-    made = make_plan(observed(), {KnobName(name, "replica"): value})
+    made = make_plan(observed(), {KnobName(name, "db2"): value})
     assert written(planned.step for planned in made.steps) == (statement,)
     assert written(made.rollback()) == (undo,)
 
@@ -358,10 +358,10 @@ def test_a_knob_that_the_stack_cannot_turn_is_refused_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("wanted", "limit"),
     [
-        ({"jitter@replica": 5.0}, "with rtt 0 ms it can be 0 ms at most"),
-        ({"jitter@replica": 50.0, "rtt@replica": 85.0}, r"with rtt 85 ms it can be 30\.052 ms at most"),
+        ({"jitter@db2": 5.0}, "with rtt 0 ms it can be 0 ms at most"),
+        ({"jitter@db2": 50.0, "rtt@db2": 85.0}, r"with rtt 85 ms it can be 30\.052 ms at most"),
         (
-            {"jitter@replica": 21.0, "delay_to_primary@replica": 40.0},
+            {"jitter@db2": 21.0, "delay_to_primary@db2": 40.0},
             "with rtt 40 ms it can be 20 ms at most",
         ),
     ],
@@ -373,10 +373,10 @@ def test_a_jitter_beyond_the_delay_is_refused(wanted: Mapping[str, Value], limit
 
 def test_a_link_goes_on_being_asked_what_is_limited_now() -> None:
     asked = LinkSettings(rtt_ms=10, jitter_ms=20)
-    limited = observed({"rtt@replica": 10.0, "jitter@replica": 3.5})
-    stack = replace(limited, asked_of_links={"replica": asked})
-    (step,) = [planned.step for planned in make_plan(stack, named({"rtt@replica": 85.0})).steps]
-    assert step == LinkStep("replica", replace(asked, rtt_ms=85.0), (KnobName("rtt", "replica"),))
+    limited = observed({"rtt@db2": 10.0, "jitter@db2": 3.5})
+    stack = replace(limited, asked_of_links={"db2": asked})
+    (step,) = [planned.step for planned in make_plan(stack, named({"rtt@db2": 85.0})).steps]
+    assert step == LinkStep("db2", replace(asked, rtt_ms=85.0), (KnobName("rtt", "db2"),))
 
 
 @dataclass

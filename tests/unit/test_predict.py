@@ -46,7 +46,7 @@ def test_settings_alone_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(term["ms"] for term in document["terms"]) == pytest.approx(document["latency_ms"], abs=0.01)
     assert sum(term["share"] for term in document["terms"]) == pytest.approx(1, abs=0.001)
     assert document["limit"].startswith("network wait: 9")
-    assert document["settings"]["rtt@replica"] == 85.0
+    assert document["settings"]["rtt@db2"] == 85.0
     assert document["calibration"]["origin"] == "shipped"
     assert document["warnings"] == []
 
@@ -55,7 +55,7 @@ def test_without_semi_sync_the_link_counts_for_nothing(capsys: pytest.CaptureFix
     near, far = answer(capsys), answer(capsys, "rtt=85ms")
     assert near["tps"] == far["tps"]
     assert far["ceiling_tps"] is None
-    assert "rtt@replica" not in far["settings"]
+    assert "rtt@db2" not in far["settings"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert first.endswith(" TPS")
     assert ", ceiling " in first
     assert limit.startswith("network wait: ")
-    assert "rtt@replica 85 ms" in out
+    assert "rtt@db2 85 ms" in out
     assert "from the shipped calibration: " in out
     assert "knobs not named at their defaults" in out
 
@@ -101,7 +101,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         ("clints=3", "unknown knob 'clints': did you mean clients?"),
         ("rtt=6000", "rtt=6000 is out of range"),
         ("rtt", "'rtt' is not KEY=VALUE"),
-        ("rtt@replica2=5", "no node 'replica2' in this stack"),
+        ("rtt@db3=5", "no node 'db3' in this stack"),
         ("clients=0", "clients=0 commits nothing"),
     ],
 )
@@ -124,7 +124,7 @@ def test_what_was_not_calibrated_and_what_does_not_go_together_is_warned_of(
         "semi_sync_replicas=2",
     )
     warnings = answer(capsys, *words)["warnings"]
-    for part in ("clients 1000 is beyond", "jitter@replica=1.0 is not in", "can be ahead", "more than the 1"):
+    for part in ("clients 1000 is beyond", "jitter@db2=1.0 is not in", "can be ahead", "more than the 1"):
         assert [warning for warning in warnings if part in warning], part
 
 
@@ -137,7 +137,7 @@ def test_an_open_load_has_the_rate_that_was_asked(capsys: pytest.CaptureFixture[
 def test_lists_are_predicted_as_a_sweep_would_measure_them(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["semi_sync=on", "rtt=10,85", "clients=1,8"]
     documents = answer(capsys, *words)
-    assert [(each["settings"]["rtt@replica"], each["settings"]["clients"]) for each in documents] == [
+    assert [(each["settings"]["rtt@db2"], each["settings"]["clients"]) for each in documents] == [
         (10.0, 1),
         (10.0, 8),
         (85.0, 1),

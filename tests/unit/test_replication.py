@@ -17,7 +17,7 @@ from tests.fakes.facade import make_tick
 def with_replica(io: str | None = "on", sql: str | None = "on", **changes: object) -> Tick:
     tick = make_tick(1.0, replicas=2)
     nodes = [
-        replace(node, io_thread=io, sql_thread=sql, **changes) if node.name == "replica" else node  # type: ignore[arg-type]
+        replace(node, io_thread=io, sql_thread=sql, **changes) if node.name == "db2" else node  # type: ignore[arg-type]
         for node in tick.nodes
     ]
     return replace(tick, nodes=tuple(nodes))
@@ -28,23 +28,23 @@ def with_replica(io: str | None = "on", sql: str | None = "on", **changes: objec
     [
         (with_replica(), None),
         (with_replica(None, None), None),
-        (with_replica("off"), Trouble("replica", ("IO thread stopped",), can_be_repaired=True)),
-        (with_replica("on", "off"), Trouble("replica", ("SQL thread stopped",), can_be_repaired=True)),
-        (with_replica("off", "off"), Trouble("replica", ("both threads stopped",), can_be_repaired=True)),
-        (with_replica("connecting"), Trouble("replica", ("IO thread connecting",))),
+        (with_replica("off"), Trouble("db2", ("IO thread stopped",), can_be_repaired=True)),
+        (with_replica("on", "off"), Trouble("db2", ("SQL thread stopped",), can_be_repaired=True)),
+        (with_replica("off", "off"), Trouble("db2", ("both threads stopped",), can_be_repaired=True)),
+        (with_replica("connecting"), Trouble("db2", ("IO thread connecting",))),
         (
             with_replica("on", "error", replication_fault="1062 Duplicate entry"),
-            Trouble("replica", ("SQL thread error",), is_failure=True, why="1062 Duplicate entry"),
+            Trouble("db2", ("SQL thread error",), is_failure=True, why="1062 Duplicate entry"),
         ),
         (
             with_replica("off", "off", reachable=False),
-            Trouble("replica", ("down",), is_failure=True, can_be_repaired=True),
+            Trouble("db2", ("down",), is_failure=True, can_be_repaired=True),
         ),
-        (with_replica(lag_s=12.0), Trouble("replica", ("12 s behind",))),
+        (with_replica(lag_s=12.0), Trouble("db2", ("12 s behind",))),
         (with_replica(lag_s=2.0), None),
         (
             with_replica("on", "off", lag_s=12.0),
-            Trouble("replica", ("SQL thread stopped", "12 s behind"), can_be_repaired=True),
+            Trouble("db2", ("SQL thread stopped", "12 s behind"), can_be_repaired=True),
         ),
     ],
 )
@@ -54,7 +54,7 @@ def test_a_replica_has_the_trouble_that_threads_and_lag_say(tick: Tick, found: T
 
 
 def test_the_lag_is_the_servers_exact_one_where_it_is_known() -> None:
-    truth = ServerTruth(5.0, replicas=(ReplicaTruth("replica", 4400.0),))
+    truth = ServerTruth(5.0, replicas=(ReplicaTruth("db2", 4400.0),))
     [found] = troubles(with_replica(lag_s=1.0).nodes, truth)
     assert found.words == ("4 s behind",)
 
@@ -66,7 +66,7 @@ def test_a_lag_that_was_told_stays_until_it_has_settled() -> None:
 
 
 def node(io: str, sql: str = "on", fault: str | None = None) -> NodeView:
-    return NodeView("replica", "replica", True, io_thread=io, sql_thread=sql, replication_fault=fault)
+    return NodeView("db2", "replica", True, io_thread=io, sql_thread=sql, replication_fault=fault)
 
 
 def test_a_thread_that_stops_and_runs_again_is_told_once_each() -> None:
@@ -74,8 +74,8 @@ def test_a_thread_that_stops_and_runs_again_is_told_once_each() -> None:
     looks = [*[node("on")] * 2, *[node("on", "off")] * 3, *[node("on")] * 2]
     told = [watch.seen(look) for look in looks]
     assert [one for one in told if one] == [
-        (Severity.WARN, "replica: SQL thread stopped"),
-        (Severity.GOOD, "replica: both threads run again"),
+        (Severity.WARN, "db2: SQL thread stopped"),
+        (Severity.GOOD, "db2: both threads run again"),
     ]
 
 
@@ -89,7 +89,7 @@ def test_an_error_is_told_with_the_servers_words() -> None:
     watch = ThreadWatch()
     assert watch.seen(node("on", "error", "Duplicate entry")) is None
     assert watch.seen(node("on", "error", "Duplicate entry")) == (
-        Severity.BAD, "replica: SQL thread error: Duplicate entry"
+        Severity.BAD, "db2: SQL thread error: Duplicate entry"
     )  # fmt: skip
 
 

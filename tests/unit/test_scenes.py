@@ -20,10 +20,10 @@ from replexplorer.core.knobs.names import (
     parse_assignment,
     same_value,
 )
-from replexplorer.core.topology import new_roster
+from replexplorer.core.topology import SOURCE, Roster, new_roster
 from replexplorer.formats.scenes import SHIPPED, find_scene, load_scenes, read_scene, save_scene, scene_keys
 
-REPLICAS = ("replica", "replica2")
+REPLICAS = ("db2", "db3")
 
 MODES = {
     "none": ("off", 0, 0),
@@ -54,8 +54,8 @@ def test_the_four_modes_are_listed_before_the_users_own(tmp_path: Path) -> None:
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
     requested = defaults(REPLICAS) | {
-        KnobName("rtt", "replica"): 85.5,
-        KnobName("semi_sync", "primary"): "on",
+        KnobName("rtt", "db2"): 85.5,
+        KnobName("semi_sync", SOURCE): "on",
     }
     file, replaced = save_scene("mine", 'with "quotes" and \\', scene_keys(requested), tmp_path)
     assert not replaced
@@ -69,19 +69,43 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
 
 def test_where_all_replicas_agree_the_key_is_bare(tmp_path: Path) -> None:
     requested = {
-        KnobName("rtt", "replica"): 85.0,
-        KnobName("rtt", "replica2"): 85.0,
-        KnobName("sync_relay_log", "replica"): 1,
-        KnobName("sync_relay_log", "replica2"): 100,
-        KnobName("sync_binlog", "primary"): 0,
-        KnobName("sync_binlog", "replica"): 0,
+        KnobName("rtt", "db2"): 85.0,
+        KnobName("rtt", "db3"): 85.0,
+        KnobName("sync_relay_log", "db2"): 1,
+        KnobName("sync_relay_log", "db3"): 100,
+        KnobName("sync_binlog", SOURCE): 0,
+        KnobName("sync_binlog", "db2"): 0,
     }
     assert scene_keys(requested) == {
         "rtt": 85.0,
-        "sync_relay_log@replica": 1,
-        "sync_relay_log@replica2": 100,
+        "sync_relay_log@db2": 1,
+        "sync_relay_log@db3": 100,
         "sync_binlog": 0,
-        "sync_binlog@replica": 0,
+        "sync_binlog@db2": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("roster", "nodes"),
+    [(new_roster(2), ("db2", "db3")), (Roster(("db1", "db2", "db3"), "db2"), ("db1", "db3"))],
+    ids=["as made", "after a failover"],
+)
+def test_a_scene_from_before_nodes_had_numbers_is_applied(
+    roster: Roster, nodes: tuple[str, str], tmp_path: Path
+) -> None:
+    """Its aliases are the nodes that have the roles now."""
+    first, second = nodes
+    (tmp_path / "old.toml").write_text(
+        'title = "two replicas"\n[knobs]\nsync_binlog = 0\n"rtt@replica" = 85.0\n'
+        '"rtt@replica2" = 5.0\n"innodb_flush_log_at_trx_commit@primary" = 2\n"sync_relay_log@replica2" = 7\n'
+    )
+    scene = find_scene("old", tmp_path)
+    assert desired_of([parse_assignment(text, roster) for text in scene.assignments()]) == {
+        KnobName("sync_binlog", SOURCE): 0,
+        KnobName("rtt", first): 85.0,
+        KnobName("rtt", second): 5.0,
+        KnobName("innodb_flush_log_at_trx_commit", SOURCE): 2,
+        KnobName("sync_relay_log", second): 7,
     }
 
 
@@ -97,7 +121,7 @@ def test_any_value_of_any_knob_survives(
         value = data.draw(st.integers(int(knob.minimum or 0), int(knob.maximum or 10**6)))
     else:
         value = data.draw(st.floats(knob.minimum, knob.maximum))
-    name = next(name for name in defaults(["replica"]) if name.key == knob.key)
+    name = next(name for name in defaults(["db2"]) if name.key == knob.key)
     file, _ = save_scene("any", "", {str(name): value}, tmp_path_factory.mktemp("scenes"))
     assert same_value(knob, read_scene(file).knobs[str(name)], value)
 
@@ -128,13 +152,11 @@ def test_a_wrong_scene_is_one_line_with_file_and_key(tmp_path: Path, text: str, 
 
 def test_words_and_units_are_accepted_as_on_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "words.toml"
-    file.write_text(
-        '[knobs]\nsemi_sync = true\nrtt = "85ms"\n"rtt@replica2" = 10\nsemi_sync_timeout = "10s"\n'
-    )
+    file.write_text('[knobs]\nsemi_sync = true\nrtt = "85ms"\n"rtt@db3" = 10\nsemi_sync_timeout = "10s"\n')
     assert read_scene(file).assignments() == (
         "semi_sync=on",
         "rtt=85.0",
-        "rtt@replica2=10.0",
+        "rtt@db3=10.0",
         "semi_sync_timeout=10000",
     )
 
@@ -155,7 +177,7 @@ def test_an_unusable_name_writes_nothing(name: str, tmp_path: Path) -> None:
 
 def test_a_scene_keeps_what_is_not_at_its_default_and_all_replicas_of_a_knob_that_one_has() -> None:
     """It kept every knob, so that `sweep scene=none,mine` was refused beside any other knob."""
-    at_rest = {"sync_binlog": 1, "sync_binlog@replica": 1, "rtt@replica": 0.0, "rtt@replica2": 0.0}
+    at_rest = {"sync_binlog": 1, "sync_binlog@db2": 1, "rtt@db2": 0.0, "rtt@db3": 0.0}
     assert turned(at_rest) == set(at_rest)
     assert turned(at_rest | {"sync_binlog": 0}) == {"sync_binlog"}
-    assert turned(at_rest | {"rtt@replica2": 5.0}) == {"rtt@replica", "rtt@replica2"}
+    assert turned(at_rest | {"rtt@db3": 5.0}) == {"rtt@db2", "rtt@db3"}

@@ -34,6 +34,8 @@ from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE, Role, Roster
+from replexplorer.formats import paths
 from replexplorer.formats.packed_histogram import UnreadableRow, packed, unpacked
 from replexplorer.formats.session_rows import Reading
 from tests.fakes.facade import knob_views, make_tick
@@ -81,7 +83,7 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
         load=replace(tick.load, service=service, response=None, mean_ms=service.mean_ms, n=commits),
         anatomy=Anatomy(2.5, seed, 1.2, {Part.WIRE: 0.1, Part.ACK: chance.random()}, 0.01),
         truth=ServerTruth(
-            2.5, seed, 1.5, replicas=(ReplicaTruth("replica", chance.random(), 3, 1e6),),
+            2.5, seed, 1.5, replicas=(ReplicaTruth("db2", chance.random(), 3, 1e6),),
             checks=(CrossCheck("Little's law", True, f"{chance.random():.3f}"),),
         ),
         predicted=Prediction(chance.random(), 2.0, "network wait: 97 % of a commit", None),
@@ -106,7 +108,7 @@ def read(file: Path) -> list[Tick]:
 
 
 async def test_ticks_are_read_back_as_they_were(tmp_path: Path) -> None:
-    name = KnobName("rtt", "replica")
+    name = KnobName("rtt", "db2")
     turned = {**knob_views(), name: KnobView(name, 85.0, None, "no agent")}
     event = Event(1.0, 1_760_000_001.0, Severity.MARK, "rtt 0 -> 85 ms", 1)
     told = [
@@ -137,7 +139,7 @@ async def test_the_load_is_written_with_every_tick_and_the_rest_once_a_second(tm
 
 
 async def test_an_outage_and_when_a_state_began_are_read_back(tmp_path: Path) -> None:
-    outage = Outage(10.0, 9.9, 0.0, 18_678, ("replica",), lasts=True)
+    outage = Outage(10.0, 9.9, 0.0, 18_678, ("db2",), lasts=True)
     tick = rich_tick(3.0)
     epoch = replace(tick.epochs[0], verdict="outage", after=EpochSide(n=3, outage=outage))
     protection = replace(
@@ -301,9 +303,12 @@ def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path, make: object, t
         read(file)
 
 
+FORMAT_1 = Path(__file__).parents[1] / "recordings" / "format-1.rxs"
+
+
 def test_a_recording_that_an_older_version_shipped_is_read_whole() -> None:
     """Format 1, of a tour with eight phases: no states, no outages, histograms that are not deflated."""
-    with closing(SessionReader(Path(__file__).parents[1] / "recordings" / "format-1.rxs")) as reader:
+    with closing(SessionReader(FORMAT_1)) as reader:
         ticks = list(reader.ticks())
         marks = [event.text for event in reader.events() if event.mark is not None]
     assert marks[0] == "async"
@@ -311,3 +316,17 @@ def test_a_recording_that_an_older_version_shipped_is_read_whole() -> None:
     assert sum(tick.load.n for tick in ticks if tick.load) == sum(
         tick.load.service.count for tick in ticks if tick.load and tick.load.service
     )
+
+
+@pytest.mark.parametrize("file", [FORMAT_1, paths.shipped_tour()], ids=["format 1", "the shipped tour"])
+def test_a_session_whose_nodes_are_named_by_their_roles_shows_them_right(file: Path) -> None:
+    with closing(SessionReader(file)) as reader:
+        ticks = [tick for tick in reader.ticks() if tick.nodes]
+    assert {tick.roster for tick in ticks} == {Roster(("primary", "replica"), "primary")}
+    for tick in ticks:
+        assert tick.source is not None
+        assert tick.source_disk is not None
+        [replica] = tick.replicas
+        [link] = tick.links
+        assert (tick.source.role, replica.role, link.replica) == (Role.PRIMARY, Role.REPLICA, replica.name)
+        assert {KnobName("rtt", "replica"), KnobName("sync_binlog", SOURCE)} < tick.knobs.keys()

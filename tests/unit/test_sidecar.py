@@ -165,16 +165,16 @@ def test_probes_are_dense_until_settled() -> None:
 def test_the_document_is_compared_and_set(tmp_path: Path) -> None:
     file = document.DocumentFile(tmp_path / "requested.json")
     assert file.read() == (0, {})
-    assert file.write(0, {"rtt@replica": 85}) == (1, {"rtt@replica": 85})
-    assert file.write(0, {"rtt@replica": 1}) is None
-    assert document.DocumentFile(tmp_path / "requested.json").read() == (1, {"rtt@replica": 85})
+    assert file.write(0, {"rtt@db2": 85}) == (1, {"rtt@db2": 85})
+    assert file.write(0, {"rtt@db2": 1}) is None
+    assert document.DocumentFile(tmp_path / "requested.json").read() == (1, {"rtt@db2": 85})
     assert [path.name for path in tmp_path.glob("[!.]*")] == ["requested.json"]
 
 
 def test_a_document_of_a_stack_made_by_an_earlier_version_is_read(tmp_path: Path) -> None:
     """As version 3 of the agent's protocol wrote it."""
     content = {
-        "knobs": {"sync_binlog": 1, "rtt@replica": 85.0, "semi_sync": "on", "clients": 8},
+        "knobs": {"sync_binlog": 1, "rtt@db2": 85.0, "semi_sync": "on", "clients": 8},
         "writer": "set (pid 4711)",
         "written_s": 1763800000.25,
         "yes_tx_at_enabling": 12,

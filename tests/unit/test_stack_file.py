@@ -28,10 +28,10 @@ def broken(tmp_path: Path, old: str, new: str) -> Path:
 
 
 def test_variables_take_the_place_of_defaults(topology: StackFile) -> None:
-    server = topology.service("primary", "mysqld")
+    server = topology.service("db1", "mysqld")
     assert server.image == "mysql:8.4"
     assert server.labels["dev.replexplorer.stack"] == "mine"
-    assert read_stack_file(SHIPPED).service("primary", "mysqld").image == "replexplorer/mysql:latest"
+    assert read_stack_file(SHIPPED).service("db1", "mysqld").image == "replexplorer/mysql:latest"
 
 
 def test_privileges_are_the_least(topology: StackFile) -> None:
@@ -51,12 +51,12 @@ def test_every_object_carries_our_labels(topology: StackFile) -> None:
 
 
 def test_a_second_replica_is_the_first_under_its_own_name(topology: StackFile) -> None:
-    server, sidecar = topology.service("replica2", "mysqld"), topology.service("replica2", "sidecar")
-    assert server.environment == {"RX_NODE": "replica2", "RX_SERVER_ID": "3", "RX_SOURCE": "primary"}
-    assert server.node == sidecar.node == sidecar.hostname == "replica2"
-    assert sidecar.networks["stack"].aliases == ("replica2",)
-    assert topology.volume_labels("data", "replica2")["dev.replexplorer.node"] == "replica2"
-    assert server.user == topology.service("replica", "mysqld").user
+    server, sidecar = topology.service("db3", "mysqld"), topology.service("db3", "sidecar")
+    assert server.environment == {"RX_NODE": "db3", "RX_SERVER_ID": "3", "RX_SOURCE": "db1"}
+    assert server.node == sidecar.node == sidecar.hostname == "db3"
+    assert sidecar.networks["stack"].aliases == ("db3",)
+    assert topology.volume_labels("data", "db3")["dev.replexplorer.node"] == "db3"
+    assert server.user == topology.service("db2", "mysqld").user
 
 
 def test_server_numbers_are_unique(topology: StackFile) -> None:
@@ -70,22 +70,22 @@ def test_server_numbers_are_unique(topology: StackFile) -> None:
     ("old", "new", "says"),
     [
         (
-            "    hostname: primary\n",
-            "    hostname: primary\n    privileged: true\n",
-            "services.primary-net.privileged: unknown key",
+            "    hostname: db1\n",
+            "    hostname: db1\n    privileged: true\n",
+            "services.db1-net.privileged: unknown key",
         ),
         (
             "127.0.0.1::3306",
             "0.0.0.0::3306",
-            "services.primary-net.ports.0: ports are published on 127.0.0.1 only",
+            "services.db1-net.ports.0: ports are published on 127.0.0.1 only",
         ),
-        ("- primary-data:/var", "- /etc:/var", "services.primary-net.volumes.0: a volume is written"),
-        ("- primary-data:/var", "- nothing:/var", "services.primary-net.volumes: no volume nothing"),
-        ("service:primary-net", "service:other", "services.primary.network_mode: no service other"),
-        ("service:primary-net", "host", "services.primary.network_mode: "),
+        ("- db1-data:/var", "- /etc:/var", "services.db1-net.volumes.0: a volume is written"),
+        ("- db1-data:/var", "- nothing:/var", "services.db1-net.volumes: no volume nothing"),
+        ("service:db1-net", "service:other", "services.db1.network_mode: no service other"),
+        ("service:db1-net", "host", "services.db1.network_mode: "),
         ("enable_ipv6: false", "enable_ipv6: true", "networks.stack.enable_ipv6: "),
         ("${RX_STACK:-default}", "${RX_STACK}", "RX_STACK} is not set and has no default"),
-        ("      dev.replexplorer.node: primary\n", "", "the label dev.replexplorer.node is missing"),
+        ("      dev.replexplorer.node: db1\n", "", "the label dev.replexplorer.node is missing"),
         ("\nservices:", "\nservice:", "services: Field required"),
         ("\nservices:", "\nsomething: 1\nservices:", "something: unknown key"),
         ("\nservices:", "\nservices: [", "is not YAML"),

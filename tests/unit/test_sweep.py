@@ -89,8 +89,8 @@ def test_every_combination_is_a_cell_the_last_knob_changing_fastest() -> None:
         ("2.5 ms", "8", "1"),
     ]
     assert {str(name): value for name, value in grid.cells[3].values.items()} == {
-        "rtt@replica": 2.5,
-        "rtt@replica2": 2.5,
+        "rtt@db2": 2.5,
+        "rtt@db3": 2.5,
         "clients": 8,
         "sync_binlog": 1,
     }
@@ -100,8 +100,8 @@ def test_every_combination_is_a_cell_the_last_knob_changing_fastest() -> None:
 
 
 def test_units_aliases_nodes_and_scenes_are_read() -> None:
-    grid = grid_of("rtt@replica2=1s,85ms", "rpl_semi_sync_master_wait_point=after_sync,after_commit")
-    assert [dimension.key for dimension in grid.dimensions] == ["rtt@replica2", "wait_point"]
+    grid = grid_of("rtt@db3=1s,85ms", "rpl_semi_sync_master_wait_point=after_sync,after_commit")
+    assert [dimension.key for dimension in grid.dimensions] == ["rtt@db3", "wait_point"]
     assert grid.dimension("rpl_semi_sync_source_wait_point").key == "wait_point"
     scenes = grid_of("mode=none,both", "clients=1,8")
     assert scenes.text == "scene=none,both clients=1,8"
@@ -123,8 +123,8 @@ def test_units_aliases_nodes_and_scenes_are_read() -> None:
         (("rtt=1,1ms",), "rtt=1ms is given twice"),
         (("clints=1",), "unknown knob 'clints': did you mean clients"),
         (("clients=0,1",), "clients=0 commits nothing"),
-        (("rtt=1", "rtt=2"), "rtt@replica is named twice, by rtt"),
-        (("rtt=1", "rtt@replica2=2"), "rtt@replica2 is named twice, by rtt and rtt@replica2"),
+        (("rtt=1", "rtt=2"), "rtt@db2 is named twice, by rtt"),
+        (("rtt=1", "rtt@db3=2"), "rtt@db3 is named twice, by rtt and rtt@db3"),
         (("scene=none,both", "sync_binlog=1"), "sync_binlog is named twice, by scene and sync_binlog"),
         (("scene=none,none",), "scene=none is given twice"),
         (("scene=nine",), "unknown scene 'nine'"),
@@ -184,7 +184,7 @@ def test_one_run_has_its_own_interval_and_several_how_they_differ() -> None:
 def test_failed_runs_do_not_count_and_limited_ones_are_marked() -> None:
     grid = grid_of("rtt=0,2,4,6")
     runs = [
-        run_of(0, 50, why="primary restarted meanwhile"),
+        run_of(0, 50, why="db1 restarted meanwhile"),
         run_of(0, 100, attempt=2),
         run_of(1, 50, why="no"),
         run_of(1, 60, why="never", attempt=2),
@@ -379,7 +379,7 @@ def test_the_document_has_its_shape_and_every_figure() -> None:
     assert SweepResult.model_validate_json(document.model_dump_json()) == document
     assert document.cells[0].tps.value == 100
     assert (document.cells[3].tps.value, document.cells[3].failed) == (None, "<&no|")
-    assert document.cells[0].settings == {"rtt@replica": 0.0, "rtt@replica2": 0.0, "clients": 1}
+    assert document.cells[0].settings == {"rtt@db2": 0.0, "rtt@db3": 0.0, "clients": 1}
     assert document.heat_map is not None
     assert document.heat_map.tps == [[100, 101], [102, None]]
     assert "SweepCell" in document_schema("sweep")["$defs"]
@@ -395,11 +395,11 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> N
     grid = grid_of("scene=none,mine", "clients=1,8")
     swept = swept_of(grid, [run_of(at, 100.0) for at in range(4)])
     under = conditions(
-        clients=(8, None), sync_binlog=(1, 1), rtt__replica=(5.0, 5.0), workload=("insert", "insert")
+        clients=(8, None), sync_binlog=(1, 1), rtt__db2=(5.0, 5.0), workload=("insert", "insert")
     )
     document = sweep_document(swept, None, under)
     assert document.conditions is not None
-    assert set(document.conditions.settings) == {"rtt@replica", "workload"}, "those that were not swept"
+    assert set(document.conditions.settings) == {"rtt@db2", "workload"}, "those that were not swept"
     assert document.workload == "insert"
     assert document.scenes == {"none": {"semi_sync": "off", "sync_binlog": 0}, "mine": {"sync_binlog": 1}}
     assert document.again == [
@@ -408,7 +408,7 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> N
         "replexplorer set sync_binlog=1",
         "replexplorer scene save mine",
         "replexplorer reset",
-        "replexplorer set rtt@replica=5.0 workload=insert",
+        "replexplorer set rtt@db2=5.0 workload=insert",
         "replexplorer sweep scene=none,mine clients=1,8 --duration 5 --repeat 1 --seed 7",
     ]
     for text in (render(swept, document), markdown(swept, document)):
@@ -417,7 +417,7 @@ def test_a_report_names_everything_needed_to_judge_it_and_to_run_it_again() -> N
             "Some CPU",
             "mysql 9.7.4-2, 2 replicas",
             "scene mine",
-            "rtt@replica 5 ms",
+            "rtt@db2 5 ms",
         ):
             assert fact in text
     assert "    replexplorer up --replicas 2" in markdown(swept, document)
@@ -477,7 +477,7 @@ def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path)
         assert await journal.read() == ()
         assert await journal.set_aside() is None
         await journal.begin({"seed": 1})
-        run = run_of(0, 12.5, effective={"rtt@replica": 1.0}, why="no")
+        run = run_of(0, 12.5, effective={"rtt@db2": 1.0}, why="no")
         await journal.append({"run": run.to_wire()})
         with journal.file.open("a") as stream:
             stream.write('{"run": {"ce')
@@ -518,9 +518,9 @@ def test_a_journal_of_another_version_is_told(entry: dict[str, Any]) -> None:
 
 
 def test_what_a_journal_keeps_are_values() -> None:
-    kept = {"rtt@replica": 5, "semi_sync": "on", "clients": None, "sync_binlog": float("inf")}
+    kept = {"rtt@db2": 5, "semi_sync": "on", "clients": None, "sync_binlog": float("inf")}
     assert {str(name): value for name, value in kept_of([{"kept": kept}]).items()} == {
-        "rtt@replica": 5, "semi_sync": "on",
+        "rtt@db2": 5, "semi_sync": "on",
     }  # fmt: skip
     assert seed_of({"seed": 7}) == 7
     with pytest.raises(UsageError, match="of another version"):

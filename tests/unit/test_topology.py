@@ -10,8 +10,6 @@ from replexplorer.core.topology import (
     Roster,
     Standing,
     in_order,
-    link_ends,
-    link_name,
     role_of,
     source_of,
 )
@@ -108,11 +106,6 @@ def test_aliases_follow_the_roles(text: str, before: str | None, after: str | No
 )
 def test_a_knob_s_place_is_said_from_the_source(node: str, placed: str) -> None:
     assert THREE.placed(node) == placed
-
-
-def test_a_link_has_two_ends() -> None:
-    assert link_ends("db3", "db1") == ("db1", "db3")
-    assert link_ends(link_name("db10", "db9"), "db1") == ("db9", "db10")
 
 
 def test_nodes_stand_in_the_order_of_their_making() -> None:

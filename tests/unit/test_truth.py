@@ -223,13 +223,13 @@ APPLIED = ApplierSample(10.0, "", "", None, 900_000, dump_thread=41, sent_bytes=
     ],
 )
 def test_lag_is_the_age_of_what_is_not_applied(changes: dict[str, Any], lag_ms: float | None) -> None:
-    assert replica_truth("replica", replace(APPLIED, **changes)).lag_ms == lag_ms
+    assert replica_truth("db2", replace(APPLIED, **changes)).lag_ms == lag_ms
 
 
 def test_bytes_shipped_are_of_one_connection() -> None:
     later = replace(APPLIED, at_s=12.0, sent_bytes=9000)
-    assert replica_truth("replica", later, APPLIED).shipped_bytes_per_s == 2000
-    assert replica_truth("replica", replace(later, dump_thread=42), APPLIED).shipped_bytes_per_s is None
-    assert replica_truth("replica", replace(later, sent_bytes=100), APPLIED).shipped_bytes_per_s is None
-    assert replica_truth("replica", replace(later, sent_bytes=None), APPLIED).shipped_bytes_per_s is None
-    assert replica_truth("replica", APPLIED, APPLIED).shipped_bytes_per_s is None
+    assert replica_truth("db2", later, APPLIED).shipped_bytes_per_s == 2000
+    assert replica_truth("db2", replace(later, dump_thread=42), APPLIED).shipped_bytes_per_s is None
+    assert replica_truth("db2", replace(later, sent_bytes=100), APPLIED).shipped_bytes_per_s is None
+    assert replica_truth("db2", replace(later, sent_bytes=None), APPLIED).shipped_bytes_per_s is None
+    assert replica_truth("db2", APPLIED, APPLIED).shipped_bytes_per_s is None

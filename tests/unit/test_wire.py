@@ -15,7 +15,7 @@ from replexplorer.core.knobs.catalogue import BY_KEY, Backing
 from tests.sidecar import DIRECTORY, load
 
 SET_LINK = {
-    "op": "set_link", "peer": "replica", "address": "172.18.0.3",
+    "op": "set_link", "peer": "db2", "address": "172.18.0.3",
     "shape": asdict(wire.Shape(42.5, 3.0, cut=True, loss_percent=1.0, bandwidth_bps=20_000)),
 }  # fmt: skip
 
@@ -41,11 +41,11 @@ def test_it_needs_the_standard_library_alone() -> None:
     [
         {"op": "hello", "version": 1, "token": "a1"},
         SET_LINK,
-        {"op": "link", "peer": "replica", "anew": True},
+        {"op": "link", "peer": "db2", "anew": True},
         {"op": "disk", "probe": True},
         {"op": "set_disk", "delay_ms": 2.5, "undo_journal": None, "full": True},
-        {"op": "watch", "peer": "replica", "address": "172.18.0.3"},
-        {"op": "write_document", "expect_version": 3, "content": {"rtt@replica": 85}},
+        {"op": "watch", "peer": "db2", "address": "172.18.0.3"},
+        {"op": "write_document", "expect_version": 3, "content": {"rtt@db2": 85}},
         {"op": "take_lease", "wish": {"holder": "tui", "pid": 7, "host": "box", "load": {"rate": 9.5}}},
         {"op": "health"},
     ],
@@ -56,7 +56,7 @@ def test_a_request_survives_its_line(line: dict[str, object]) -> None:
 
 
 def test_what_is_not_named_of_a_shape_is_plain() -> None:
-    line = {"peer": "replica", "address": "172.18.0.3", "shape": {"loss_percent": 5}}
+    line = {"peer": "db2", "address": "172.18.0.3", "shape": {"loss_percent": 5}}
     assert wire.read(wire.SetLink, line).shape == wire.Shape(loss_percent=5.0)
 
 
@@ -69,10 +69,10 @@ def test_what_is_not_named_of_a_shape_is_plain() -> None:
         (SET_LINK | {"shape": {"cut": 1}}, "cut is no bool"),
         (SET_LINK | {"shape": [1]}, "shape is no object"),
         (SET_LINK | {"colour": "red"}, "set_link has no colour"),
-        ({"op": "set_link", "peer": "replica", "address": "172.18.0.3"}, "set_link lacks shape"),
+        ({"op": "set_link", "peer": "db2", "address": "172.18.0.3"}, "set_link lacks shape"),
         ({"op": "set_disk", "delay_ms": -1}, "delay_ms must be within 0..60000"),
         ({"op": "set_disk", "delay_ms": True}, "delay_ms is no float"),
-        ({"op": "link", "peer": "replica", "jitter_ms": 3}, "link has no jitter_ms"),
+        ({"op": "link", "peer": "db2", "jitter_ms": 3}, "link has no jitter_ms"),
         ({"op": "link", "peer": None}, "peer is no str"),
         (
             {"op": "write_document", "expect_version": -1, "content": {}},
@@ -88,7 +88,7 @@ def test_what_is_no_request_is_refused(line: dict[str, object], why: str) -> Non
 
 
 HEALTH = wire.Health(
-    "primary", 1.5, volumes={"data": wire.Volume(5, 3)}, links=wire.LinkCost("netem", "it answers", packets=7)
+    "db1", 1.5, volumes={"data": wire.Volume(5, 3)}, links=wire.LinkCost("netem", "it answers", packets=7)
 )
 
 
@@ -122,5 +122,5 @@ def test_hardness_is_what_a_value_asks_of_the_link(key: str, rising: tuple[float
 
 
 def test_the_agent_knows_every_request() -> None:
-    ops = load("server").Server("primary", None, None, None, None)._ops
+    ops = load("server").Server("db1", None, None, None, None)._ops
     assert {kind.op for kind in ops} == set(wire.REQUESTS)

@@ -49,6 +49,7 @@ class Builder:
     def up(self, options: UpOptions) -> bool:
         """Make or mend; answers whether the stack was created here."""
         found = inventory.take(self._client, self._stack)
+        inventory.refuse_other_names(self._stack, found.containers)
         created = not found.containers
         nodes = self._nodes(options, found)
         self._check_image(options, found)
@@ -128,12 +129,12 @@ class Builder:
             accounts = self._accounts(found, network.result())
             self._stop_if_cancelled()
             self._report("starting the servers", 0.3)
-            # The first sidecar fills the tools volume, then the passwords follow. The primary's
+            # The first sidecar fills the tools volume, then the passwords follow. The first node's
             # head start lets a replica's first connect find it listening: the next try is a second later.
-            primary = step.sidecar("primary")
+            sidecar = step.sidecar(nodes[0])
             if accounts is not None:
-                self._client.put_archive(primary.id, _SECRETS, secrets.archive(accounts))
-            first = pool.submit(self._node, step, "primary", primary, None)
+                self._client.put_archive(sidecar.id, _SECRETS, secrets.archive(accounts))
+            first = pool.submit(self._node, step, nodes[0], sidecar, None)
             _results([first, *(pool.submit(self._node, step, node, None, first) for node in nodes[1:])])
         self._stop_if_cancelled()
         self._report("the servers are starting", 0.6)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from replexplorer.core.topology import in_order
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.topology import in_order, node_name, node_number
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import NodeAddress
 
@@ -72,7 +73,7 @@ class Inventory:
         return None
 
     def nodes(self) -> list[str]:
-        """Names of the nodes of which anything is there, primary first."""
+        """Names of the nodes of which anything is there, in order."""
         labels = [volume.get("Labels") or {} for volume in self.volumes]
         found = {c.node for c in self.containers} | {label[NODE] for label in labels if NODE in label}
         return in_order(found)
@@ -109,6 +110,16 @@ def containers(client: Any, stack: str) -> tuple[Container, ...]:
     return tuple(_container(item) for item in listed if {NODE, ROLE} <= item["Labels"].keys())
 
 
+def refuse_other_names(stack: str, found: Iterable[Container]) -> None:
+    """Raise StackUnavailable for a stack of before nodes were named by number."""
+    others = {container.node for container in found if node_number(container.node) is None}
+    if others:
+        raise StackUnavailable(
+            f"stack {stack} was made by an earlier replexplorer (its nodes: {', '.join(in_order(others))})",
+            f"`replexplorer down --stack {stack}`, then up",
+        )
+
+
 def take(client: Any, stack: str) -> Inventory:
     """Everything of the stack."""
     label = {"label": f"{STACK}={stack}"}
@@ -131,12 +142,12 @@ def stack_names(client: Any) -> list[str]:
 
 
 def addresses(found: Iterable[Container]) -> list[NodeAddress]:
-    """The nodes of these containers, primary first."""
+    """The nodes of these containers in order; one that is missing among them is down."""
     by_node: dict[str, dict[str, Container]] = {}
     for container in found:
         by_node.setdefault(container.node, {})[container.role] = container
-    if by_node:
-        by_node.setdefault("primary", {})  # a stack always has one, and one that is gone is down
+    for number in range(1, max((node_number(name) or 0 for name in by_node), default=0)):
+        by_node.setdefault(node_name(number), {})
     nodes = []
     for name in in_order(by_node):
         sidecar, server = by_node[name].get("sidecar"), by_node[name].get("mysqld")

@@ -63,8 +63,14 @@ class DockerProvider:
         return paths.stack_directory(self.name) / ACCOUNTS_FILE
 
     async def nodes(self) -> Sequence[NodeAddress]:
-        """The nodes, primary first; empty when there is no such stack."""
-        return await self._call(lambda client: inventory.addresses(inventory.containers(client, self.name)))
+        """The nodes in order; empty when there is no such stack. Raises StackUnavailable for a stack of an
+        earlier version, whose nodes have other names."""
+        return await self._call(self._nodes)
+
+    def _nodes(self, client: Any) -> list[NodeAddress]:
+        found = inventory.containers(client, self.name)
+        inventory.refuse_other_names(self.name, found)
+        return inventory.addresses(found)
 
     async def up(self, options: UpOptions, report: Report) -> bool:
         """Make or mend the stack; answers whether this call created it.
@@ -193,8 +199,8 @@ class DockerProvider:
         accounts = secrets.read(self.accounts_file)
         if accounts is not None and accounts.origin == origin:
             return accounts.credentials()
-        sidecar = found.container("primary", "sidecar")
-        if sidecar is not None and sidecar.by_compose:
+        sidecar = next((one for one in found.containers if one.role == "sidecar" and one.by_compose), None)
+        if sidecar is not None:
             stream, _ = client.get_archive(sidecar.id, _ACCOUNTS_IN_CONTAINER)
             if (accounts := secrets.from_archive(b"".join(stream), origin)) is not None:
                 secrets.write(self.accounts_file, accounts)

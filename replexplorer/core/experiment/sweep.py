@@ -48,7 +48,7 @@ class Dimension:
     """A knob, or a set of knobs that scenes turn together, with the values that it takes."""
 
     key: str
-    """`rtt`, `rtt@replica2`, `scene`."""
+    """`rtt`, `rtt@db3`, `scene`."""
     choices: tuple[Choice, ...]
 
     @property

@@ -45,9 +45,9 @@ class Place(StrEnum):
     """Which nodes a bare key addresses."""
 
     SOURCE = "source"
-    """The source: bare keys go to the primary, `key@replica` to a replica where it makes sense."""
+    """The source: bare keys go to the primary, `key@node` to a replica where it makes sense."""
     REPLICAS = "replicas"
-    """Each replica has its own value: names are always `key@replica`."""
+    """Each replica has its own value: names are always `key@node`."""
     LOAD = "load"
     """The background load: one value a stack."""
 
@@ -120,7 +120,7 @@ class Knob:
     files: bool = False
     """Besides its words it takes a file of SQL: a path, or a name that ends with `.sql`."""
     extra_nodes: bool = False
-    """A SOURCE knob that a replica has as well (`key@replica`)."""
+    """A SOURCE knob that a replica has as well (`key@node`)."""
     seldom: bool = False
     """Turned seldom: the panel has it behind one line while it is at its default."""
     beyond_model: bool = False

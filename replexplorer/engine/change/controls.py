@@ -150,6 +150,7 @@ class Controls:
     async def _write(self, desired: Desired, yes_tx_at_enabling: int | None = None) -> None:
         self._sight.requested = await write_requested(
             self._fleet.keeper,
+            self._fleet.roster,
             desired,
             writer=self._turns.actor.writer,
             written_s=self._fleet.outside.clock.wall(),

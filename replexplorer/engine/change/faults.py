@@ -234,7 +234,7 @@ class Faults:
         await self._write(lambda faults: [each for each in faults if each.number != fault.number])
 
     async def _write(self, change: Callable[[Sequence[Fault]], Sequence[Fault]]) -> None:
-        self._sight.requested = await write_faults(self._fleet.keeper, change)
+        self._sight.requested = await write_faults(self._fleet.keeper, self._fleet.roster, change)
 
 
 def _read_names(before: Mapping[str, Value]) -> dict[KnobName, Value]:

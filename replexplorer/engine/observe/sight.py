@@ -132,7 +132,7 @@ class Sight:
     async def read_document(self) -> None:
         """Read the requested values; those known stay when the agent does not answer."""
         try:
-            self.requested = await read_requested(self.fleet.keeper)
+            self.requested = await read_requested(self.fleet.keeper, self.fleet.roster)
         except ReplexplorerError:
             return
 

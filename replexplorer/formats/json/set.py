@@ -15,6 +15,7 @@ class ChangedKnob(JsonObject):
 
     key: str
     node: str
+    name: str = Field(description="as it is typed: the key, with the node where it is not the primary's")
     before: Scalar | None
     requested: Scalar
     effective: Scalar | None

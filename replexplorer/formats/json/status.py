@@ -54,8 +54,10 @@ class ProtectionJson(JsonObject):
 
 
 class LinkJson(JsonObject):
-    """The link between the primary and one replica."""
+    """The link between the primary and one replica, which is also `b`."""
 
+    a: str
+    b: str
     replica: str
     backend: str | None
     rtt_asked_ms: float | None

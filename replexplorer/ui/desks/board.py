@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from string import ascii_letters
 from typing import Final
 
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import SOURCE, Assignment, Group, KnobName, Place, Value
 from replexplorer.core.knobs.names import step as next_step
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import in_order
 
 PANEL_ORDER: Final = (
     Group.LINK, Group.SEMI_SYNC, Group.DURABILITY, Group.DISK, Group.LOAD, Group.BINLOG, Group.REPLICA,
@@ -59,7 +61,7 @@ class Section:
 
 def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
     """The panel's headings: the primary's groups in `PANEL_ORDER`, then each replica's own knobs."""
-    replicas = sorted({name.node for name in names} - {SOURCE, Place.LOAD.value})
+    replicas = in_order({name.node for name in names} - {SOURCE, Place.LOAD.value})
     found: list[Section] = []
     for group in PANEL_ORDER:
         if group is Group.REPLICA:
@@ -173,13 +175,13 @@ class Board:
         return (names.index(self.selected) + 1 if self.selected in names else 0), len(names)
 
     def label(self, name: KnobName) -> str:
-        """The knob's label, with its replica where several have the knob; `r2` where that is too long."""
+        """The knob's label, with its replica where several have it; its number where that is too long."""
         twins = [other for other in self.views if other.key == name.key and not _replica_side(other)]
         label = name.knob.label
         if len(twins) < 2 or name not in twins:
             return label
         full = f"{label} {name.node}"
-        return full if len(full) <= LABEL_CELLS else f"{label} r{twins.index(name) + 1}"
+        return full if len(full) <= LABEL_CELLS else f"{label} {name.node.lstrip(ascii_letters)}".rstrip()
 
     def asked(self, name: KnobName) -> Value:
         """Staged, else pending, else requested."""

@@ -12,7 +12,7 @@ from replexplorer.ui.words.runs import Line, Run, spread, width_of
 
 
 class ReplicaStrip(Lines):
-    """`✖ replica: SQL thread error   ▲ replica2: IO thread stopped      f repair  N nodes`."""
+    """`✖ db2: SQL thread error   ▲ db3: IO thread stopped      f repair  N nodes`."""
 
     GROUND = "panel"
     DEFAULT_CSS = "ReplicaStrip { height: 1; }"

@@ -10,6 +10,7 @@ from textual.reactive import reactive
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Knob, KnobName, Value, format_value
 from replexplorer.core.load.pacing import HIDES
+from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.effects import InForce, Measured
@@ -56,7 +57,7 @@ class Intent:
     def runs_on(self) -> str:
         """Where the statements run, in words."""
         where = {"link": "the sidecars", "load": "the load"}.get(self.name.knob.backing.value)
-        node = "the primary" if self.name.node == "primary" else self.name.node
+        node = "the primary" if self.name.node == SOURCE else self.name.node
         return where or (f"{node}'s disk" if self.name.knob.backing.value == "disk" else node)
 
 

@@ -1,4 +1,4 @@
-"""The servers and what connects them: `primary 9.7.4 :33061 ──▸ replica 9.7.4`."""
+"""The servers and what connects them: `db1 primary 9.7.4 :33061 ──▸ db2 replica`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class Topology(Lines):
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The primary and its first replica in one row, further replicas below each other."""
+        """The source and the first of the others in one row, further ones below each other."""
         if self.tick is None or not self.tick.nodes:
             return []
-        primary, *replicas = self.tick.nodes
-        first = [(" ", "text"), *_node(primary, port=True)]
+        source, replicas = self.tick.source or self.tick.nodes[0], self.tick.replicas
+        first = [(" ", "text"), *_source(source)]
         links = {link.replica: link for link in self.tick.links}
         rows: list[Line] = []
         for replica in replicas:
             start: list[Run] = first if not rows else [(" " * width_of(first), "text")]
-            rows.append([*start, *_arrow(replica, links.get(replica.name)), *_node(replica, port=False)])
+            rows.append([*start, *_arrow(replica, links.get(replica.name)), *_replica(replica, source)])
         if lags := self._lags(self.tick, width):
             return [*(rows or [first]), lags]
         behind = [(node.name, node.lag_s) for node in replicas if node.lag_s is not None and node.lag_s >= 1]
@@ -68,15 +68,34 @@ class Topology(Lines):
         return next((line for line in lines if width_of(line) <= width), lines[-1])
 
 
-def _node(node: NodeView, *, port: bool) -> list[Run]:
+def _source(node: NodeView) -> list[Run]:
+    """Name, role, server and port."""
+    runs = _named(node)
+    if node.reachable:
+        port = f" :{node.published_port}" if node.published_port else ""
+        runs.append((f" {_server(node)}{port}", "title b"))
+    return runs
+
+
+def _replica(node: NodeView, source: NodeView) -> list[Run]:
+    """Name and role; its server where that is another one than the source's."""
+    runs = _named(node)
+    if node.reachable and _server(node) != _server(source):
+        runs.append((f" {_server(node)}", "title b"))
+    return runs
+
+
+def _named(node: NodeView) -> list[Run]:
     if not node.reachable:
         return [(node.name, "muted"), (" ✖ down", "bad b")]
-    version = (node.version or "").partition("-")[0]
+    if node.name.startswith(node.role):
+        return [(node.name, "muted")]
+    return [(f"{node.name} ", "title b"), (node.role, "muted")]
+
+
+def _server(node: NodeView) -> str:
     flavor = f"{node.flavor} " if node.flavor not in (None, "mysql") else ""
-    runs: list[Run] = [(f"{node.name} ", "muted"), (f"{flavor}{version}", "title b")]
-    if port and node.published_port:
-        runs.append((f" :{node.published_port}", "title b"))
-    return runs
+    return f"{flavor}{(node.version or '').partition('-')[0]}"
 
 
 def _arrow(replica: NodeView, link: LinkView | None) -> list[Run]:

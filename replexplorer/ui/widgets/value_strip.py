@@ -10,6 +10,7 @@ from textual.reactive import reactive
 from replexplorer.core.history.recent import Recent
 from replexplorer.core.server.durability import lax_knobs
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
 from replexplorer.ui.charts.notes import window_words
 from replexplorer.ui.widgets.big_digits import big_rows
 from replexplorer.ui.widgets.lines import Lines
@@ -78,7 +79,7 @@ def _risks(tick: Tick) -> list[list[Run]]:
     others = [
         (name, view.requested)
         for name, view in tick.knobs.items()
-        if name.node == "primary"
+        if name.node == SOURCE
         and name.knob.group == "durability"
         and name not in lax
         and risky(name, view.requested)

@@ -16,6 +16,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
 from replexplorer.ui.words import figures
 
 _TIMER_SHARE: Final = 0.02
@@ -88,14 +89,17 @@ def _link(name: KnobName, tick: Tick | None) -> LinkView | None:
 
 def _disk(name: KnobName, tick: Tick | None) -> DiskView | None:
     """The disk that a knob is about."""
-    disks = tick.disks if tick is not None and name.knob.backing is Backing.DISK else ()
-    return next((disk for disk in disks if disk.node == name.node), None)
+    if tick is None or name.knob.backing is not Backing.DISK:
+        return None
+    if name.node == SOURCE:
+        return tick.source_disk
+    return next((disk for disk in tick.disks if disk.node == name.node), None)
 
 
 def _semi_sync_effect(name: KnobName, protection: Protection) -> InForce | None:
     """Semi-sync's effect is the protection state, not the variable; acks are counted."""
     state = protection.state
-    if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != "primary":
+    if state in (ProtectionState.DOWN, ProtectionState.OFF) or name.node != SOURCE:
         return None
     if name.key == keys.SEMI_SYNC_REPLICAS and protection.replicas_acking is not None:
         required = protection.replicas_required or 0
