@@ -9,7 +9,7 @@ import pytest
 from tests import waiting
 
 
-@pytest.mark.parametrize(("load", "factor"), [(0.0, 1.0), (1.0, 1.0), (2.0, 2.0), (10.0, 10.0)])
+@pytest.mark.parametrize(("load", "factor"), [(0.0, 1.0), (2.0, 1.0), (4.0, 2.0), (20.0, 10.0)])
 def test_patience_is_how_many_processes_want_a_processor(
     monkeypatch: pytest.MonkeyPatch, load: float, factor: float
 ) -> None:
