@@ -51,7 +51,7 @@ async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
         sent = await ask(source.control, dialect.sent(replica.address.address))
         assert sent.executed == executed
         assert None not in (sent.dump_thread, sent.sent_bytes)
-        assert await ask(replica.control, replica.dialect.reached(executed, 10), deadline_s=15)
+        assert await ask(replica.control, replica.dialect.reached(executed, 60), deadline_s=90)
         behind = replica.dialect.behind(executed)
         assert behind.instead is not None
         for question in (behind, behind.instead):
@@ -74,7 +74,7 @@ async def test_a_replica_takes_over_and_the_source_follows_it(own_stack: DockerP
         old, new = both(session.fleet)
         await kick(old)
         executed = await ask(old.control, old.dialect.executed())
-        assert await ask(new.control, new.dialect.reached(executed, 10), deadline_s=15)
+        assert await ask(new.control, new.dialect.reached(executed, 60), deadline_s=90)
         assert not await ask(new.control, new.dialect.reached(FOREIGN, 0.1))
         with pytest.raises(ServerRefused):
             await kick(new)
