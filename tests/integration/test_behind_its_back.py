@@ -73,14 +73,20 @@ async def test_flushed_counters_are_counted_from_zero(live_stack: LiveStack) -> 
 
 async def test_a_variable_set_by_hand_is_a_mark(live_stack: LiveStack) -> None:
     async with attached(live_stack) as session, session.observed():
-        await by_hand(session, SOURCE, "SET GLOBAL sync_binlog = 7")
+        source = session.fleet.source_name
+        attached_s = session.sight.samples[source].at_s
+
+        async def is_watched() -> bool:
+            return session.sight.samples[source].at_s > attached_s
 
         async def is_told() -> bool:
             return bool(session.chronicle.by_hand)
 
+        await until(is_watched, "the first look, which takes everything as it is")
+        await by_hand(session, source, "SET GLOBAL sync_binlog = 7")
         await until(is_told)
         (change,) = session.chronicle.by_hand
-        assert (change.node, change.title) == (SOURCE, "sync_binlog 1 → 7")
+        assert (change.node, change.title) == (source, "sync_binlog 1 → 7")
         assert session.sight.requested_value(KnobName("sync_binlog", SOURCE)) == 1
 
 
