@@ -343,7 +343,7 @@ async def test_a_killed_primary_is_waited_for(primary: Primary, load: Watched) -
     await load.start(primary, LoadSettings(4, "insert"))
     client = docker.from_env(version="auto")
     try:
-        server = client.containers.get(f"replexplorer-{STACK}-primary")
+        server = client.containers.get(f"replexplorer-{STACK}-db1")
         await asyncio.to_thread(server.kill)
         away = await load.shown(lambda each: each.state == "waiting" and each.commits == 0, "waiting")
         assert away.connected == 0
@@ -417,7 +417,7 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
     await load.shown(lambda each: each.commits > 0, "commits")
     client = docker.from_env(version="auto")
     try:
-        server = client.containers.get(f"replexplorer-{STACK}-primary")
+        server = client.containers.get(f"replexplorer-{STACK}-db1")
         await asyncio.to_thread(server.pause)
         paused_s = time.monotonic()
         await asyncio.sleep(5)  # as long as the pause is meant to be
@@ -525,7 +525,7 @@ async def test_an_open_loop_s_account_is_whole_when_the_primary_is_killed(
     await load.shown(lambda each: each.commits > 0, "commits")
     client = docker.from_env(version="auto")
     try:
-        server = client.containers.get(f"replexplorer-{STACK}-primary")
+        server = client.containers.get(f"replexplorer-{STACK}-db1")
         await asyncio.to_thread(server.kill)
         away = await load.shown(lambda each: each.state == "waiting" and each.backlog > 100, "a backlog")
         assert away.response.count == 0
