@@ -361,7 +361,7 @@ def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(s
         assert [(change["before"], change["requested"], change["effective"]) for change in changed] == [
             (11, 12, 12)
         ]
-        until_true(lambda: shell.status(code=4).load.driver is not None)
+        until_true(lambda: shell.status(code=4).load.driver is not None, within_s=60)
     finally:
         running.kill()
         running.communicate()
