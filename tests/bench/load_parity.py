@@ -252,7 +252,7 @@ async def stall_honesty(stack: str, target: LoadTarget) -> Figure:
     client = docker.from_env(version="auto")
     group = LoadGroup()
     try:
-        labels = [f"{LABEL}stack={stack}", f"{LABEL}node=primary", f"{LABEL}role=mysqld"]
+        labels = [f"{LABEL}stack={stack}", f"{LABEL}node=db1", f"{LABEL}role=mysqld"]
         [server] = client.containers.list(filters={"label": labels})
         await group.start(target, settings, interval_s=0.5)
         await asyncio.sleep(1)
