@@ -8,7 +8,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.engine.change.faults import Injected
-from replexplorer.engine.console import Clear, Inject, Turn
+from replexplorer.engine.console import Clear, Inject, Scale, Turn
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
@@ -175,3 +175,13 @@ async def test_what_fails_leaves_no_record() -> None:
         assert await in_force(session) == []
         faults: tuple[Fault, ...] = (await session.status()).faults
         assert faults == ()
+
+
+@virtual
+async def test_a_fault_of_a_node_that_was_removed_goes_with_it() -> None:
+    world = World(replicas=2)
+    async with world.attached("fault") as session:
+        await inject(session, f"applier_stop@{named(world, 3)}")
+        await session.console.do(Scale(1))
+        assert await clear(session) == ["applier_stop@db3"]
+        assert await in_force(session) == []

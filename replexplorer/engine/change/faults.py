@@ -177,7 +177,8 @@ class Faults:
 
     async def _take_all_back(self, faults: Iterable[Fault]) -> None:
         for fault in sorted(faults, key=lambda fault: -fault.number):
-            await self._take_back(fault)
+            if fault.node in self._fleet.members:  # else it went with its node
+                await self._take_back(fault)
             await self._forget(fault)
             self._chronicle.tell(Severity.GOOD, f"fault over: {fault}")
 
