@@ -38,7 +38,6 @@ CHUNK = struct.Struct("=4Q")
 ENTRY = struct.Struct("=4Q")
 HEADER_BYTES, BLOCK_BYTES = 4096, 4096
 MODES = ("strict", "aged", "torn")
-KIND_NAMES = fsyncpage.KINDS
 
 
 class Unusable(Exception):
@@ -66,6 +65,9 @@ class Kept:
     entries: tuple[Entry, ...]
 
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
 class _Statx(ctypes.Structure):
     _fields_ = (
         ("before", ctypes.c_uint32 * 8),
@@ -81,8 +83,7 @@ class _Statx(ctypes.Structure):
 def identity_of(path: Path) -> tuple[int, int, int, int] | None:
     """Device, inode and time of birth, as the shim sees them; None where there is no such file."""
     about = _Statx()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.statx(-100, os.fsencode(path), 0x100, 0x900, ctypes.byref(about)) != 0:
+    if _LIBC.statx(-100, os.fsencode(path), 0x100, 0x900, ctypes.byref(about)) != 0:
         return None
     seconds, nanoseconds = about.times[2], about.times[3] & 0xFFFFFFFF
     return about.device[0], about.device[1], about.inode, seconds * 10**9 + nanoseconds
@@ -112,7 +113,7 @@ def read(journal: mmap.mmap, bytes_: int) -> list[Kept]:
             first, filled, _, _ = CHUNK.unpack_from(journal, at)
             entries += _entries(journal, at + CHUNK.size, min(filled, chunk_bytes - CHUNK.size))
         identity = (device >> 32, device & 0xFFFFFFFF, inode, birth_ns)
-        found.append(Kept(identity, KIND_NAMES[kind], tuple(entries)))
+        found.append(Kept(identity, fsyncpage.KINDS[kind], tuple(entries)))
     return found
 
 

@@ -11,6 +11,7 @@ from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import seconds
 from replexplorer.cli.wiring import attached
 from replexplorer.core.fault import KINDS, FaultKind, parse_fault
+from replexplorer.core.hints import command
 from replexplorer.core.text import folded
 from replexplorer.engine.console import Clear, Inject
 from replexplorer.formats.json.fault import FaultKindJson, FaultsCleared, FaultsInjected
@@ -121,16 +122,11 @@ async def _inject(call: Call) -> int:
         console.document(document)
     elif args.for_s is None:
         for each in injected:
-            console.print(f"{each.fault}: `{_clearing(call, str(each.fault))}` undoes it")
+            target = f"{each.fault.kind}@{each.fault.node}"
+            console.print(f"{each.fault}: {command('fault', console.stack, 'clear', target)} undoes it")
     else:
         console.print("; ".join(f"{each.fault} is over" for each in injected))
     return 0
-
-
-def _clearing(call: Call, fault: str) -> str:
-    stack = "" if call.console.stack == "default" else f" --stack {call.console.stack}"
-    kind, at, node = fault.partition("@")
-    return f"replexplorer fault clear {kind.partition('=')[0]}{at}{node}{stack}"
 
 
 async def _clear(call: Call) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value, same_value
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.core.text import folded, number, table
@@ -55,7 +56,7 @@ def render_status(status: Status, columns: int | None = None) -> str:
         )
     parts += [_link_line(link) for link in status.links]
     parts += [_disk_line(disk) for disk in status.disks]
-    parts += [_fault_line(fault) for fault in status.faults]
+    parts += [_fault_line(fault, status.stack) for fault in status.faults]
     parts.append(f"load        {_load_words(status.load)}")
     if status.footprint_bytes is not None:
         parts.append(f"footprint   {status.footprint_bytes / 1024**2:,.0f} MB")
@@ -225,10 +226,10 @@ def _link_line(link: LinkJson) -> str:
     return ", ".join(text for text, applies in parts if applies)
 
 
-def _fault_line(fault: FaultJson) -> str:
+def _fault_line(fault: FaultJson, stack: str) -> str:
     value = f"={fault.value}" if fault.value else ""
     until = f" until {fault.until}" if fault.until else ""
-    clear = f"`replexplorer fault clear {fault.kind}@{fault.node}` undoes it"
+    clear = f"{command('fault', stack, 'clear', f'{fault.kind}@{fault.node}')} undoes it"
     return f"fault       {fault.kind}{value}@{fault.node} since {fault.since}{until}, by {fault.by}: {clear}"
 
 

@@ -8,24 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.topology import Roster
-
-
-class Means(StrEnum):
-    """What a fault needs of the place where a node runs."""
-
-    PROCESS = "process"
-    """The server's process can be killed, paused and started."""
-    LINK = "link"
-    """Packets between nodes can be dropped."""
-    DISK = "disk"
-    """The server runs with the fsync shim."""
-    SQL = "sql"
-    """The server answers statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +24,6 @@ class FaultKind:
     """What happens, to whom."""
     undone: str
     """What `fault clear` does."""
-    means: Means
     on_replicas: bool = False
     """Without `@NODE` it hits every replica; else the source."""
     values: tuple[str, ...] = ()
@@ -59,19 +44,16 @@ KINDS: Final = (
         "kill",
         "SIGKILL to mysqld: its crash. What it wrote survives in the page cache of the machine",
         "starts the server, which recovers",
-        Means.PROCESS,
     ),
     FaultKind(
         "stop",
         "SIGTERM to mysqld: a clean shutdown",
         "starts the server",
-        Means.PROCESS,
     ),
     FaultKind(
         "pause",
         "freezes mysqld: connections stay open and nothing answers",
         "lets it go on",
-        Means.PROCESS,
     ),
     FaultKind(
         "power_cut",
@@ -79,7 +61,6 @@ KINDS: Final = (
         " gone. strict: all of it; aged: but for what is older than 30 s; torn: each block up to a moment of"
         " its own. Needs undo_journal=on beforehand",
         "power comes back: starts the server, which recovers, and heals its links",
-        Means.PROCESS,
         values=("strict", "aged", "torn"),
     ),
     FaultKind(
@@ -87,14 +68,12 @@ KINDS: Final = (
         "the node loses its peers: every packet between it and the source (of the source: and every replica)"
         " is dropped",
         "heals its links",
-        Means.LINK,
     ),
     FaultKind(
         "partition",
         "packets between source and replica are dropped: both ways, only the replica's (ack), only the"
         " source's (dump)",
         "heals the link",
-        Means.LINK,
         on_replicas=True,
         values=("both", "ack", "dump"),
     ),
@@ -103,28 +82,24 @@ KINDS: Final = (
         "stops the replica's applier (SQL thread): events still arrive and are acknowledged, and none is"
         " applied",
         "starts the applier",
-        Means.SQL,
         on_replicas=True,
     ),
     FaultKind(
         "receiver_stop",
         "stops the replica's receiver (IO thread): no event arrives, nothing is acknowledged",
         "starts the receiver",
-        Means.SQL,
         on_replicas=True,
     ),
     FaultKind(
         "disk_stall",
         "each fsync of the node's mysqld takes MS milliseconds longer",
         "the disk is as fast as before",
-        Means.DISK,
         unit="ms",
     ),
     FaultKind(
         "disk_full",
         "no file of the node's mysqld can grow: its writes fail with ENOSPC",
         "there is room again",
-        Means.DISK,
     ),
 )
 
