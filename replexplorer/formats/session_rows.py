@@ -213,7 +213,7 @@ class Reading:
             raise UnreadableRow(f"more than {MOST_KNOBS} settings")
 
     def epoch(self, number: int, text: str) -> None:
-        """Take a row of the ledger; raises UnreadableRow."""
+        """Take a row of the epoch ledger; raises UnreadableRow."""
         self._epochs[number] = _read(_EPOCH, text, "epoch")
         self._epochs_now = None
         if len(self._epochs) > MOST_EPOCHS:

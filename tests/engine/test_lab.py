@@ -137,7 +137,7 @@ async def test_the_tour_holds_on_the_model() -> None:
 
 
 def test_each_step_of_the_tour_turns_one_knob() -> None:
-    """So that each row of the ledger has one cause: relaxed fsync went back to AFTER_SYNC as well."""
+    """So that each row of the epoch ledger has one cause: relaxed fsync went back to AFTER_SYNC as well."""
     first, *steps = find_lab("tour").phases
     assert {phase.name: len(phase.settings) for phase in steps} == {phase.name: 1 for phase in steps}
     turned = {text.partition("=")[0] for phase in steps for text in phase.settings}

@@ -27,7 +27,7 @@ from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
 from replexplorer.ui.messages import Started, Ticked
 from replexplorer.ui.screens.help import HelpScreen
-from replexplorer.ui.screens.ledger import LedgerScreen
+from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.settings import Settings
@@ -590,7 +590,7 @@ async def test_help_ledger_and_log_open_over_the_dashboard_and_close() -> None:
     event = Event(1.0, WALL_S, Severity.WARN, "one commit waited")
     baseline = Epoch(0, 0.0, "baseline", None, 619.0)
     async with bench(make_tick(1.0, events=(event,), epochs=(baseline,))) as app:
-        for key, screen in (("question_mark", HelpScreen), ("g", LedgerScreen), ("L", LogScreen)):
+        for key, screen in (("question_mark", HelpScreen), ("g", EpochLedgerScreen), ("L", LogScreen)):
             await app.press(key)
             await app.until(lambda screen=screen: isinstance(app.app.screen, screen))  # type: ignore[misc]
             await app.until(lambda: bool(app.app.screen.query_one("#listing")._body))  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The ledger as Markdown."""
+"""The epoch ledger as Markdown."""
 
 from __future__ import annotations
 

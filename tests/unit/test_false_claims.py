@@ -122,7 +122,7 @@ def test_a_collapse_is_shown_in_20_seconds(rho: float, least: int) -> None:
 
 
 def open_words(source: random.Random, rho: float, within: float, factor: float) -> list[str]:
-    """What the ledger says each second of a minute of an open load, a minute before it.
+    """What the epoch ledger says each second of a minute of an open load, a minute before it.
 
     Responses are log-normal around a middle that wanders by a tenth from tick to tick.
     """

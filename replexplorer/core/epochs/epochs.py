@@ -177,7 +177,7 @@ class _Figures:
 
 
 class Epochs:
-    """Gathers intervals and changes, and answers with the ledger's rows.
+    """Gathers intervals and changes, and answers with the epoch ledger's rows.
 
     Times are the intervals' clock; rows count them from `began_s`. An interval that ended before
     the last change but comes after it still counts for the epoch before.
@@ -293,7 +293,7 @@ class Epochs:
             self._rows[segment.number] = versions, self._row(before, segment)
 
     def _row(self, before: _Segment | None, segment: _Segment) -> Epoch:
-        """The ledger's row of one epoch."""
+        """The epoch ledger's row of one epoch."""
         old, new = before.figures() if before else None, segment.figures()
         found, verdict = _compared(old, new, is_over=segment.until_s is not None)
         if before is None and segment.number == 0:

@@ -1,4 +1,4 @@
-"""The ledger as Markdown, for a ticket."""
+"""The epoch ledger as Markdown, for a ticket."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _figures(tick: Tick) -> dict[str, Any]:
 
 def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict[str, Any]]:
     """A document a line: `about`, then each tick with its histograms, events and settings as they change,
-    and at the end the ledger's rows as they ended."""
+    and at the end the epoch ledger's rows as they ended."""
     yield {"kind": "about", **about}
     settings: dict[KnobName, tuple[Any, Any]] = {}
     epochs: Sequence[Epoch] = ()
@@ -150,7 +150,7 @@ class _Whole:
 
 
 def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
-    """The session for a ticket: what ran, what was turned, the ledger, the events."""
+    """The session for a ticket: what ran, what was turned, the epoch ledger, the events."""
     whole = _Whole()
     for tick in ticks:
         whole.add(tick)

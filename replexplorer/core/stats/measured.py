@@ -19,7 +19,7 @@ from replexplorer.core.stats.stretches import Stretches
 from replexplorer.core.stats.student import t_quantile_975
 
 PERCENTS: Final = (50, 95, 99)
-"""Percentiles of the ledger."""
+"""Percentiles of the epoch ledger."""
 _LEAST_BEYOND: Final = 5
 """Independent commits above a percentile without which it is not compared."""
 

@@ -1,6 +1,6 @@
 """One comparison that may be looked at all the time.
 
-Law: the ledger asks its question again with every second, and a test that is asked until it says
+Law: the epoch ledger asks its question again with every second, and a test that is asked until it says
 yes does so sooner or later: at 95 % each time, one idle change in five is claimed within two
 minutes. So the interval is wide enough for all looks together, from the first verdict to the end
 of an epoch of a day (repeated confidence intervals: Jennison & Turnbull 1989). What the side

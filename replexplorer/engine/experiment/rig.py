@@ -26,7 +26,7 @@ _Found = TypeVar("_Found", covariant=True)
 
 
 class Log(Protocol):
-    """Where an experiment says what it does: the log of events, the marks on the charts, the ledger."""
+    """Where an experiment says what it does: the log of events, the marks on the charts, the epoch ledger."""
 
     def tell(self, severity: Severity, text: str, *, mark: int | None = None) -> None:
         """Put a fact into the log, at the mark of this number where one is given."""

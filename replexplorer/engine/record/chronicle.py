@@ -1,4 +1,4 @@
-"""What happened: events, the numbered marks on the charts and the ledger of epochs."""
+"""What happened: events, the numbered marks on the charts and the epoch ledger."""
 
 from __future__ import annotations
 
@@ -142,5 +142,5 @@ class Chronicle:
         return taken
 
     def epochs(self) -> tuple[Epoch, ...]:
-        """The ledger's rows, newest last."""
+        """The epoch ledger's rows, newest last."""
         return self._epochs.rows()

@@ -11,7 +11,7 @@ from replexplorer.ui.desks.board import Board
 
 
 def with_labels(epochs: Iterable[Epoch], board: Board) -> tuple[Epoch, ...]:
-    """The epochs as the ledger shows them: `innodb_flush 1 → 2`, as the knob is called beside it."""
+    """The epochs as their ledger shows them: `innodb_flush 1 → 2`, as the knob is called beside it."""
     labels = {str(name): board.label(name) for name in board.views}
     if not labels:
         return tuple(epochs)

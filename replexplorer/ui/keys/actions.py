@@ -83,10 +83,10 @@ PLAYER: Final[tuple[Action, ...]] = (
 )
 """Actions of a replay alone; space pauses it, and the arrows that stage a value seek in it."""
 
-LEDGER: Final[tuple[Action, ...]] = (
-    Action("ledger.copy", "c", "Copy the ledger as Markdown (in the ledger)", listed=False),
+EPOCH_LEDGER: Final[tuple[Action, ...]] = (
+    Action("ledger.copy", "c", "Copy the epoch ledger as Markdown (in it)", listed=False),
 )
-"""Actions of the ledger's screen."""
+"""Actions of the epoch ledger's screen."""
 
 QUIT: Final = "app.quit"
 """Id of what `q` does: it closes what is open, and quits on the dashboard."""
@@ -102,7 +102,7 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
 LEAVE_KEY: Final = "ctrl+c"
 """Quits at once, whatever is open; not in the keymap, so that there always is a way out."""
 
-ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + CONDUCTOR + PLAYER + LEDGER + EVERYWHERE
+ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + CONDUCTOR + PLAYER + EPOCH_LEDGER + EVERYWHERE
 """All of them, in the order of the help."""
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}

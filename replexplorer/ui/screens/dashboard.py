@@ -19,7 +19,7 @@ from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.messages import LabMoved
 from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.labs import LabsScreen
-from replexplorer.ui.screens.ledger import LedgerScreen
+from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.nodes import NodesScreen
 from replexplorer.ui.screens.sweep import SweepScreen
@@ -191,7 +191,7 @@ class DashboardScreen(KnobScreen):
 
     def action_ledger_open(self) -> None:
         """All epochs."""
-        self.app.push_screen(LedgerScreen(self.picture, self.board, self._settings))
+        self.app.push_screen(EpochLedgerScreen(self.picture, self.board, self._settings))
 
     def action_step_next(self) -> None:
         """The next phase, while a lab waits for it."""

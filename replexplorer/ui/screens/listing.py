@@ -1,4 +1,4 @@
-"""A screen of rows that can be scrolled: the ledger, the log and the help are such lists."""
+"""A screen of rows that can be scrolled: the epoch ledger, the log and the help are such lists."""
 
 from __future__ import annotations
 

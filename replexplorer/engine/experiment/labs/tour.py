@@ -75,7 +75,7 @@ TOUR = Lab(
             state=ProtectionState.OFF,
             shows="commits do not wait for the replica, however far it is",
         ),
-        # From here on one knob a phase, so that each row of the ledger has one cause.
+        # From here on one knob a phase, so that each row of the epoch ledger has one cause.
         Phase(
             "semi-sync, 1 client",
             ("semi_sync=on",),

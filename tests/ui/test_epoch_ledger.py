@@ -1,4 +1,4 @@
-"""The ledger over the whole terminal: words, intervals of all figures, and its copy."""
+"""The epoch ledger over the whole terminal: words, intervals of all figures, and its copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.epochs.table import markdown
 from replexplorer.core.server.outage import Outage
 from replexplorer.core.stats.measured import Estimate
-from replexplorer.ui.screens.ledger import LedgerScreen
+from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.terminal.glyphs import BRAILLE
 from replexplorer.ui.widgets.epoch_table import EpochStrip, details, difference, heads, row
@@ -43,9 +43,9 @@ def text(line: Line) -> str:
 async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
     async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
         screen = app.app.screen
-        assert isinstance(screen, LedgerScreen)
+        assert isinstance(screen, EpochLedgerScreen)
         await app.until(lambda: "slower" in "\n".join(screen.listing.rows))
         shown = "\n".join(screen.listing.rows)
         assert "slower · by TPS, 95 % sure at any time · d -31.2" in shown
@@ -57,7 +57,7 @@ async def test_the_ledger_says_the_word_and_shows_both_sides() -> None:
 async def test_a_key_copies_the_ledger_as_markdown() -> None:
     async with bench(make_tick(1.0, epochs=(BASELINE, SLOWER))) as app:
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
         await app.press("c")
         await app.until(lambda: bool(app.app.clipboard))
         assert app.app.clipboard == markdown((BASELINE, SLOWER), app.dashboard.picture.origin_s)
@@ -178,9 +178,9 @@ async def test_a_row_with_an_outage_and_the_session_s_total_are_seen_at_every_si
         assert "18,678" in app.text(table)
         assert "blocked 10.0 s" in app.text(table)
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
         screen = app.app.screen
-        assert isinstance(screen, LedgerScreen)
+        assert isinstance(screen, EpochLedgerScreen)
         await app.until(lambda: "18,678 commits unprotected" in screen.listing.rows[0])
 
 
@@ -188,9 +188,9 @@ async def test_the_copy_key_is_the_users_own() -> None:
     tick = make_tick(1.0, epochs=(BASELINE, SLOWER))
     async with bench(tick, keymap={"ledger.copy": "f5"}) as app:
         await app.press("g")
-        await app.until(lambda: isinstance(app.app.screen, LedgerScreen))
+        await app.until(lambda: isinstance(app.app.screen, EpochLedgerScreen))
         screen = app.app.screen
-        assert isinstance(screen, LedgerScreen)
+        assert isinstance(screen, EpochLedgerScreen)
         await app.until(lambda: "f5 copy as Markdown" in screen.listing.rows[0])
         await app.press("c")
         assert not app.app.clipboard

@@ -10,7 +10,7 @@ from replexplorer.core.epochs.table import markdown
 from replexplorer.ui.desks.board import Board
 from replexplorer.ui.desks.labels import with_labels
 from replexplorer.ui.desks.picture import Picture
-from replexplorer.ui.keys.actions import LEDGER, key_label, keys_of
+from replexplorer.ui.keys.actions import EPOCH_LEDGER, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
@@ -18,10 +18,10 @@ from replexplorer.ui.widgets.epoch_table import details, heads, row, unprotected
 from replexplorer.ui.words.runs import Line
 
 
-class LedgerScreen(ListingScreen):
+class EpochLedgerScreen(ListingScreen):
     """The epoch table over the whole terminal, each epoch with the intervals of all its figures."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of(LEDGER)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of(EPOCH_LEDGER)
 
     def __init__(self, picture: Picture, board: Board, settings: Settings) -> None:
         super().__init__(settings)
@@ -48,7 +48,7 @@ class LedgerScreen(ListingScreen):
         self.listing.show(about, [heads(width)], body)
 
     def action_ledger_copy(self) -> None:
-        """Copy the ledger as Markdown, over OSC 52."""
+        """Copy the epoch ledger as Markdown, over OSC 52."""
         tick = self._picture.shown.tick
         epochs = tick.epochs if tick else ()
         self.app.copy_to_clipboard(markdown(epochs, self._picture.shown.origin_s))
