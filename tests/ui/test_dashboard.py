@@ -26,8 +26,8 @@ from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
 from replexplorer.ui.messages import Started, Ticked
-from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
+from replexplorer.ui.screens.help import HelpScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.settings import Settings

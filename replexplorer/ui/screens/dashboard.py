@@ -17,9 +17,9 @@ from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.messages import LabMoved
+from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.labs import LabsScreen
-from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.nodes import NodesScreen
 from replexplorer.ui.screens.sweep import SweepScreen

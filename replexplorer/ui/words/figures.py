@@ -56,7 +56,7 @@ def elapsed(seconds: float) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Elapsed time as the charts, the epoch ledger and the log write it: `11:30`, from an hour on `1:02:30`."""
+    """Elapsed time as the charts, the epochs and the log write it: `11:30`, from an hour on `1:02:30`."""
     whole = max(0, int(seconds))
     if whole < 3600:
         return f"{whole // 60:02}:{whole % 60:02}"
