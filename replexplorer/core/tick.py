@@ -19,6 +19,7 @@ from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ServerTruth
@@ -45,6 +46,8 @@ class Tick:
     predicted: Prediction | None = None
     anatomy: Anatomy | None = None
     truth: ServerTruth | None = None
+    exposure: Exposure | None = None
+    """None before the source was looked at for it, and in recordings without it."""
     epochs: tuple[Epoch, ...] = ()
     """Newest last."""
     events: tuple[Event, ...] = ()

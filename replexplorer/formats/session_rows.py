@@ -28,6 +28,7 @@ from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.truth import ServerTruth
@@ -50,6 +51,7 @@ PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "predicted": TypeAdapter(Prediction | None),
     "anatomy": TypeAdapter(Anatomy | None),
     "truth": TypeAdapter(ServerTruth | None),
+    "exposure": TypeAdapter(Exposure | None),
 }
 """The other fields of a tick by name: JSON of the classes of `core`."""
 

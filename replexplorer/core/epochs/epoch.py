@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.outage import Outage
 from replexplorer.core.stats.measured import Estimate
 
@@ -22,6 +23,8 @@ class EpochSide:
     """What was measured, the transition left out."""
     outage: Outage = field(default_factory=Outage)
     """What stood in the way of commits meanwhile: then the figures are of no one state."""
+    exposure: Exposure | None = None
+    """What a failure would have lost, the median of its looks; None where that was not looked at."""
 
 
 @dataclass(frozen=True, slots=True)

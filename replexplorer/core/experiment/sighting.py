@@ -12,6 +12,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
 from replexplorer.core.server.counters import Sample
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 
@@ -46,6 +47,8 @@ class Sighting:
     """By node."""
     counters: Mapping[str, Sample] = field(default_factory=dict)
     """By node, for those that were looked at."""
+    exposure: Exposure | None = None
+    """What a failure would lose, as last looked at; None before that."""
 
     def requested(self, name: KnobName) -> Value:
         """What is asked of a knob, its default where nobody asked."""

@@ -94,6 +94,29 @@ class DiskJson(JsonObject):
     fault: str | None = Field(default=None, description="why the delay cannot be set")
 
 
+class LossJson(JsonObject):
+    """Commits that were acknowledged and would be lost."""
+
+    commits: int
+    low: int = Field(description="low and high enclose the truth")
+    high: int
+    age_ms: float | None = Field(description="of the oldest such commit; null where there is none")
+
+
+class UnknownLossJson(JsonObject):
+    """It is not known how many would be lost."""
+
+    unknown: str = Field(description="why")
+
+
+class ExposureJson(JsonObject):
+    """What a failure at this moment would lose."""
+
+    process_dies: LossJson | UnknownLossJson
+    power_cut: LossJson | UnknownLossJson
+    source_lost: LossJson | UnknownLossJson
+
+
 class StatusLoad(JsonObject):
     """The load that runs, as its driver has it; the knobs say what is requested."""
 
@@ -119,6 +142,9 @@ class Status(JsonObject):
     state: Literal["starting", "up", "partial", "down"]
     nodes: list[NodeJson]
     protection: ProtectionJson
+    exposure: ExposureJson | None = Field(
+        default=None, description="what a failure at this moment would lose"
+    )
     links: list[LinkJson]
     disks: list[DiskJson]
     load: StatusLoad

@@ -1,0 +1,40 @@
+"""What a failure at this moment would lose: commits that a client was told are committed, and are not safe.
+
+Law: `low` and `high` enclose the truth given when each number was read, and `commits` lies between them.
+What cannot be said is Unknown with its reason, never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """How many commits one kind of failure would lose now."""
+
+    commits: int
+    """The likeliest number."""
+    low: int
+    high: int
+    age_ms: float | None = None
+    """Since the oldest of them was committed; None where none is at risk, or that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It cannot be said how many."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What each kind of failure would lose now."""
+
+    process_dies: Loss | Unknown
+    """Missing on the source after mysqld is killed and started again on the same machine."""
+    power_cut: Loss | Unknown
+    """Missing on the source after its machine lost power and came back."""
+    source_lost: Loss | Unknown
+    """Missing on the best reachable replica after its relay log is applied, the source never coming back."""
