@@ -1,0 +1,1 @@
+"""What became of each row that a client wrote: the loss ledger."""

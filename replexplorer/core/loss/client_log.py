@@ -1,0 +1,242 @@
+"""The client log: what each client of the `ledger` load was about to do and what it was told, in lines.
+
+| line | says |
+|---|---|
+| `replexplorer client log 1 RUN` | the first line: the run that the file belongs to |
+| `t US` | the lines up to the next one of these were written at this time |
+| `i CLIENT SEQ` | the client is about to insert the row |
+| `a CLIENT SEQ US` | the server said OK, at this time |
+| `f CLIENT SEQ NUMBER` | the server refused it with this error of MySQL's |
+| `r US` | the table was emptied: what was intended before is settled and no longer looked for |
+| `s NODE CLIENT FIRST LAST` | a session on this node saw these rows, for the first time there |
+
+Times are microseconds of the host's monotonic clock, which all processes of a load share. A client has one
+row under way at a time, and its numbers ascend by one. Law: `i` is on the disk before the statement goes
+out and `a` or `f` before the client's next one does, so that a file whose writer was killed at any moment,
+its last line torn, still tells the class of every row: with neither `a` nor `f` it is unknown.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.loss.spans import Spans, common, count, spans_of, together, without
+
+HEAD: Final = "replexplorer client log 1 "
+"""How the first line begins; the run follows."""
+CLIENTS_A_RUN: Final = 1_000_000_000
+"""The rows of run r carry the clients r * CLIENTS_A_RUN + 1 and up: no run writes another's rows again."""
+CLIENTS_A_FILE: Final = 1_000_000
+"""Within a run, those of its n-th file begin at n * CLIENTS_A_FILE."""
+
+INTENT: Final = b"i %d %d\n"
+ACKNOWLEDGED: Final = b"a %d %d %d\n"
+FAILED: Final = b"f %d %d %d\n"
+TIME: Final = b"t %d\n"
+RESET: Final = b"r %d\n"
+SEEN: Final = b"s %b %d %d %d\n"
+
+Rows = Mapping[int, Spans]
+"""Sequence numbers by client, numbered within the run."""
+
+
+@dataclass(slots=True)
+class LedgerStanding:
+    """How many rows there are of each class; under way counts as unknown."""
+
+    attempted: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    unknown: int = 0
+
+
+class _Numbers:
+    """Numbers that mostly ascend by one, as runs."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self) -> None:
+        self.pairs: list[list[int]] = []
+
+    def add(self, number: int) -> None:
+        """One more."""
+        pairs = self.pairs
+        if pairs and pairs[-1][1] + 1 == number:
+            pairs[-1][1] = number
+        else:
+            pairs.append([number, number])
+
+    def spans(self) -> Spans:
+        """All of them."""
+        return spans_of((first, last) for first, last in self.pairs)
+
+
+@dataclass(slots=True)
+class _Client:
+    """What one client wrote down."""
+
+    attempted: _Numbers = field(default_factory=_Numbers)
+    acknowledged: _Numbers = field(default_factory=_Numbers)
+    failed: _Numbers = field(default_factory=_Numbers)
+    acknowledged_seqs: array[int] = field(default_factory=lambda: array("q"))
+    acknowledged_us: array[int] = field(default_factory=lambda: array("q"))
+    began_us: array[int] = field(default_factory=lambda: array("q"))
+    """When a run of intents was written, beside its first number: what a reset compares."""
+    began_seqs: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """One client's rows by class: each that was attempted is in exactly one of the other three."""
+
+    attempted: Spans
+    acknowledged: Spans
+    failed: Spans
+    unknown: Spans
+    settled: Spans = ()
+    """Attempted before the table was emptied: in none of the others."""
+    acknowledged_seqs: Sequence[int] = ()
+    """Ascending, also those that are settled."""
+    acknowledged_us: Sequence[int] = ()
+    """When, in the same order; microseconds of the monotonic clock."""
+
+    def told_us(self, seq: int) -> int | None:
+        """When the client was told that this row is committed; None where it never was."""
+        at = bisect_left(self.acknowledged_seqs, seq)
+        if at == len(self.acknowledged_seqs) or self.acknowledged_seqs[at] != seq:
+            return None
+        return self.acknowledged_us[at]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """All that the client logs of one run say."""
+
+    run: int
+    clients: Mapping[int, Attempts]
+    seen: Mapping[str, Rows]
+    """By node."""
+
+    @property
+    def standing(self) -> LedgerStanding:
+        """The rows of all clients by class."""
+        every = self.clients.values()
+        return LedgerStanding(
+            sum(count(each.attempted) for each in every),
+            sum(count(each.acknowledged) for each in every),
+            sum(count(each.failed) for each in every),
+            sum(count(each.unknown) for each in every),
+        )
+
+
+class _Reading:
+    """Files read one after the other."""
+
+    def __init__(self) -> None:
+        self.run: int | None = None
+        self.clients: dict[int, _Client] = {}
+        self.seen: dict[str, dict[int, list[tuple[int, int]]]] = {}
+        self.reset_us = -1
+
+    def read(self, name: str, content: bytes) -> None:
+        """One file; a last line without its end was never finished and says nothing."""
+        lines = content.split(b"\n")
+        lines.pop()
+        if not lines:
+            return
+        self._head(name, lines[0])
+        now_us = 0
+        for number, line in enumerate(lines[1:], 2):
+            kind, *values = line.split(b" ")
+            try:
+                if kind == b"i":
+                    client, seq = values
+                    self._intend(int(client), int(seq), now_us)
+                elif kind == b"a":
+                    client, seq, told_us = values
+                    self._acknowledge(int(client), int(seq), int(told_us))
+                elif kind == b"t":
+                    [time_us] = values
+                    now_us = int(time_us)
+                elif kind == b"f":
+                    client, seq, _ = values
+                    self._of(int(client)).failed.add(int(seq))
+                elif kind == b"s":
+                    node, client, first, last = values
+                    rows = self.seen.setdefault(node.decode(), {})
+                    rows.setdefault(int(client), []).append((int(first), int(last)))
+                elif kind == b"r":
+                    [time_us] = values
+                    self.reset_us = max(self.reset_us, int(time_us))
+                else:
+                    raise ValueError
+            except ValueError:
+                raise UsageError(
+                    f"{name}:{number}: not a line of a client log", "reckon another run"
+                ) from None
+
+    def _head(self, name: str, line: bytes) -> None:
+        head, run = line[: len(HEAD)], line[len(HEAD) :]
+        if head != HEAD.encode() or not run.isdigit() or (self.run is not None and int(run) != self.run):
+            raise UsageError(f"{name}: not a client log of this run", "reckon another run")
+        self.run = int(run)
+
+    def _of(self, client: int) -> _Client:
+        found = self.clients.get(client)
+        if found is None:
+            found = self.clients[client] = _Client()
+        return found
+
+    def _intend(self, number: int, seq: int, now_us: int) -> None:
+        client = self._of(number)
+        client.attempted.add(seq)
+        client.began_us.append(now_us)
+        client.began_seqs.append(seq)
+
+    def _acknowledge(self, number: int, seq: int, told_us: int) -> None:
+        client = self._of(number)
+        client.acknowledged.add(seq)
+        client.acknowledged_seqs.append(seq)
+        client.acknowledged_us.append(told_us)
+
+    def attempts(self, client: _Client) -> Attempts:
+        """One client's rows by class."""
+        settled: Spans = ()
+        last = bisect_left(client.began_us, self.reset_us + 1)
+        if last:
+            settled = common(client.attempted.spans(), ((0, client.began_seqs[last - 1]),))
+        acknowledged = without(client.acknowledged.spans(), settled)
+        # Who was told OK was not refused, whatever the file says.
+        failed = without(without(client.failed.spans(), settled), acknowledged)
+        told = together(acknowledged, failed)
+        attempted = together(without(client.attempted.spans(), settled), told)
+        return Attempts(
+            attempted,
+            acknowledged,
+            failed,
+            without(attempted, told),
+            settled,
+            client.acknowledged_seqs,
+            client.acknowledged_us,
+        )
+
+
+def read_run(files: Iterable[tuple[str, bytes]]) -> RunLog:
+    """The client logs of one run, each with its name for what is said of it.
+
+    Raises UsageError naming file and line for what no client log has.
+    """
+    reading = _Reading()
+    for name, content in files:
+        reading.read(name, content)
+    clients = {number: reading.attempts(client) for number, client in sorted(reading.clients.items())}
+    seen = {
+        node: {client: spans_of(pairs) for client, pairs in rows.items()}
+        for node, rows in reading.seen.items()
+    }
+    return RunLog(reading.run or 0, clients, seen)

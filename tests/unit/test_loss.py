@@ -1,0 +1,182 @@
+"""The loss ledger: client logs read to the class of each row, and rows compared with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.loss.client_log import HEAD, LedgerStanding, Rows, RunLog, read_run
+from replexplorer.core.loss.ledger import LossLedger, reckon
+from replexplorer.core.loss.spans import Spans, count, spans_of
+from replexplorer.formats.json.ledger import LossLedgerJson
+
+RUN = 1_795_000_000
+A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+def log_of(*lines: str, end: str = "\n") -> RunLog:
+    return read_run([("0.log", ("\n".join((f"{HEAD}{RUN}", *lines)) + end).encode())])
+
+
+def rows(**clients: Sequence[int]) -> Rows:
+    """`c1=[1, 2]`: the rows of client 1."""
+    return {int(name[1:]): spans_of((seq, seq) for seq in seqs) for name, seqs in clients.items()}
+
+
+@pytest.mark.parametrize(
+    ("lines", "standing"),
+    [
+        ((), LedgerStanding()),
+        (("t 5", "i 1 1"), LedgerStanding(1, 0, 0, 1)),
+        (("t 5", "i 1 1", "i 2 1", "a 1 1 6", "f 2 1 1062"), LedgerStanding(2, 1, 1, 0)),
+        (("t 5", "i 1 1", "a 1 1 6", "i 1 2", "a 1 2 7", "i 1 3"), LedgerStanding(3, 2, 0, 1)),
+    ],
+)
+def test_each_attempted_row_has_one_class(lines: tuple[str, ...], standing: LedgerStanding) -> None:
+    assert log_of(*lines).standing == standing
+
+
+def test_a_last_line_that_a_kill_cut_off_says_nothing() -> None:
+    """The acknowledgement of row 12 was being written: the row is unknown, not `row 1 acknowledged`."""
+    assert log_of("t 5", "i 1 12", "a 1 12 9", "i 1 13", "a 1 1", end="").standing == LedgerStanding(
+        2, 1, 0, 1
+    )
+    assert read_run([("0.log", b"replexplorer cli")]).standing == LedgerStanding()
+
+
+@pytest.mark.parametrize("line", ["x 1 2", "i 1", "a 1 2", "i one 2", "s db1 1 2", "t"])
+def test_what_no_client_log_has_is_named(line: str) -> None:
+    with pytest.raises(UsageError, match=r"0\.log:3: not a line of a client log"):
+        log_of("t 5", line)
+
+
+def test_another_run_s_log_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"1\.log: not a client log of this run"):
+        read_run([("0.log", f"{HEAD}{RUN}\n".encode()), ("1.log", f"{HEAD}{RUN + 1}\n".encode())])
+
+
+def test_what_was_acknowledged_and_is_not_on_the_survivor_is_lost() -> None:
+    log = log_of(
+        *("t 1000", "i 1 1", "a 1 1 2000", "i 1 2", "a 1 2 52000", "i 1 3", "a 1 3 90000", "i 1 4"),
+        *("i 2 1", "f 2 1 1290", "i 2 2"),
+        *("s db1 1 1 3", "s db2 1 1 1", "s db1 2 2 2"),
+    )
+    ledger = reckon(
+        log,
+        {"db1": rows(c1=[1, 2, 3, 4], c2=[2]), "db2": rows(c1=[1])},
+        "db2",
+        executed={"db1": f"{A}:1-9", "db2": f"{A}:1-5"},
+        failed_at_us=100_000,
+    )
+    assert (ledger.attempted, ledger.acknowledged, ledger.failed, ledger.unknown) == (6, 3, 1, 2)
+    assert (ledger.lost, ledger.lost_sample) == (2, ((1, 3), (1, 2)))
+    assert (ledger.newest_lost_age_ms, ledger.oldest_lost_age_ms) == (10.0, 48.0)
+    assert (ledger.unknown_present, ledger.unknown_absent) == (0, 2)
+    assert ledger.phantom_reads == 3
+    assert (ledger.clients, ledger.clients_with_loss, ledger.most_lost_of_one_client) == (2, 1, 2)
+    old, new = ledger.nodes["db1"], ledger.nodes["db2"]
+    assert (old.rows, old.missing, old.extra, old.errant_gtids) == (5, 0, 4, f"{A}:6-9")
+    assert (new.rows, new.missing, new.extra, new.errant_gtids) == (1, 2, 0, "")
+    document = LossLedgerJson.of(ledger).model_dump()
+    assert document["lost_sample"] == [(1, 3), (1, 2)]
+    assert document["nodes"]["db1"] == {
+        "rows": 5, "missing": 0, "extra": 4, "errant_gtids": f"{A}:6-9"
+    }  # fmt: skip
+
+
+def test_what_the_table_held_when_it_was_emptied_is_no_loss() -> None:
+    log = log_of("t 10", "i 1 1", "a 1 1 11", "i 1 2", "r 20", "t 21", "a 1 2 22", "i 1 3", "a 1 3 23")
+    ledger = reckon(log, {"db1": rows(c1=[3]), "db2": rows(c1=[1, 2])}, "db1", executed={}, failed_at_us=None)
+    assert (ledger.attempted, ledger.acknowledged, ledger.lost) == (1, 1, 0)
+    assert ledger.nodes["db2"].extra == 0
+    assert ledger.nodes["db2"].missing == 1
+
+
+@dataclass
+class History:
+    """What clients did and where their rows are, as plain sets."""
+
+    lines: list[str] = field(default_factory=lambda: ["t 1"])
+    acknowledged: set[tuple[int, int]] = field(default_factory=set)
+    unknown: set[tuple[int, int]] = field(default_factory=set)
+    nodes: dict[str, set[tuple[int, int]]] = field(default_factory=lambda: {"db1": set(), "db2": set()})
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Clients that were told OK, no, or nothing; each row anywhere, which servers may do when they fail."""
+    history = History()
+    for client in range(1, draw(st.integers(0, 4)) + 1):
+        for seq in range(1, draw(st.integers(0, 12)) + 1):
+            history.lines.append(f"i {client} {seq}")
+            told = draw(st.sampled_from(["a", "f", ""]))
+            if told == "a":
+                history.acknowledged.add((client, seq))
+                history.lines.append(f"a {client} {seq} {client * 100 + seq}")
+            elif told == "f":
+                history.lines.append(f"f {client} {seq} 1180")
+            else:
+                history.unknown.add((client, seq))
+            for found in history.nodes.values():
+                if draw(st.booleans()):
+                    found.add((client, seq))
+            if draw(st.booleans()):
+                history.lines.append(f"s db1 {client} {seq} {seq}")
+    return history
+
+
+def as_rows(found: set[tuple[int, int]]) -> Mapping[int, Spans]:
+    return {client: spans_of((seq, seq) for owner, seq in found if owner == client) for client, _ in found}
+
+
+@given(histories())
+def test_the_classes_part_what_was_attempted(history: History) -> None:
+    for each in log_of(*history.lines).clients.values():
+        assert count(each.attempted) == count(each.acknowledged) + count(each.failed) + count(each.unknown)
+
+
+@given(histories(), st.sampled_from(["db1", "db2"]))
+def test_the_ledger_says_what_sets_of_rows_say(history: History, survivor: str) -> None:
+    ledger = _reckoned(history, survivor)
+    there = history.nodes[survivor]
+    lost = history.acknowledged - there
+    assert ledger.acknowledged == len(history.acknowledged)
+    assert ledger.lost == len(lost)
+    assert set(ledger.lost_sample) <= lost
+    assert len(ledger.lost_sample) == min(len(lost), 20)
+    assert ledger.unknown_present == len(history.unknown & there)
+    assert ledger.unknown_absent == len(history.unknown - there)
+    assert (ledger.newest_lost_age_ms is None) == (not lost)
+    for name, found in history.nodes.items():
+        assert ledger.nodes[name].rows == len(found)
+        assert ledger.nodes[name].missing == len(history.acknowledged - found)
+        assert ledger.nodes[name].extra == len(found - there)
+    assert ledger.nodes[survivor].extra == 0
+    assert ledger.nodes[survivor].missing == ledger.lost
+
+
+def _reckoned(history: History, survivor: str) -> LossLedger:
+    return reckon(
+        log_of(*history.lines),
+        {name: as_rows(found) for name, found in history.nodes.items()},
+        survivor,
+        executed={},
+        failed_at_us=10_000,
+    )
+
+
+def test_a_million_rows_are_a_few_pairs() -> None:
+    """Every second client's last row is lost; what is kept of them all is small."""
+    lines = ["t 1"]
+    for client in range(1, 9):
+        lines += [line for seq in range(1, 2501) for line in (f"i {client} {seq}", f"a {client} {seq} {seq}")]
+    log = log_of(*lines)
+    assert all(each.attempted == ((1, 2500),) for each in log.clients.values())
+    there = {client: ((1, 2500 - client % 2),) for client in range(1, 9)}
+    ledger = reckon(log, {"db1": there}, "db1", executed={})
+    assert (ledger.lost, ledger.clients_with_loss, ledger.most_lost_of_one_client) == (4, 4, 1)
