@@ -51,6 +51,11 @@ def subtract_gtids(left: str, *others: str) -> str:
     return write_gtids(gtids)
 
 
+def unite_gtids(*texts: str) -> str:
+    """What is in any of these sets."""
+    return write_gtids(parse_gtids(",".join(filter(None, texts))))
+
+
 def gtid_count(text: str) -> int:
     """Transactions in a GTID set: `uuid:1-3:7, uuid2:tag:5` are 5."""
     return sum(last - first + 1 for spans in parse_gtids(text).values() for first, last in spans)
