@@ -40,7 +40,7 @@ class RoleStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class RecoveryPoint:
     """What clients were told is committed, and the source has not."""
 
     commits: int | None = None
@@ -73,7 +73,7 @@ class RoleChange:
     source: str
     """The node that is the source now."""
     steps: tuple[RoleStep, ...] = ()
-    rpo: Loss = field(default_factory=Loss)
+    rpo: RecoveryPoint = field(default_factory=RecoveryPoint)
     rto: RecoveryTime = field(default_factory=RecoveryTime)
     errant_gtids: Mapping[str, str] = field(default_factory=dict)
     """By node: what it has executed and the source has not; nodes without any are left out."""
