@@ -103,6 +103,12 @@ KINDS: Final = (
     ),
 )
 
+PARTITION_FAULT: Final = "partition"
+"""The kind that a link's own chip and window show."""
+CUTTING: Final = frozenset({"isolate", "power_cut"})
+"""Kinds that cut every link of a node beside what else they do."""
+_TAKES_DOWN: Final = frozenset({"kill", "stop", "pause", "power_cut"})
+
 MOST_STALL_MS: Final = 5000.0
 LEAST_STALL_MS: Final = 0.001
 
@@ -143,6 +149,11 @@ class Fault:
     def __str__(self) -> str:
         """`partition=ack@db2`."""
         return f"{written(self.kind, self.value)}@{self.node}"
+
+    @property
+    def id(self) -> tuple[str, str, float]:
+        """Which one it is among all that ever were: numbers begin again once none is in force."""
+        return (self.kind, self.node, self.since_wall_s)
 
 
 def written(kind: str, value: str | None) -> str:
@@ -222,6 +233,11 @@ def clears(fault: Fault, text: str | None, roster: Roster) -> bool:
     if at and found is None:
         raise UsageError(f"there is no node '{node}'", f"one of {', '.join(roster.names)}")
     return found is None or found == fault.node
+
+
+def takes_down(fault: Fault) -> bool:
+    """Whether no login to its node succeeds meanwhile."""
+    return fault.kind in _TAKES_DOWN
 
 
 def to_record(faults: Sequence[Fault]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.event import Event
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import LinkView
@@ -52,6 +53,8 @@ class Tick:
     """Newest last."""
     events: tuple[Event, ...] = ()
     """Those that happened since the tick before, oldest first."""
+    faults: tuple[Fault, ...] = ()
+    """In force, whoever injected them, the oldest first."""
     lost: tuple[str, ...] = ()
     """What restarts took and the operator may have back or leave (`sync_binlog 0`); never recorded."""
     viewer: bool = False

@@ -64,6 +64,7 @@ class TickFold:
             truth=lookback.truth(since_s, self.watcher.heartbeat.beats_s),
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
+            faults=self.sight.requested.faults,
             viewer=self.driving.viewer_of is not None,
         )
 

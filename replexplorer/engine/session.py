@@ -107,7 +107,7 @@ class Session:
             self.sight, self.controls, self.changes, self.chronicle,
             reapply=options.reapply, asks=options.asks,
         )  # fmt: skip
-        faults = Faults(self.sight, self.turns, self.changes, self.chronicle)
+        faults = Faults(self.sight, self.turns, self.accounts, self.changes, self.chronicle)
         self._repairer = repairer = Repairer(self.sight, self.changes, self.lost, faults, options.up)
         responder = Responder(self.sight, self.accounts, self.lost, self.load, self.driving, self.chronicle)
         self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)

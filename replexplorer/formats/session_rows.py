@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.event import Event
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import BY_KEY, Knob, KnobName
@@ -52,6 +53,7 @@ PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "anatomy": TypeAdapter(Anatomy | None),
     "truth": TypeAdapter(ServerTruth | None),
     "exposure": TypeAdapter(Exposure | None),
+    "faults": TypeAdapter(tuple[Fault, ...]),
 }
 """The other fields of a tick by name: JSON of the classes of `core`."""
 

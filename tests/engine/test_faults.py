@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.event import Event
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.tick import Tick
 from replexplorer.engine.change.faults import Injected
 from replexplorer.engine.console import Clear, Inject, Scale, Turn
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
+from tests.waiting import until_tick
 
 
 async def inject(session: Session, text: str, *, anyway: bool = False) -> tuple[Injected, ...]:
@@ -164,6 +169,60 @@ async def test_a_fault_is_refused_while_a_lab_runs_and_clearing_never_is() -> No
                 await inject(mine, "kill")
             await inject(mine, "applier_stop", anyway=True)
             assert len(await clear(mine)) == 2
+
+
+async def told(session: Session, *texts: str) -> list[Event]:
+    """An event with each of these texts in it, once all have come."""
+    events: list[Event] = []
+
+    def has_all(tick: Tick) -> bool:
+        events.extend(tick.events)
+        return all(any(text in event.text for event in events) for text in texts)
+
+    await until_tick(session, has_all, " and ".join(texts))
+    return [next(event for event in events if text in event.text) for text in texts]
+
+
+@virtual
+async def test_a_fault_of_another_app_is_seen_marked_and_told_and_so_is_its_end() -> None:
+    world = World()
+    async with world.started("tui") as session, world.attached("fault") as other:
+        await inject(other, "kill@db2")
+        [event] = await told(session, "fault kill@db2")
+        assert event.text == f"fault kill@db2, by {other.turns.actor.writer}"
+        assert event.mark is not None
+        tick = await until_tick(session, lambda tick: bool(tick.faults))
+        assert [str(fault) for fault in tick.faults] == ["kill@db2"]
+        await clear(other)
+        [event] = await told(session, "fault over: kill@db2, by another app")
+        assert event.mark is not None
+        assert (await until_tick(session, lambda tick: not tick.faults)).faults == ()
+
+
+@virtual
+async def test_a_fault_that_turns_knobs_has_one_mark_and_not_two() -> None:
+    world = World()
+    async with world.started("tui") as session, world.attached("fault") as other:
+        await inject(other, "isolate")
+        turned, fault = await told(session, "partition@db2 none → both, by", "fault isolate@db1, by ")
+        assert (turned.mark, fault.mark) == (1, None)
+
+
+@virtual
+async def test_ones_own_faults_are_no_news_and_both_ends_are_marked() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await inject(session, "applier_stop")
+        await clear(session)
+        events: list[Event] = []
+        async with asyncio.timeout(10):
+            async for tick in session.ticks():
+                events += tick.events
+                if tick.at_s > 5:
+                    break
+        marked = [event.text for event in events if event.mark is not None and "fault" in event.text]
+        assert marked == ["fault applier_stop@db2", "fault over: applier_stop@db2"]
+        assert not any("another app" in event.text for event in events)
 
 
 @virtual

@@ -24,6 +24,7 @@ from replexplorer.adapters.recording import RecordingFailed, SessionReader, Sess
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Event, Severity
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.model.fitted import Prediction
@@ -87,6 +88,9 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
             checks=(CrossCheck("Little's law", True, f"{chance.random():.3f}"),),
         ),
         predicted=Prediction(chance.random(), 2.0, "network wait: 97 % of a commit", None),
+        faults=(
+            Fault(seed, "isolate", None, "db1", 1.0, None, "tui (pid 7)", {"rtt@db2": 0.5}),
+        ),
         epochs=(Epoch(1, 0.5, "rtt 0 -> 85 ms", 500.0, chance.random(), before=side, after=side),),
     )  # fmt: skip
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.observe.sight import Sight
+
+FaultId = tuple[str, str, float]
+"""`Fault.id`."""
 
 
 class Accounts:
@@ -19,10 +23,13 @@ class Accounts:
         """The requests that this session knows of: its own, and those of others that it marked."""
         self._left: dict[KnobName, Value] = {}
         """Server variables as apps have left them, or as this session found them."""
+        self._faults: dict[FaultId, Fault] = {}
+        """The faults that this session knows to be in force."""
 
     def open(self) -> None:
         """What is requested by now, and set, is nobody's news."""
         self._noted = dict(self._sight.requested.values)
+        self._faults = {fault.id: fault for fault in self._sight.requested.faults}
         for node in self._sight.fleet.members:
             self.found(node)
 
@@ -30,6 +37,7 @@ class Accounts:
         """Another stack has this one's name: nothing is known of it."""
         self._noted = {}
         self._left.clear()
+        self._faults.clear()
 
     def requested(self, desired: Desired) -> None:
         """This session wrote these requests down."""
@@ -40,6 +48,22 @@ class Accounts:
         self._left.update(
             {name: value for name, value in desired.items() if name.knob.backing is Backing.SERVER}
         )
+
+    def fault_recorded(self, fault: Fault) -> None:
+        """This session wrote down that this fault is in force."""
+        self._faults[fault.id] = fault
+
+    def fault_forgotten(self, fault: Fault) -> None:
+        """This session has taken this fault back."""
+        self._faults.pop(fault.id, None)
+
+    def fault_news(self) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
+        """Faults that others injected since this session last knew, and those that others took back."""
+        now = {fault.id: fault for fault in self._sight.requested.faults}
+        injected = tuple(fault for key, fault in now.items() if key not in self._faults)
+        cleared = tuple(fault for key, fault in self._faults.items() if key not in now)
+        self._faults = now
+        return injected, cleared
 
     def lose(self, names: Iterable[KnobName]) -> None:
         """Nobody can say how these were left."""

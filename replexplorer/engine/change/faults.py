@@ -18,6 +18,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value, parse_name
 from replexplorer.core.wire import SetDisk
 from replexplorer.engine.asking import execute
+from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
@@ -43,9 +44,12 @@ class Injected:
 class Faults:
     """One stack's faults."""
 
-    def __init__(self, sight: Sight, turns: Turns, changes: MarkedChanges, chronicle: Chronicle) -> None:
+    def __init__(
+        self, sight: Sight, turns: Turns, accounts: Accounts, changes: MarkedChanges, chronicle: Chronicle
+    ) -> None:
         self._sight = sight
         self._turns = turns
+        self._accounts = accounts
         self._changes = changes
         self._chronicle = chronicle
 
@@ -72,7 +76,7 @@ class Faults:
             for node in request.nodes:
                 done.append(await self._inject(request, node, for_s, anyway))
         except (ReplexplorerError, asyncio.CancelledError):
-            await to_the_end(self._take_all_back([each.fault for each in done]))
+            await to_the_end(self._take_all_back([each.fault for each in done], is_mark=False))
             raise
         return tuple(done)
 
@@ -122,7 +126,7 @@ class Faults:
                 await self._changes.turn(desired, f"fault {fault}: ", anyway=anyway)
             lost = await self._act(numbered, anyway)
         except (ReplexplorerError, asyncio.CancelledError):
-            await to_the_end(self._take_all_back([numbered]))
+            await to_the_end(self._take_all_back([numbered], is_mark=False))
             raise
         return Injected(numbered, lost)
 
@@ -175,14 +179,21 @@ class Faults:
                     await member.agent.set_disk(SetDisk(full=True))
         return ()
 
-    async def _take_all_back(self, faults: Iterable[Fault]) -> None:
+    async def _take_all_back(self, faults: Iterable[Fault], *, is_mark: bool = True) -> None:
+        """Undo them, the newest first; that is a mark of its own unless it only ends what failed."""
         for fault in sorted(faults, key=lambda fault: -fault.number):
+            is_marked = not is_mark
             if fault.node in self._fleet.members:  # else it went with its node
-                await self._take_back(fault)
+                is_marked = await self._take_back(fault) or is_marked
             await self._forget(fault)
-            self._chronicle.tell(Severity.GOOD, f"fault over: {fault}")
+            text = f"{_UNDO}{fault}"
+            if is_marked:
+                self._chronicle.tell(Severity.GOOD, text)
+            else:
+                self._chronicle.change_effective(self._chronicle.begin_change(text), text, text)
 
-    async def _take_back(self, fault: Fault) -> None:
+    async def _take_back(self, fault: Fault) -> bool:
+        """Undo it; whether knobs were turned for that, which has a mark of its own."""
         member = self._fleet.member(fault.node)
         match fault.kind:
             case "kill" | "stop" | "pause" | "power_cut":
@@ -200,6 +211,7 @@ class Faults:
         lost = self._sight.lost_values((fault.node,))
         if wanted := {**lost, **still}:
             await self._changes.turn(wanted, _UNDO, anyway=True)
+        return bool(wanted)
 
     async def _until_it_answers(self, node: str) -> None:
         """Wait for a login; raises StackUnavailable when none succeeds in time."""
@@ -229,10 +241,13 @@ class Faults:
             return [*faults, replace(fault, number=max((each.number for each in faults), default=0) + 1)]
 
         await self._write(added)
-        return next(filter(is_it, self.in_force()))
+        numbered = next(filter(is_it, self.in_force()))
+        self._accounts.fault_recorded(numbered)
+        return numbered
 
     async def _forget(self, fault: Fault) -> None:
         await self._write(lambda faults: [each for each in faults if each.number != fault.number])
+        self._accounts.fault_forgotten(fault)
 
     async def _write(self, change: Callable[[Sequence[Fault]], Sequence[Fault]]) -> None:
         self._sight.requested = await write_faults(self._fleet.keeper, self._fleet.roster, change)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import (
     Backing,
     Desired,
@@ -117,6 +118,17 @@ class Responder:
             self._chronicle.change_failed(number, f"{title}, by {writer}: our load did not follow: {error}")
             return
         self._chronicle.change_effective(number, title, f"{title}, by {writer}")
+
+    def faults_seen(self, injected: Sequence[Fault], cleared: Sequence[Fault]) -> None:
+        """Other apps injected faults or took them back: mark it, unless the knobs that they turned for
+        that have a mark already."""
+        told = [(fault, f"fault {fault}", f", by {fault.by}", Severity.BAD) for fault in injected]
+        told += [(fault, f"fault over: {fault}", ", by another app", Severity.GOOD) for fault in cleared]
+        for fault, title, whose, severity in told:
+            if fault.before:
+                self._chronicle.tell(severity, title + whose)
+            else:
+                self._chronicle.change_effective(self._chronicle.begin_change(title), title, title + whose)
 
     def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
         """Somebody who is no replexplorer set variables of a server: mark it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
@@ -87,6 +88,10 @@ class Listener(Protocol):
 
     async def written_elsewhere(self, changed: Desired, before: Desired, writer: str) -> None:
         """Another app wrote these requests; `before` has what was requested of them until then."""
+        ...
+
+    def faults_seen(self, injected: Sequence[Fault], cleared: Sequence[Fault]) -> None:
+        """Other apps injected these faults, or took them back."""
         ...
 
     def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
@@ -255,6 +260,7 @@ class Watcher:
             if writer == self._turns.actor.writer:  # ours came after the other's
                 writer = "another app"
             await self._listener.written_elsewhere(changed, before, writer)
+        self._listener.faults_seen(*self._accounts.fault_news())
         sight.driver = await sight.fleet.keeper.lease()
         await self._listener.lease_seen(sight.driver)
 

@@ -130,11 +130,14 @@ class Sight:
             self.driver_is_known = True
 
     async def read_document(self) -> None:
-        """Read the requested values; those known stay when the agent does not answer."""
+        """Read the requested values; those known stay when the agent does not answer, or when what it
+        read was written before what is known by now."""
         try:
-            self.requested = await read_requested(self.fleet.keeper, self.fleet.roster)
+            found = await read_requested(self.fleet.keeper, self.fleet.roster)
         except ReplexplorerError:
             return
+        if found.version >= self.requested.version:
+            self.requested = found
 
     async def look(self, node: str, *, with_gtids: bool = False) -> NodeSample:
         """Sample one server, and see what its role is."""

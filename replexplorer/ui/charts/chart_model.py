@@ -74,6 +74,8 @@ class WindowKind(StrEnum):
     DEGRADED = "degraded"
     DOWN = "down"
     RESTART = "restart"
+    FAULT = "fault"
+    """Injected on purpose: a cause as well."""
     DROPPED = "dropped"
     """Arrivals that an open loop gave up."""
 

@@ -45,10 +45,11 @@ BAND_INKS: Final = {
     WindowKind.DEGRADED: ("degraded", "degradedbg"),
     WindowKind.DOWN: ("down", "downbg"),
     WindowKind.RESTART: ("restart", "restartbg"),
-    WindowKind.DROPPED: ("fault", "faultbg"),
+    WindowKind.DROPPED: ("warn", "faultbg"),
+    WindowKind.FAULT: ("fault", "faultbg"),
 }
 """Theme tokens of a window's word and ground."""
-_CAUSES: Final = frozenset({WindowKind.PARTITION, WindowKind.DROPPED})
+_CAUSES: Final = frozenset({WindowKind.PARTITION, WindowKind.FAULT, WindowKind.DROPPED})
 """Windows that others may lie over."""
 _CAUSE_ROWS: Final = 2
 """Upper rows that a cause keeps under a state's window: one for the marks' numbers, one for its word."""

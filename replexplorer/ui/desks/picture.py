@@ -20,10 +20,9 @@ from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, WindowKind
 from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, chart_models, density_model, zoomed
 from replexplorer.ui.charts.notes import Notes, latency_notes, qps_of, tps_notes, window_words
+from replexplorer.ui.desks.fault_windows import MARK_WITHIN_S, FaultWindows
 from replexplorer.ui.words.figures import count, rate
 
-_MARK_WITHIN_S: Final = 2.0
-"""A change's mark comes this close to the tick that first shows the change."""
 _FAULTS: Final = {
     ProtectionState.BLOCKED: ("blocked", WindowKind.BLOCKED),
     ProtectionState.DEGRADED: ("degraded", WindowKind.DEGRADED),
@@ -50,6 +49,8 @@ class Picture:
     """Spans of a protection state that is a fault."""
     partitions: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Spans of a partition, each from its mark until events flow again."""
+    faults: FaultWindows = field(default_factory=FaultWindows)
+    """Of injected faults, each from its mark until it is cleared or its effect has ended."""
     restarts: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
     """Moments at which a server restarted."""
     drops: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_MARK_CAPACITY))
@@ -81,6 +82,7 @@ class Picture:
         )
         self._watch_state(tick)
         self._watch_restarts(tick.nodes)
+        self.faults.fold(tick, reversed(self.log))
         self._watch_partition(tick)
         if tick.load is not None:
             self._watch_drops(tick.load, tick.at_s)
@@ -142,10 +144,11 @@ class Picture:
         points = of.history.page(page[0], min(page[1], now_s))
         load = tick.load if tick else None
         marks = [mark for mark in of.marks if page[0] <= mark.at_s <= now_s]
+        injected = [_as_of(now_s, one) for one in of.faults.windows if _in_page(one, page[0], now_s)]
         cuts = [_as_of(now_s, one) for one in of.partitions if _in_page(one, page[0], now_s)]
         faults = [_as_of(now_s, one) for one in of.windows if _in_page(one, page[0], now_s)]
         windows = [
-            *(_with_length(one) for one in cuts),
+            *(_with_length(one) for one in (*injected, *cuts)),
             *(_as_of(now_s, one) for one in of.drops if _in_page(one, page[0], now_s)),
             *(_with_length(one) for one in faults),
             *(one for one in of.restarts if _in_page(one, page[0], now_s)),
@@ -209,7 +212,7 @@ class Picture:
 
     def _watch_partition(self, tick: Tick) -> None:
         """A partition's window begins at its mark and lasts until events flow again."""
-        words = partition_words(tick.links)
+        words = () if self.faults.cuts_links else partition_words(tick.links)
         if words:
             _follow(self.partitions, f"partition {', '.join(words)}", WindowKind.PARTITION, tick.at_s)
         elif not any(link.partition is None or link.healing for link in tick.links):
@@ -225,7 +228,7 @@ class Picture:
             for event in reversed(self.log)
             if event.mark is not None
             and "partition" in event.text
-            and abs(event.at_s - newest.start_s) <= _MARK_WITHIN_S
+            and abs(event.at_s - newest.start_s) <= MARK_WITHIN_S
         ]
         if near and newest.start_s not in near:
             at_s = min(near, key=lambda mark_s: abs(mark_s - newest.start_s))
@@ -234,7 +237,7 @@ class Picture:
 
 def _apart(value: Any) -> Any:
     """A copy of what is added to, so that the held one stands; the rest is never changed."""
-    if isinstance(value, History):
+    if isinstance(value, History | FaultWindows):
         return value.copied()
     return value.copy() if isinstance(value, deque | list | dict) else value
 

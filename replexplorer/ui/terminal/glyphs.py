@@ -45,7 +45,8 @@ class Glyphs:
     mark: str = "┊"
     shades: Mapping[str, str] = field(
         default_factory=lambda: {
-            "partition": "░", "blocked": "▒", "degraded": "╱", "down": "╳", "restart": "┃", "dropped": "·"
+            "partition": "░", "blocked": "▒", "degraded": "╱", "down": "╳", "restart": "┃", "dropped": "·",
+            "fault": "╲",
         }
     )  # fmt: skip
     """A window's tint where there is no colour, by what it is of."""
@@ -92,7 +93,10 @@ BLOCK: Final = Glyphs("block", 2, 2, edges="▌")
 """Charts of quadrants, for fonts without braille."""
 ASCII: Final = Glyphs(
     "ascii", 1, 1, "|", "+", "+", "-", ".", "-", "=", ":",
-    {"partition": ":", "blocked": "%", "degraded": "/", "down": "x", "restart": "|", "dropped": ","},
+    {
+        "partition": ":", "blocked": "%", "degraded": "/", "down": "x", "restart": "|", "dropped": ",",
+        "fault": "\\",
+    },
     "<", ">", "~",
     {"p95": "+", "p99": "x", "max": "'"}, "-+*#@", "", "-", "-", "^", "v",
 )  # fmt: skip

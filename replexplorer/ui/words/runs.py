@@ -17,6 +17,10 @@ Line = Sequence[Run]
 """One row."""
 
 
+Segment = tuple[Line, ...]
+"""A part of a row in all its variants, longest first; an empty last one means it can go."""
+
+
 def width_of(line: Line) -> int:
     """Cells of a row."""
     return sum(cell_len(text) for text, _ in line)
@@ -76,3 +80,11 @@ def hung(head: Line, text: str, width: int, words: str = "text") -> list[Line]:
     indent = width_of(head)
     first, *more = wrapped(text, max(20, width - indent)) or [""]
     return [[*head, (first, words)], *([(" " * indent, "text"), (part, words)] for part in more)]
+
+
+def apart(chips: Sequence[Line]) -> Line:
+    """Chips with a blank between them."""
+    row: list[Run] = []
+    for chip in chips:
+        row += [*([(" ", "text")] if row else ()), *chip]
+    return row

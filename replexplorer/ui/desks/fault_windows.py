@@ -1,0 +1,87 @@
+"""The windows of injected faults: each from its mark until it is cleared or its effect has ended.
+
+Law: a fault has one window. A cut link of a fault that cuts links is in it; a `partition` is the link's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from replexplorer.core.event import Event
+from replexplorer.core.fault import CUTTING, PARTITION_FAULT, Fault
+from replexplorer.core.server.fault_effect import has_effect
+from replexplorer.core.tick import Tick
+from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
+
+MARK_WITHIN_S: Final = 2.0
+"""A change's mark comes this close to the tick that first shows the change."""
+_CAPACITY: Final = 500
+
+
+@dataclass(slots=True)
+class _Open:
+    """A fault that a window is open for."""
+
+    fault: Fault
+    window: FaultWindow
+    has_shown: bool = False
+    """Its effect was seen."""
+    is_over: bool = False
+    """Its effect has ended, though nobody has cleared it."""
+
+
+@dataclass(slots=True)
+class FaultWindows:
+    """Follows the faults in force from tick to tick."""
+
+    _ended: deque[FaultWindow] = field(default_factory=lambda: deque(maxlen=_CAPACITY))
+    _open: dict[tuple[str, str, float], _Open] = field(default_factory=dict)
+
+    def copied(self) -> FaultWindows:
+        """The same windows apart, so that they stand while these change."""
+        return FaultWindows(self._ended.copy(), {key: replace(one) for key, one in self._open.items()})
+
+    @property
+    def windows(self) -> list[FaultWindow]:
+        """All, those that last without an end."""
+        return [*self._ended, *(one.window for one in self._open.values() if not one.is_over)]
+
+    @property
+    def cuts_links(self) -> bool:
+        """A cut link is the doing of one of them, and in its window."""
+        return any(one.fault.kind in CUTTING and not one.is_over for one in self._open.values())
+
+    def fold(self, tick: Tick, log: Iterable[Event]) -> None:
+        """Open, move to its mark, and close; `log` has the newest events first."""
+        held = {fault.id: fault for fault in tick.faults if fault.kind != PARTITION_FAULT}
+        for key, fault in held.items():
+            if key not in self._open:
+                ago_s = max(0.0, tick.wall_s - fault.since_wall_s)
+                since_s = round(tick.at_s - ago_s, 3)
+                window = FaultWindow(since_s, None, str(fault), WindowKind.FAULT, fault.kind)
+                self._open[key] = _Open(fault, window)
+        marks = [event for event in log if event.mark is not None] if self._open else []
+        for key, one in list(self._open.items()):
+            _begin_at_mark(one, marks, tick.at_s)
+            effect = has_effect(one.fault, tick.nodes, tick.disks)
+            one.has_shown = one.has_shown or effect is True
+            is_healing = one.fault.kind in CUTTING and any(link.healing for link in tick.links)
+            ends = one.has_shown and effect is False if key in held else not is_healing
+            if ends and not one.is_over:
+                self._ended.append(replace(one.window, end_s=max(tick.at_s, one.window.start_s)))
+                one.is_over = True
+            if one.is_over and key not in held:
+                del self._open[key]
+
+
+def _begin_at_mark(one: _Open, marks: Iterable[Event], now_s: float) -> None:
+    """Move a window's begin to its mark: that comes when all is done, the record before it is begun."""
+    if one.is_over or now_s - one.window.start_s > 2 * MARK_WITHIN_S:
+        return
+    named = (event.at_s for event in marks if f"fault {one.fault}" in event.text)
+    mark_s = next((at_s for at_s in named if at_s >= one.window.start_s), None)
+    if mark_s is not None and mark_s != one.window.start_s:
+        one.window = replace(one.window, start_s=mark_s)
