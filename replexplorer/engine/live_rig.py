@@ -11,7 +11,9 @@ from typing import Any, Final
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import UNKNOWN, Sighting
+from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
@@ -20,7 +22,9 @@ from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.asking import execute
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.controls import Controls
+from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.turns import Turns
+from replexplorer.engine.change.unfinished import Unfinished
 from replexplorer.engine.experiment.rig import Findings
 from replexplorer.engine.experiment.sweep_notes import Unkept
 from replexplorer.engine.load.driver import LoadDriver
@@ -30,6 +34,7 @@ from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.engine.requested import write_owed
 from replexplorer.ports import (
     Ability,
     Clock,
@@ -131,6 +136,8 @@ class LiveRig:
         driving: Driving,
         chronicle: Chronicle,
         outlook: Outlook,
+        faults: Faults,
+        unfinished: Unfinished,
         *,
         reapplies: bool,
     ) -> None:
@@ -138,6 +145,8 @@ class LiveRig:
         self._sight = sight
         self._turns = turns
         self._controls = controls
+        self._faults = faults
+        self._unfinished = unfinished
         self._reapplies = reapplies
         self.load = LiveLoad(sight, load, driving)
         self.log = chronicle
@@ -251,7 +260,27 @@ class LiveRig:
                 return
             await self.clock.sleep(_LOOK_EVERY_S)
 
+    # -- breaking something on purpose
+
+    async def inject(self, text: str) -> tuple[Fault, ...]:
+        """See `experiment.rig.Rig`."""
+        done = await self._faults.inject(parse_fault(text, self._fleet.roster))
+        return tuple(each.fault for each in done)
+
+    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+        """See `experiment.rig.Rig`."""
+        return await self._faults.clear(text)
+
     # -- the experiment
+
+    async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+        owed = Owed(kind, name, self._turns.actor.writer, self._fleet.source_name, before, turned)
+        self._sight.requested = await write_owed(self._fleet.keeper, self._fleet.roster, owed)
+
+    async def owe_nothing(self) -> None:
+        """See `experiment.rig.Rig`."""
+        self._sight.requested = await write_owed(self._fleet.keeper, self._fleet.roster, None)
 
     def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
         """See `experiment.rig.Rig`."""
@@ -260,9 +289,10 @@ class LiveRig:
     @asynccontextmanager
     async def _reserved(self, kind: str, name: str) -> AsyncIterator[None]:
         if self._task is not None:
-            raise UsageError("a sweep or a lab runs already", "stop it first")
+            raise UsageError("a lab, a sweep or a drill runs already", "stop it first")
         self._task = asyncio.current_task()
         try:
+            await self._unfinished.finish()
             async with self._turns.measuring(kind, name):
                 yield
         finally:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.fault import Fault, from_record, to_record
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Place, Value, parse_name
 from replexplorer.core.topology import Roster
@@ -36,6 +37,8 @@ class Requested:
     """When the kept counter was written down, in seconds since 1970."""
     faults: tuple[Fault, ...] = ()
     """In force, the oldest first."""
+    owed: Owed | None = None
+    """What the experiment under way gives back, or one that was killed did not."""
 
     @classmethod
     def read(cls, document: Document, roster: Roster) -> Self:
@@ -56,6 +59,7 @@ class Requested:
             document.content.get("written_s"),
             document.content.get("enabled_s"),
             from_record(document.content.get("faults")),
+            owed_from_record(document.content.get("owed")),
         )
 
 
@@ -111,6 +115,15 @@ async def write_faults(
 
     def merge(content: dict[str, Any]) -> None:
         content["faults"] = to_record(change(from_record(content.get("faults"))))
+
+    return await _write(keeper, roster, merge)
+
+
+async def write_owed(keeper: Keeper, roster: Roster, owed: Owed | None) -> Requested:
+    """Keep what an experiment owes the stack, or None: nothing any more. Raises StackUnavailable."""
+
+    def merge(content: dict[str, Any]) -> None:
+        content["owed"] = owed_to_record(owed)
 
     return await _write(keeper, roster, merge)
 

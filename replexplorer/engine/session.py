@@ -35,6 +35,7 @@ from replexplorer.engine.change.effect import unmet
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Actor, Turns
+from replexplorer.engine.change.unfinished import Unfinished
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Outside
 from replexplorer.engine.fold import TickFold
@@ -108,7 +109,12 @@ class Session:
             reapply=options.reapply, asks=options.asks,
         )  # fmt: skip
         faults = Faults(self.sight, self.turns, self.accounts, self.changes, self.chronicle)
-        self._repairer = repairer = Repairer(self.sight, self.changes, self.lost, faults, options.up)
+        self._unfinished = Unfinished(
+            self.sight, self.turns, self.controls, self.changes, faults, self.chronicle
+        )
+        self._repairer = repairer = Repairer(
+            self.sight, self.changes, self.lost, faults, self._unfinished, options.up
+        )
         responder = Responder(self.sight, self.accounts, self.lost, self.load, self.driving, self.chronicle)
         self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
         self.outlook = Outlook(self.sight, options.calibration)
@@ -123,6 +129,8 @@ class Session:
             self.driving,
             self.chronicle,
             self.outlook,
+            faults,
+            self._unfinished,
             reapplies=options.reapply == "auto",
         )
         """What experiments work with."""
@@ -175,6 +183,8 @@ class Session:
             await self.attach()
             if self.fleet.source.capabilities is None:
                 await self.up(progress, self._repairer.later if self.lost.asks else None)
+            else:
+                await self._unfinished.finish()
         else:
             await self.up(progress)
         await self.lost.catch_up()

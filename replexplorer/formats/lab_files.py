@@ -5,7 +5,6 @@ Law: an error names the file, the line and the key, and nothing has been turned 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from replexplorer.core.knobs.names import Place, find, parse_assignment
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE, new_roster
 from replexplorer.formats.configuration import first_error
 from replexplorer.formats.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
+from replexplorer.formats.toml_place import placed
 
 
 class _Part(BaseModel):
@@ -84,11 +84,11 @@ class LabFile:
 
     def settings(self, phase: PhaseTable) -> tuple[str, ...]:
         """The phase's knobs as they are typed, by their own keys."""
-        return tuple(f"{_canonical(key)}={_typed(value)}" for key, value in phase.set.items())
+        return tuple(f"{canonical_key(key)}={typed_value(value)}" for key, value in phase.set.items())
 
     def wrong(self, where: Sequence[str | int], error: UsageError) -> UsageError:
         """The error with its place: `mine.toml:12: relation 1.left: ...`."""
-        return _at(self.file, self.lines, where, error.message, error.hint)
+        return placed(self.file, self.lines, where, error)
 
 
 def read_lab(file: Path) -> LabFile:
@@ -100,9 +100,10 @@ def read_lab(file: Path) -> LabFile:
     except WrongToml as error:
         if not error.where:
             raise UsageError(f"{file}", error.words) from None
-        raise _at(file, lines, error.where, error.words, "") from None
+        raise placed(file, lines, error.where, UsageError(error.words, "")) from None
     except ValidationError as error:
-        raise _at(file, lines, error.errors()[0]["loc"], first_error(error)[1], "") from None
+        wrong = UsageError(first_error(error)[1], "")
+        raise placed(file, lines, error.errors()[0]["loc"], wrong) from None
     found = LabFile(file, file.stem, tables, lines)
     names = [phase.name for phase in tables.phase]
     for at, phase in enumerate(tables.phase):
@@ -110,48 +111,21 @@ def read_lab(file: Path) -> LabFile:
             raise found.wrong(("phase", at, "name"), UsageError(f"{phase.name!r} is another phase's name"))
         for key, value in phase.set.items():
             try:
-                parse_assignment(f"{key}={_typed(value)}", new_roster(tables.replicas))
+                parse_assignment(f"{key}={typed_value(value)}", new_roster(tables.replicas))
             except UsageError as error:
                 raise found.wrong(("phase", at, "set", key), error) from None
     return found
 
 
-def _canonical(key: str) -> str:
+def canonical_key(key: str) -> str:
     """`KEY@NODE` of any of the knob's names; the node is left out where the knob has but one."""
     name, _, node = key.partition("@")
     node = node.strip()
     return find(name).key if node in ("", SOURCE, Place.LOAD) else f"{find(name).key}@{node}"
 
 
-def _typed(value: bool | float | str) -> str:
+def typed_value(value: bool | float | str) -> str:
+    """A value of TOML as it is typed."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
-
-
-def _at(file: Path, lines: Sequence[str], where: Sequence[str | int], message: str, hint: str) -> UsageError:
-    """`FILE:LINE: phase 2.seconds: what is wrong`."""
-    keys = [f"{each + 1}" if isinstance(each, int) else each for each in where]
-    written = ".".join(keys).replace("phase.", "phase ").replace("relation.", "relation ")
-    return UsageError(f"{file}:{_line(lines, where)}: {written}: {message}", hint)
-
-
-def _line(lines: Sequence[str], where: Sequence[str | int]) -> int:
-    """The line that a key stands on; that of its table where the key is missing, else the first."""
-    first, index = 0, 0
-    if len(where) > 1 and isinstance(where[1], int):
-        header = re.compile(rf"\s*\[\[\s*{where[0]}\s*\]\]")
-        for number, line in enumerate(lines):
-            if header.match(line):
-                if index == where[1]:
-                    first = number
-                    break
-                index += 1
-    key = next((each for each in reversed(where) if isinstance(each, str)), "")
-    wanted = re.compile(rf"""(^|[\s{{,."'])["']?{re.escape(key)}["']?\s*=""")
-    for number in range(first, len(lines)):
-        if number > first and lines[number].lstrip().startswith("[["):
-            break
-        if wanted.search(lines[number]):
-            return number + 1
-    return first + 1

@@ -21,7 +21,7 @@ OPTION_FILE: Final = ".cnf"
 
 
 def config_directory() -> Path:
-    """`$XDG_CONFIG_HOME/replexplorer`: config.toml, keys.toml, themes/, scenes/."""
+    """`$XDG_CONFIG_HOME/replexplorer`: config.toml, keys.toml, themes/, scenes/, labs/, drills/."""
     return platformdirs.user_config_path(APPLICATION, appauthor=False)
 
 
@@ -48,6 +48,11 @@ def scenes_directory() -> Path:
 def labs_directory() -> Path:
     """The user's own labs."""
     return config_directory() / "labs"
+
+
+def drills_directory() -> Path:
+    """The user's own drills."""
+    return config_directory() / "drills"
 
 
 def is_there(file: Path) -> bool:
@@ -130,6 +135,11 @@ def cache_directory() -> Path:
 def shipped_tour() -> Path:
     """The recorded tour that ships inside the package."""
     return Path(str(files("replexplorer"))) / "recordings" / "tour.rxs"
+
+
+def shipped_drills() -> Path:
+    """The drills that ship inside the package."""
+    return Path(str(files("replexplorer"))) / "drills"
 
 
 def shipped(name: str) -> Path:

@@ -13,6 +13,7 @@ from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     SOURCE,
@@ -40,6 +41,7 @@ STEP_S = 0.01
 INTERVAL_S = 0.5
 LOCAL_MS = 1.0
 CLIENTS = KnobName("clients", "load")
+_STOPS = ("kill", "stop", "pause", "power_cut")
 SEMI_SYNC = KnobName("semi_sync", SOURCE)
 
 
@@ -222,6 +224,8 @@ class Taken:
     load: LoadSettings | None
     down: frozenset[str]
     reserved: str | None = None
+    faults: tuple[str, ...] = ()
+    owed: bool = False
 
 
 @dataclass
@@ -249,6 +253,9 @@ class FakeRig:
         self.effective = dict(self.requested)
         self.attached: int | None = None
         self.reserved_by: str | None = None
+        self.faults: list[Fault] = []
+        self.owed: tuple[Desired, Desired] | None = None
+        """What was requested before, and what was turned."""
         self.version = 1
         self.sqls: list[FakeStatements] = []
 
@@ -279,6 +286,8 @@ class FakeRig:
             self.load.settings,
             frozenset(self.down),
             self.reserved_by,
+            tuple(map(str, self.faults)),
+            self.owed is not None,
         )
 
     # -- looking
@@ -381,7 +390,41 @@ class FakeRig:
         await self.step("attach", *self.names[1:])
         self.attached = replicas
 
+    # -- breaking something on purpose
+
+    async def inject(self, text: str) -> tuple[Fault, ...]:
+        """See `experiment.rig.Rig`."""
+        request = parse_fault(text, Roster(tuple(self.names), self.names[0]))
+        await self.step(f"inject {text}")
+        done = tuple(
+            Fault(len(self.faults) + at, request.kind.key, request.value, node, 0.0, None, "test", {})
+            for at, node in enumerate(request.nodes, 1)
+        )
+        self.faults += done
+        self.down.update(fault.node for fault in done if fault.kind in _STOPS)
+        return done
+
+    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+        """See `experiment.rig.Rig`."""
+        await self.step(f"clear {text}")
+        over = tuple(
+            fault for fault in self.faults if text in (None, fault.kind, f"{fault.kind}@{fault.node}")
+        )
+        if not over:
+            raise UsageError(f"no fault {text} is in force")
+        self.faults = [fault for fault in self.faults if fault not in over]
+        self.down.difference_update(fault.node for fault in over if fault.kind in _STOPS)
+        return over
+
     # -- the experiment
+
+    async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:
+        """See `experiment.rig.Rig`."""
+        self.owed = (before, turned)
+
+    async def owe_nothing(self) -> None:
+        """See `experiment.rig.Rig`."""
+        self.owed = None
 
     def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
         """See `experiment.rig.Rig`."""

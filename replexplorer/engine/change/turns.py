@@ -55,6 +55,11 @@ class Turns:
         self._own: Experiment | None = None
 
     @property
+    def is_measuring(self) -> bool:
+        """An experiment of this app is under way."""
+        return self._own is not None
+
+    @property
     def is_changing(self) -> bool:
         """A change of this app is under way."""
         return self._turner is not None

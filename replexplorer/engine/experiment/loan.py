@@ -2,7 +2,7 @@
 
 Law: whatever ends an experiment - its last step, a failure, a cancel, a dead server - each thing is returned,
 whatever became of the others. What cannot be restored now is requested, so that whoever finds its server
-running again restores it. Only a kill leaves the knobs as the experiment had turned them.
+running again restores it. After a kill the next start does it: the stack keeps what is owed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.baseline import Baseline
 from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.topology import Roster, in_order
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.finish import to_the_end
 from replexplorer.ports import LoadSettings, Report, ServerProcess
@@ -40,7 +42,8 @@ class Loan:
 
     rig: Rig
     kind: str
-    """`lab`, `sweep`."""
+    """`lab`, `sweep`, `drill`."""
+    name: str
     load: LoadSettings | None
     """What our load did before; None: none ran."""
     replicas: int
@@ -58,6 +61,10 @@ class Loan:
     """What was requested before."""
     _owed: Desired = field(default_factory=dict)
     """What a restart took, to be set with the next turn."""
+    _turned: dict[KnobName, Value] = field(default_factory=dict)
+    """What was last asked of knobs."""
+    _faults: dict[int, Fault] = field(default_factory=dict)
+    """By number, those that were injected and not cleared."""
     _attached: bool = False
     _processes: set[str] = field(default_factory=set)
     """Nodes whose processes were taken."""
@@ -85,6 +92,8 @@ class Loan:
         """Turn knobs; raises what `Rig.turn` does."""
         self.keep(desired)
         desired = {**self._owed, **desired}
+        self._turned.update(desired)
+        await self.rig.owe(self.kind, self.name, dict(self._kept), dict(self._turned))
         await self.rig.turn(desired)
         self._owed = {}
         self.baseline.turned(desired, self.rig.seen)
@@ -103,6 +112,29 @@ class Loan:
         """The process of a node's server, to be killed, frozen or stopped; it runs again in the end."""
         self._processes.add(node)
         return self.rig.process(node)
+
+    async def inject(self, text: str) -> tuple[Fault, ...]:
+        """Do a fault; it is mended in the end. Raises what `Rig.inject` does."""
+        done = await self.rig.inject(text)
+        self._faults.update({fault.number: fault for fault in done})
+        return done
+
+    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+        """Mend what `text` means of the faults that were injected here, all for None; raises what
+        `Rig.clear` does."""
+        over: list[Fault] = []
+        for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
+            kind, at, _ = (text or fault.kind).partition("@")
+            if kind.partition("=")[0] == fault.kind and (not at or text in _addresses(fault, self.rig.seen)):
+                await self._mend(fault)
+                over.append(fault)
+        return tuple(over)
+
+    async def _mend(self, fault: Fault) -> None:
+        """Clear one; nothing where somebody has cleared it already."""
+        with suppress(UsageError):
+            await self.rig.clear(f"{fault.kind}@{fault.node}")
+        self._faults.pop(fault.number, None)
 
     # -- looking
 
@@ -142,6 +174,7 @@ class Loan:
         unrestored: list[str] = []
         for work in (
             self._end_load,
+            self._mend_all,
             self._start,
             self._turn_back,
             self._attach_all,
@@ -153,11 +186,23 @@ class Loan:
             except ReplexplorerError as error:
                 unrestored.append(str(error))
         self.unrestored = tuple(unrestored)
+        with suppress(ReplexplorerError):  # where nobody answers, the next start finds nothing left to do
+            await self.rig.owe_nothing()
         await self.on_returned(self.unrestored)
 
     async def _end_load(self) -> None:
         if self.load is None:
             await self.rig.load.stop()
+
+    async def _mend_all(self) -> list[str]:
+        """Clear every fault, each whatever became of those before."""
+        left = []
+        for fault in sorted(self._faults.values(), key=lambda fault: -fault.number):
+            try:
+                await self._mend(fault)
+            except ReplexplorerError as error:
+                left.append(f"fault {fault} is in force still: {error}")
+        return left
 
     async def _start(self) -> None:
         """Start the servers that were taken, all at once, and wait until they answer, for a while."""
@@ -192,6 +237,13 @@ class Loan:
         """A load that ran before does again what it did."""
         if self.load is not None:
             await self.rig.load.follow(table_size=self.load.table_size)
+
+
+def _addresses(fault: Fault, seen: Sighting) -> tuple[str, ...]:
+    """All that `KIND@NODE` may be typed as for this one, in a stack as it was last seen."""
+    roster = Roster(tuple(in_order((seen.source, *seen.replicas))), seen.source)
+    aliases = (alias for alias, node in roster.aliases.items() if node == fault.node)
+    return tuple(f"{fault.kind}@{node}" for node in (fault.node, *aliases))
 
 
 async def turn_back(
@@ -238,7 +290,7 @@ async def on_loan(
     async with rig.reserved(kind, name):
         seen = await rig.look()
         check(seen)
-        loan = Loan(rig, kind, rig.load.settings, len(seen.replicas), report)
+        loan = Loan(rig, kind, name, rig.load.settings, len(seen.replicas), report)
         try:
             await rig.load.drive(clients=0)  # without clients it waits for nothing, whatever the state
         except BaseException:

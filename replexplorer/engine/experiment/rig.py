@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
@@ -208,7 +209,28 @@ class Rig(Protocol):
         threads; waits until the source has noticed."""
         ...
 
+    # -- breaking something on purpose
+
+    async def inject(self, text: str) -> tuple[Fault, ...]:
+        """Do a fault, `KIND[=VALUE][@NODE]`, to its nodes; answers what is in force by that. Raises
+        UsageError, StackUnavailable, MissingPiece; then nothing of it is."""
+        ...
+
+    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
+        """Mend the faults that this text means, `KIND[@NODE]`, all for None; answers which. Raises UsageError
+        where nothing of that kind is in force."""
+        ...
+
     # -- the experiment
+
+    async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:
+        """Let the stack keep what this experiment gives back: what was requested `before` of each knob that
+        it has `turned`. Should it be killed, the next start does it."""
+        ...
+
+    async def owe_nothing(self) -> None:
+        """Nothing is owed any more."""
+        ...
 
     def reserved(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
         """Nobody else turns a knob meanwhile, in any process. Raises UsageError while another experiment of

@@ -10,6 +10,7 @@ from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.unfinished import Unfinished
 from replexplorer.engine.incidents.lost import AGAIN, Lost
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.progress import Progress, ProgressCallback
@@ -23,9 +24,16 @@ class Repairer:
     """Creates and repairs one stack."""
 
     def __init__(
-        self, sight: Sight, changes: MarkedChanges, lost: Lost, faults: Faults, options: UpOptions
+        self,
+        sight: Sight,
+        changes: MarkedChanges,
+        lost: Lost,
+        faults: Faults,
+        unfinished: Unfinished,
+        options: UpOptions,
     ) -> None:
         self._sight = sight
+        self._unfinished = unfinished
         self._faults = faults
         self._changes = changes
         self._lost = lost
@@ -41,6 +49,7 @@ class Repairer:
         self.created = self.created or raised.created
         await sight.refresh()
         over = [f"fault {fault} undone" for fault in await self._faults.clear()]
+        over += await self._unfinished.finish()
         lost = sight.lost_values(sight.fleet.members)
         again: list[KnobName] = []
         if lost and (consent is None or await consent(lost)):

@@ -1,0 +1,74 @@
+"""What an experiment under way owes the stack: kept by the stack, so that whoever comes after a kill pays it.
+
+Law: only what is still as the experiment left it is turned back; what somebody has asked since stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.names import KnobName, Value, parse_name
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What to give back when its experiment does not."""
+
+    kind: str
+    """`lab`, `sweep`, `drill`."""
+    name: str
+    writer: str
+    """Whose experiment it is, as faults and requests are signed: `drill kill-primary (pid 12)`."""
+    source: str
+    """The node that was the source before."""
+    before: Mapping[KnobName, Value] = field(default_factory=dict)
+    """What was requested before of each knob that it turned."""
+    turned: Mapping[KnobName, Value] = field(default_factory=dict)
+    """What it asked last of the same knobs."""
+
+    def still(self, requested: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
+        """What to turn back, given what is requested now."""
+        return {
+            name: value
+            for name, value in self.before.items()
+            if name in requested and requested[name] == self.turned.get(name) != value
+        }
+
+
+def owed_to_record(owed: Owed | None) -> dict[str, Any] | None:
+    """As the requested document keeps it."""
+    if owed is None:
+        return None
+    return {
+        "kind": owed.kind,
+        "name": owed.name,
+        "writer": owed.writer,
+        "source": owed.source,
+        "before": {str(name): value for name, value in owed.before.items()},
+        "turned": {str(name): value for name, value in owed.turned.items()},
+    }
+
+
+def owed_from_record(content: object) -> Owed | None:
+    """The inverse of `owed_to_record`; None for what cannot be read."""
+    if not isinstance(content, dict):
+        return None
+    try:
+        kind, name, writer, source = (str(content[key]) for key in ("kind", "name", "writer", "source"))
+        return Owed(kind, name, writer, source, _read(content["before"]), _read(content["turned"]))
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _read(values: Mapping[str, Value]) -> dict[KnobName, Value]:
+    """Knobs by their written names; those that this version does not know are left out."""
+    found: dict[KnobName, Value] = {}
+    for text, value in values.items():
+        try:
+            found[parse_name(text)] = value
+        except UsageError:
+            continue
+    return found

@@ -1,0 +1,112 @@
+"""An experiment whose app was killed: the next start gives back what it owes the stack."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
+from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
+from replexplorer.engine.session import Session
+from tests.fakes.clock import until, virtual
+from tests.fakes.world import World
+from tests.turning import turn
+
+SYNC, RTT = KnobName("sync_binlog", SOURCE), KnobName("rtt", "db2")
+
+
+async def leave_a_mess(session: Session) -> None:
+    """What a drill has done to the stack when it is killed."""
+    rig = session.rig
+    desired = desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")])
+    await rig.owe("drill", "mess", {SYNC: 100, RTT: 5.0}, desired)
+    await rig.turn(desired)
+    await rig.inject("partition=ack")
+    await rig.inject("receiver_stop")
+
+
+def told(session: Session) -> list[str]:
+    return [event.text for event in session.chronicle.take_events() if "interrupted" in event.text]
+
+
+async def killed(world: World, *later: str) -> None:
+    """A drill that was killed, and what somebody asked afterwards."""
+    async with world.attached("set") as session:
+        await turn(session, "sync_binlog=100", "rtt=5")
+    async with world.attached("drill mess") as session:
+        await leave_a_mess(session)
+    if later:
+        async with world.attached("set") as session:
+            await turn(session, *later)
+
+
+@pytest.mark.parametrize("how", ["start", "up", "experiment"])
+@virtual
+async def test_the_next_start_rolls_it_back_and_says_so(how: str) -> None:
+    world = World()
+    await killed(world)
+    session = world.session("tui")
+    if how == "start":
+        await session.start(lambda _: None)
+    else:
+        await session.attach()
+        if how == "up":
+            await session.up(lambda _: None)
+        else:
+            async with session.rig.reserved("lab", "next"):
+                pass
+    assert session.sight.requested.owed is None
+    assert session.sight.requested.faults == ()
+    assert session.sight.requested_value(SYNC) == 100
+    assert session.sight.requested_value(RTT) == 5
+    assert world.primary.variables["sync_binlog"] == "100"
+    assert world.replica.io != "off"
+    [line] = told(session)
+    assert "the drill mess was interrupted" in line
+    assert "sync_binlog" in line
+    await session.close()
+
+
+@virtual
+async def test_what_somebody_asked_since_stays() -> None:
+    world = World()
+    await killed(world, "sync_binlog=7")
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        assert session.sight.requested_value(SYNC) == 7
+        assert session.sight.requested_value(RTT) == 5
+        assert session.sight.requested.owed is None
+
+
+@virtual
+async def test_nothing_is_touched_while_the_experiment_runs() -> None:
+    world = World()
+    async with world.attached("drill mess") as session:
+        over = asyncio.Event()
+
+        async def run() -> None:
+            async with session.rig.reserved("drill", "mess"):
+                await leave_a_mess(session)
+                await over.wait()
+
+        running = asyncio.create_task(run())
+        await until(lambda: len(session.sight.requested.faults) == 2)
+        async with world.started("tui") as other:
+            assert told(other) == []
+            assert other.sight.requested.owed is not None
+            assert len(other.sight.requested.faults) == 2
+        over.set()
+        await running
+
+
+def test_what_is_owed_is_read_as_it_was_written() -> None:
+    owed = Owed("drill", "kill-primary", "drill (pid 7)", "db1", {SYNC: 1, RTT: 0.0}, {SYNC: 0, RTT: 20.0})
+    assert owed_from_record(owed_to_record(owed)) == owed
+    assert owed.still({SYNC: 0, RTT: 20.0}) == {SYNC: 1, RTT: 0.0}
+    assert owed.still({SYNC: 5, RTT: 20.0}) == {RTT: 0.0}
+
+
+@pytest.mark.parametrize("content", [None, [], {}, {"kind": "drill"}, {"before": 3}, "x"])
+def test_what_cannot_be_read_owes_nothing(content: object) -> None:
+    assert owed_from_record(content) is None
