@@ -58,7 +58,7 @@ async def _serve() -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ended.set)
-    generator = Generator(Outbox(sys.stdout.fileno(), ended.set))
+    generator = Generator(Outbox(sys.stdout.fileno(), ended.set), ended.set)
     # Start-up's objects are for ever: the collector need not look at them during commits.
     gc.freeze()
     reader = asyncio.create_task(_read_commands(generator, ended))

@@ -7,13 +7,14 @@ call leaves the old state or the new one, never a half one.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
+from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import DiskState, Document, Experiment, Health, Lease, LinkState, SetDisk, Shape
 
@@ -318,6 +319,8 @@ class LoadTarget:
     password: str
     path: str
     """`direct` or `published`, for the report."""
+    readers: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Host and port of each node, by name: where sessions look for the rows of the `ledger` load."""
 
     def __repr__(self) -> str:
         """Without the password."""
@@ -350,6 +353,9 @@ class LoadSettings:
     """The text of a user's file instead of a built-in workload."""
     by_statement: bool = False
     """Time each statement, by class, as well."""
+    ledger: str | None = None
+    """The directory of a run's client logs (`ClientLogs.new_run`), for the workload `ledger` alone. Who
+    keeps it goes on in that run."""
 
 
 class LoadProcess(Protocol):
@@ -384,6 +390,19 @@ class LoadProcess(Protocol):
 
     async def stop(self) -> None:
         """End it; waits for commits under way at most 1 s."""
+        ...
+
+
+class ClientLogs(Protocol):
+    """The client logs of one stack's `ledger` loads (core/loss). Raises MissingPiece naming what cannot be
+    made or read."""
+
+    def new_run(self) -> str:
+        """A new directory for the logs of a run, which no load has had; the oldest runs' go."""
+        ...
+
+    async def read(self, run: str) -> RunLog:
+        """All that the logs in this directory say now; raises UsageError for what is no client log."""
         ...
 
 

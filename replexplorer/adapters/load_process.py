@@ -16,7 +16,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
+from replexplorer.core.errors import (
+    MissingPiece,
+    ReplexplorerError,
+    ServerRefused,
+    ServerUnreachable,
+    UsageError,
+)
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.load_share import LoadShare
 from replexplorer.ports import LoadSettings, LoadTarget, Report
@@ -57,6 +63,8 @@ class LoadChild:
         self._is_started = False
         self._is_stopping = False
         self._end: ReplexplorerError | None = None
+        self._reason: ReplexplorerError | None = None
+        """Why the child said that it ends."""
         self.origin_s = 0.0
         """Its intervals end at whole intervals after this time."""
 
@@ -84,7 +92,7 @@ class LoadChild:
         """See `ports.LoadProcess`."""
         if self._process is not None:
             return
-        self._is_stopping, self._end = False, None
+        self._is_stopping, self._end, self._reason = False, None, None
         self._intervals.clear()
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -150,7 +158,8 @@ class LoadChild:
             words = await complaint
             code = await process.wait()
             why = words or (f"signal {-code}" if code < 0 else f"exit code {code}")
-            self._finish(LoadEnded(f"the load's process ended by itself ({why})", "start the load again"))
+            ended = LoadEnded(f"the load's process ended by itself ({why})", "start the load again")
+            self._finish(self._reason or ended)
         except (ValueError, KeyError, TypeError) as error:
             self._finish(LoadEnded(f"the load's process sent what is no report ({error})"))
         finally:
@@ -167,6 +176,8 @@ class LoadChild:
                 self._news.set()
             case "progress" if self._report is not None:
                 self._report(event["text"], event["done"])
+            case "ended":
+                self._reason = LoadEnded(f"the load ended: {event['message']}", event["hint"])
             case "done" | "failed":
                 answer = self._answers.get(event["id"])
                 if answer is None or answer.done():
@@ -236,4 +247,6 @@ def _error(event: Mapping[str, Any]) -> ReplexplorerError:
             return ServerUnreachable(message, hint)
         case "usage":
             return UsageError(message, hint)
+        case "missing":
+            return MissingPiece(message, hint)
     return ReplexplorerError(message, hint)

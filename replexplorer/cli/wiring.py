@@ -109,6 +109,7 @@ async def stack_names() -> list[str]:
 def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = None) -> Outside:
     """The adapters around one stack; with `record` its session is recorded."""
     from replexplorer.adapters.agent import BridgedAgent
+    from replexplorer.adapters.client_logs import FileClientLogs
     from replexplorer.adapters.load_group import LoadGroup
     from replexplorer.adapters.sweep_journal import FileJournal
 
@@ -122,6 +123,7 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
         recorder=record,
         sweeps=lambda identity: FileJournal(paths.sweep_journal(stack.name, identity)),
         workload_file=workload_file,
+        client_logs=FileClientLogs(paths.ledgers_directory(stack.name)),
     )
 
 

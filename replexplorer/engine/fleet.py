@@ -26,6 +26,7 @@ from replexplorer.engine.keeping import Keeping
 from replexplorer.ports import (
     Ability,
     Agent,
+    ClientLogs,
     Clock,
     Credentials,
     LoadProcess,
@@ -69,6 +70,8 @@ class Outside:
     """A new session file that is not made yet; None: the session is not recorded."""
     sweeps: Callable[[str], SweepJournal] | None = None
     """The journal of the sweep of this identity; None: sweeps are not kept."""
+    client_logs: ClientLogs | None = None
+    """Where the `ledger` load's clients note what they do; None: nowhere."""
     workload_file: Callable[[str], tuple[str, str]] = _no_files
     """A user's workload by its path: where it is, from any directory, and its text, checked."""
 

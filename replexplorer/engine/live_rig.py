@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import UNKNOWN, Sighting
 from replexplorer.core.fault import Fault, parse_fault
@@ -18,6 +18,9 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.load.workload import LEDGER
+from replexplorer.core.loss.client_log import RunLog
+from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.engine.asking import execute
 from replexplorer.engine.change.bringup import bring_up
@@ -25,6 +28,7 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.change.unfinished import Unfinished
+from replexplorer.engine.experiment.reckoning import reckoned
 from replexplorer.engine.experiment.rig import Findings
 from replexplorer.engine.experiment.sweep_notes import Unkept
 from replexplorer.engine.load.driver import LoadDriver
@@ -78,6 +82,19 @@ class LiveLoad:
     async def stop(self) -> None:
         """See `experiment.rig.Load`."""
         await self._driving.stop()
+
+    async def keep_ledger(self, *, clients: int) -> None:
+        """See `experiment.rig.Load`."""
+        self._load.run = None
+        asked = replace(self._driving.settings(), clients=clients, workload=LEDGER, script=None)
+        await self._driving.drive(asked)
+
+    async def client_log(self) -> RunLog:
+        """See `experiment.rig.Load`."""
+        logs, run = self._sight.fleet.outside.client_logs, self._load.run
+        if logs is None or run is None:
+            raise StackUnavailable("no load of this session kept a client log", "start the workload `ledger`")
+        return await logs.read(run)
 
     async def measure(
         self,
@@ -270,6 +287,10 @@ class LiveRig:
     async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
         """See `experiment.rig.Rig`."""
         return await self._faults.clear(text)
+
+    async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
+        """See `experiment.rig.Rig`."""
+        return await reckoned(self, survivor, failed_at_s)
 
     # -- the experiment
 

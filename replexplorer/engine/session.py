@@ -95,6 +95,7 @@ class Session:
             interval_s=options.tick_s,
             on_end=self._load_ended,
             files=outside.workload_file,
+            new_run=None if outside.client_logs is None else outside.client_logs.new_run,
         )
         self.chronicle = Chronicle(outside.clock)
         self.sight = Sight(self.fleet, self.load)

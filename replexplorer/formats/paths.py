@@ -112,6 +112,11 @@ def sweep_journal(stack: str, identity: str) -> Path:
     return state_directory() / "sweeps" / f"{stack}-{identity}.jsonl"
 
 
+def ledgers_directory(stack: str) -> Path:
+    """The client logs of a stack's `ledger` loads, a directory a run."""
+    return state_directory() / "ledgers" / stack
+
+
 def sessions_directory() -> Path:
     """The recorded sessions."""
     return state_directory() / "sessions"

@@ -3,7 +3,8 @@
 Law: the next statement is sent from the reply to the last one, without a task switch. A run ends
 only between two transactions, or when one cannot go on. A deadlock or a lock timeout retries the
 same transaction; its time goes on. What was lost while a commit was under way is unknown,
-what was lost before is not kept by the server and is an error.
+what was lost before is not kept by the server and is an error. With a client log a transaction
+is sent when its intent is on the disk; its time is counted from then on.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ class ClientRun:
         "_end",
         "_intended_s",
         "_is_first",
+        "_is_noting",
         "_is_recovering",
         "_job",
         "_kinds",
         "_leaving",
+        "_log",
         "_send",
         "_sent_s",
         "_step",
@@ -66,13 +69,15 @@ class ClientRun:
         job: ClientJob,
         builds: Sequence[Build],
         leaving: asyncio.Event,
+        draw: Draw,
     ) -> None:
         self._dispatcher = dispatcher
         self._connection = connection
         self._job = job
         self._builds = builds
         self._leaving = leaving
-        self._draw: Draw = job.draws()
+        self._draw = draw
+        self._log = job.log
         self._kinds = [statement.kind for statement in job.workload.statements]
         self._send = connection.send
         self._end: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
@@ -81,6 +86,7 @@ class ClientRun:
         self._begun_s = self._sent_s = self._intended_s = 0.0
         self._is_first = True
         self._is_recovering = False
+        self._is_noting = False
         self.is_idle = False
         """It waits for an arrival."""
         self.is_under_way = False
@@ -89,7 +95,7 @@ class ClientRun:
     @property
     def is_in_doubt(self) -> bool:
         """A commit was sent and is not answered."""
-        if not self.is_under_way or self._is_recovering:
+        if not self.is_under_way or self._is_recovering or self._is_noting:
             return False
         return self._job.workload.statements[self._transaction[self._step][0]].commits
 
@@ -101,6 +107,8 @@ class ClientRun:
             return await self._end
         finally:
             self.is_idle = False
+            if not self._end.done():
+                self._end.cancel()  # a note that comes now sends nothing
             self._connection.unwatch()
 
     def _finish(self, turn: RunEnd) -> None:
@@ -128,6 +136,24 @@ class ClientRun:
         self._intended_s = intended_s
         self._begun_s = time.monotonic()
         self._transaction = self._draw()
+        if self._log is None:
+            self._send_step(0)
+        else:
+            self._is_noting = True
+            self._log.intend(*self._row, self._on_noted)
+
+    @property
+    def _row(self) -> tuple[int, int]:
+        """Client and number of the row of the transaction."""
+        client, seq = self._transaction[0][1][:2]
+        return int(client), int(seq)
+
+    def _on_noted(self) -> None:
+        """The intent is on the disk: the statement may go out, unless the line went away meanwhile."""
+        if self._end.done():
+            return
+        self._is_noting = False
+        self._begun_s = time.monotonic()
         self._send_step(0)
 
     def _send_step(self, step: int) -> None:
@@ -154,6 +180,8 @@ class ClientRun:
             self._send_step(step + 1)
             return
         now_s = time.monotonic()
+        if self._log is not None:
+            self._log.acknowledge(*self._row, now_s)
         tally.latencies_s.append(now_s - self._begun_s)
         if self._intended_s:
             tally.responses_s.append(now_s - self._intended_s)
@@ -194,6 +222,8 @@ class ClientRun:
                 self._lose(was_sent=False)
             return
         dispatcher.tally.refused[number] += 1
+        if self._log is not None:
+            self._log.refuse(*self._row, number)
         self._finish(RunEnd.REFUSED)
         dispatcher.on_refused(ServerRefused(number, told))
 

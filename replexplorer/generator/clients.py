@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.load.workload import Statement
+from replexplorer.core.load.workload import Draw, Statement
 from replexplorer.generator.client_run import ClientRun, RunEnd
 from replexplorer.generator.connection import Build, Connection, Prepared, text_query
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher
@@ -49,6 +49,8 @@ class Client:
         self._dispatcher = dispatcher
         self._on_settled = on_settled
         self._on_job: ClientJob | None = None
+        self._draw: tuple[ClientJob, Draw] | None = None
+        """What it draws on a job, over all its connections."""
         self._leaving = asyncio.Event()
         self._connection: Connection | None = None
         self._prepared: list[Prepared] = []
@@ -91,7 +93,9 @@ class Client:
             return
         builds = await self._builds(connection, job)
         self._on_job = job
-        run = self.run = ClientRun(dispatcher, connection, job, builds, self._leaving)
+        if self._draw is None or self._draw[0] is not job:
+            self._draw = job, job.draws()
+        run = self.run = ClientRun(dispatcher, connection, job, builds, self._leaving, self._draw[1])
         self._on_settled(self)
         turn = await run.last()
         self.run = None

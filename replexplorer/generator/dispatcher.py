@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from replexplorer.core.errors import ServerRefused
 from replexplorer.core.load.pacing import Pace, Schedule
 from replexplorer.core.load.workload import Draw, Workload
+from replexplorer.generator.client_log import ClientLog
 from replexplorer.generator.tally import Tally
 from replexplorer.ports import LoadTarget
 
@@ -33,6 +34,8 @@ class ClientJob:
     fresh_sessions: int = 0
     by_statement: bool = False
     """Time each statement, too."""
+    log: ClientLog | None = None
+    """Where each transaction, which is one row then, is noted before it is sent and after its reply."""
 
 
 class Parked(Protocol):

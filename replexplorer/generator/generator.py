@@ -1,8 +1,9 @@
 """The load as its process runs it: commands in, intervals out, clients between.
 
 Commands are JSON lines `{"id", "do", ...}` (start, change, hold, drain, stop); each is answered by
-`done` or `failed` with its id. Events: `interval`, `progress`. Of several generators of one load each has
-a part: this many clients, a share of the arrivals; the one that leads looks after the tables.
+`done` or `failed` with its id. Events: `interval`, `progress`, and `ended` when it cannot go on. Of
+several generators of one load each has a part: this many clients, a share of the arrivals; the one that
+leads looks after the tables.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import floor as whole
 from random import Random
@@ -20,12 +21,14 @@ from replexplorer.core.errors import ReplexplorerError, ServerRefused, UsageErro
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.load_share import LoadShare
 from replexplorer.core.load.pacing import CLOSED, Pace, Schedule
-from replexplorer.core.load.workload import Workload
+from replexplorer.core.load.workload import LEDGER, Workload
 from replexplorer.generator.alarm import Alarm
+from replexplorer.generator.client_log import ClientLog, LogHealth
 from replexplorer.generator.clients import Clients
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher
 from replexplorer.generator.outbox import Outbox
 from replexplorer.generator.plan import check_script, course_of, workload_of
+from replexplorer.generator.readers import Reader, readers_of
 from replexplorer.generator.tables import Tables
 from replexplorer.generator.tally import Gauges, Tally
 from replexplorer.ports import LoadSettings, LoadTarget
@@ -43,8 +46,13 @@ _GROWN_BYTES: Final = 1 << 30
 class Generator:
     """One load, or a part of it: its settings, its clients and its reports."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, end: Callable[[], None]) -> None:
         self._outbox = outbox
+        self._end = end
+        """Ends the process, which then stops the load."""
+        self._logs: list[ClientLog] = []
+        """Of each run that this process was told to keep; the last one is in use."""
+        self._readers: asyncio.Task[None] | None = None
         self._random = Random()
         self._tally = Tally()
         self._schedule = Schedule(self._random)
@@ -122,7 +130,7 @@ class Generator:
         self._begun = asyncio.get_running_loop().create_future()
         dispatcher = self._dispatcher = Dispatcher(
             target,
-            course_of(settings, self._random),
+            course_of(settings, self._random, self._log_of(settings, target)),
             self._tally,
             self._schedule,
             self._random,
@@ -177,13 +185,49 @@ class Generator:
         try:
             if not same:
                 await self._prepare(self._tables, settings, workload_of(settings), dispatcher.target)
-            self._settings, self._part = settings, part
+            self._part = part
+            log = self._log_of(settings, dispatcher.target)
+            self._settings = settings
             self._is_drained = self._has_ended = False
-            clients.change(part.clients, None if same else course_of(settings, self._random))
+            clients.change(part.clients, None if same else course_of(settings, self._random, log))
             self._set_pace(dispatcher)
         finally:
             dispatcher.let_go()
         await self._settle(clients)
+
+    def _log_of(self, settings: LoadSettings, target: LoadTarget) -> ClientLog | None:
+        """Where these settings' transactions are noted; a file of its own for each run. Raises MissingPiece
+        where none can be made."""
+        if settings.workload != LEDGER or settings.ledger is None:
+            self._end_readers()
+            return None
+        if not self._logs or self._logs[-1].directory != settings.ledger:
+            health = LogHealth(self._tally.log_syncs_s, self._tally.log_waits_s)
+            self._logs.append(ClientLog(settings.ledger, health, self._give_up))
+            self._end_readers()
+        if self._part.leads and self._readers is None:
+            self._readers = self._keep(self._read(readers_of(target, self._logs[-1])))
+        return self._logs[-1]
+
+    async def _read(self, readers: Sequence[Reader]) -> None:
+        """Look at each node for rows that are there."""
+        async with asyncio.TaskGroup() as group:
+            for reader in readers:
+                group.create_task(reader.live())
+
+    def _end_readers(self) -> None:
+        """Nobody is to look any more."""
+        if self._readers is not None:
+            self._readers.cancel()
+            self._readers = None
+
+    def _give_up(self, error: ReplexplorerError) -> None:
+        """The load cannot go on: say why and end; commits under way are unknown to the log."""
+        self._tally.fault = str(error)
+        if self._begun is not None and not self._begun.done():
+            self._begun.set_exception(error)
+        self._outbox.tell("ended", message=error.message, hint=error.hint)
+        self._end()
 
     def _pace(self) -> Pace:
         """As asked for."""
@@ -321,6 +365,8 @@ class Generator:
         try:
             if job.workload.table is not None:
                 await tables.truncate(job.workload.table)
+            if job.log is not None:
+                job.log.reset()
             if self._dispatcher is not None and self._dispatcher.job is job:
                 self._rows = 0
             self._tally.rows_reset += 1
@@ -342,6 +388,7 @@ class Generator:
             self._schedule.drop_waiting()
         if self._clients is not None:
             await self._clients.stop(STOP_COMMITS_S)
+        await asyncio.gather(*(log.close() for log in self._logs))
         self._is_drained = True
         self._tell_interval()
         await self._outbox.drain(_TELL_LAST_S)

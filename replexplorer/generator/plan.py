@@ -7,6 +7,7 @@ from random import Random
 from replexplorer.core.errors import ServerRefused, UsageError
 from replexplorer.core.load.script import read_script
 from replexplorer.core.load.workload import WORKLOADS, Sources, Statement, Workload, draw_of
+from replexplorer.generator.client_log import ClientLog
 from replexplorer.generator.connection import Connection
 from replexplorer.generator.dispatcher import ClientJob
 from replexplorer.ports import LoadSettings, LoadTarget
@@ -26,8 +27,8 @@ def workload_of(settings: LoadSettings) -> Workload:
     return workload.with_payload() if settings.payload_bytes else workload
 
 
-def course_of(settings: LoadSettings, random: Random) -> ClientJob:
-    """What these settings make the clients do; raises UsageError."""
+def course_of(settings: LoadSettings, random: Random, log: ClientLog | None = None) -> ClientJob:
+    """What these settings make the clients do, noted in the log; raises UsageError."""
     workload = workload_of(settings)
     if settings.script is not None:
         script = read_script(settings.script, settings.workload)
@@ -39,9 +40,10 @@ def course_of(settings: LoadSettings, random: Random) -> ClientJob:
         random,
         key_spread=settings.key_spread,
         payload_bytes=settings.payload_bytes,
+        writer=None if log is None else log.writer,
     )
     return ClientJob(
-        workload, lambda: draw_of(workload, sources), settings.fresh_sessions, settings.by_statement
+        workload, lambda: draw_of(workload, sources), settings.fresh_sessions, settings.by_statement, log
     )
 
 

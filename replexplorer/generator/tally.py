@@ -37,6 +37,10 @@ class Tally:
         """One entry a transaction: an append is all that one pays for being measured."""
         self.responses_s: list[float] = []
         self.lateness_s: list[float] = []
+        self.log_syncs_s: list[float] = []
+        """How long each sync of the client log took."""
+        self.log_waits_s: list[float] = []
+        """How long each transaction waited until it was noted."""
         self.statements_s: dict[str, list[float]] = {}
         """By class, while that is asked for."""
         self.queries = [0, 0, 0]
@@ -90,6 +94,8 @@ class Tally:
             rate_asked_tps=gauges.pace.rate_tps,
             response=_taken(self.responses_s),
             lateness=lateness,
+            log_sync=_taken(self.log_syncs_s),
+            log_wait=_taken(self.log_waits_s),
             arrivals=schedule.arrived - self._arrived,
             dropped=schedule.dropped - self._dropped,
             backlog=backlog,

@@ -77,7 +77,8 @@ class Scene:
             is_closed=pace is None,
         )
         builds = [lambda _, text=each.text: text.encode() for each in workload.statements]
-        self.run = ClientRun(self.dispatcher, self.wire, job, builds, self.leaving)  # type: ignore[arg-type]
+        draw = job.draws()
+        self.run = ClientRun(self.dispatcher, self.wire, job, builds, self.leaving, draw)  # type: ignore[arg-type]
         self.life = asyncio.create_task(self.run.last())
 
     def said(self) -> str:

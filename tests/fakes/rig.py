@@ -27,6 +27,8 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.loss.client_log import RunLog
+from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -101,6 +103,10 @@ class FakeLoad:
         self.settings = settings
         self.elsewhere: str | None = None
         """Who else drives the load."""
+        self.ledgers = 0
+        """Runs of client logs that were begun."""
+        self.log = RunLog(1, {}, {})
+        """What the clients noted."""
 
     async def drive(self, *, clients: int) -> None:
         """See `experiment.rig.Load`."""
@@ -122,6 +128,20 @@ class FakeLoad:
         """See `experiment.rig.Load`."""
         await self._rig.step("stop")
         self.settings = None
+
+    async def keep_ledger(self, *, clients: int) -> None:
+        """See `experiment.rig.Load`."""
+        await self.drive(clients=clients)
+        assert self.settings is not None
+        self.ledgers += 1
+        self.settings = replace(self.settings, workload="ledger", ledger=str(self.ledgers))
+
+    async def client_log(self) -> RunLog:
+        """See `experiment.rig.Load`."""
+        await self._rig.step("client_log")
+        if not self.ledgers:
+            raise StackUnavailable("no load of this session kept a client log")
+        return self.log
 
     async def measure(
         self,
@@ -239,6 +259,8 @@ class FakeRig:
     down: set[str] = field(default_factory=set)
     """Nodes that do not answer."""
     reapplies: bool = True
+    loss: LossLedger | None = None
+    """What is reckoned; None: every row that was acknowledged is on every node."""
 
     def __post_init__(self) -> None:
         """As it is when nobody has worked on it yet."""
@@ -415,6 +437,17 @@ class FakeRig:
         self.faults = [fault for fault in self.faults if fault not in over]
         self.down.difference_update(fault.node for fault in over if fault.kind in _STOPS)
         return over
+
+    async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
+        """See `experiment.rig.Rig`."""
+        await self.load.stop()
+        log = await self.load.client_log()
+        await self.step("reckon", survivor)
+        if self.loss is not None:
+            return self.loss
+        acknowledged = {client: each.acknowledged for client, each in log.clients.items()}
+        rows = {name: acknowledged for name in self.names if name not in self.down}
+        return reckon(log, rows, survivor, executed={})
 
     # -- the experiment
 

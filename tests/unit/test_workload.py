@@ -32,7 +32,7 @@ def test_the_knob_offers_exactly_the_workloads_that_are_built() -> None:
 def drawn(name: str, count: int = 200, **options: int) -> list[list[str]]:
     """The statements of so many transactions, as text."""
     workload = WORKLOADS[name].with_payload() if options.get("payload_bytes") else WORKLOADS[name]
-    draw = draw_of(workload, Sources.of(10_000, Random(1), **options))
+    draw = draw_of(workload, Sources.of(10_000, Random(1), **options))  # type: ignore[arg-type]
     forms = [statement.format for statement in workload.statements]
     return [[(forms[index] % values).decode() for index, values in draw()] for _ in range(count)]
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.counters import ServerStatus
 
@@ -258,4 +259,8 @@ class Dialect(Protocol):
 
     def table_bytes(self, database: str, table: str) -> Question[int]:
         """Size of a table's file; 0 where there is none."""
+        ...
+
+    def ledger_rows(self, run: int) -> Question[Rows]:
+        """The rows that the clients of one run of the `ledger` load have here, as runs of numbers."""
         ...

@@ -24,6 +24,9 @@ from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
 from replexplorer.core.dialect.values import from_server, is_on, literal, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
+from replexplorer.core.load.workload import LEDGER_TABLE
+from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
+from replexplorer.core.loss.spans import spans_of
 from replexplorer.core.server.commit_counters import Source, Total, Totals
 from replexplorer.core.server.counters import ServerStatus
 
@@ -448,6 +451,18 @@ class MySql:
             lambda rows: int(rows[0]["bytes"]) if rows else 0,
         )
 
+    def ledger_rows(self, run: int) -> Question[Rows]:
+        """A number less its rank among the client's is the same for neighbours: a million rows are few."""
+        first = run * CLIENTS_A_RUN
+        return Question(
+            "SELECT client, MIN(seq) AS low, MAX(seq) AS high FROM (SELECT client, seq,"
+            " CAST(seq AS SIGNED) - ROW_NUMBER() OVER (PARTITION BY client ORDER BY seq) AS apart"
+            f" FROM {LEDGER_TABLE} WHERE client > %s AND client < %s) AS numbered"
+            " GROUP BY client, apart",
+            lambda rows: _read_ledger(rows, first),
+            (first, first + CLIENTS_A_RUN),
+        )
+
 
 def _read_waits(rows: Sequence[Row]) -> Waits:
     (row,) = rows
@@ -518,6 +533,13 @@ def _thread_state(running: str, error_number: int | None) -> str:
             return "connecting"
         case _:
             return "error" if error_number else "off"
+
+
+def _read_ledger(rows: Sequence[Row], first: int) -> Rows:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in rows:
+        found.setdefault(int(row["client"]) - first, []).append((int(row["low"]), int(row["high"])))
+    return {client: spans_of(pairs) for client, pairs in found.items()}
 
 
 def _in_line(gtids: object) -> str:

@@ -22,7 +22,7 @@ _SUMS: Final = (
     "deadlocks",
     "lock_timeouts",
 )
-_HISTOGRAMS: Final = ("service", "response", "lateness")
+_HISTOGRAMS: Final = ("service", "response", "lateness", "log_sync", "log_wait")
 _CPU_LIMIT_PERCENT: Final = 80.0
 _LATE_SHARE: Final = 0.1
 _LATE_MS: Final = 2.0
@@ -69,6 +69,10 @@ class Interval:
     """Intended start to last reply of each acknowledged transaction that arrived in the open loop."""
     lateness: Histogram = field(default_factory=Histogram)
     """What `lateness_p99_ms` is taken from, in microseconds."""
+    log_sync: Histogram = field(default_factory=Histogram)
+    """How long each sync of a client log took, in microseconds; empty without one."""
+    log_wait: Histogram = field(default_factory=Histogram)
+    """How long each transaction waited until its intent was noted on the disk, in microseconds."""
     arrivals: int = 0
     """Transactions that were intended to start (open loop)."""
     dropped: int = 0

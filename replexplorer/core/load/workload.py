@@ -3,8 +3,8 @@
 Law: the sysbench workloads have the schema, the statements, their order, the defaults and the key
 distribution of sysbench 1.0's scripts of the same name (one table, auto-increment keys, ranges of
 100, `--rand-type=special`), prepared where sysbench prepares, so that both tools put the same work
-on a server. `foo` is the insert of the wan-insert lab (docs/labs.md); `ledger` writes rows that tell
-who wrote them. Random numbers come from the caller's generator.
+on a server. `foo` is the insert of the wan-insert lab (docs/labs.md); `ledger` writes rows that say
+who wrote them (core/loss). Random numbers come from the caller's generator.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ _SURNAMES: Final = (
 )
 _PAYLOAD_POOL_BYTES: Final = 1 << 16
 _WRITER_BITS: Final = 62
+
+LEDGER: Final = "ledger"
+"""The workload whose clients keep a log of what they do."""
+LEDGER_TABLE: Final = f"{DATABASE}.ledger"
 
 PAYLOAD: Final = "payload"
 """The column that a table has only for a load with a payload."""
@@ -266,8 +270,8 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
             ),
         ),
         Workload(
-            "ledger",
-            "numbered rows of each client, so that a lost one can be named",
+            LEDGER,
+            "numbered rows of each client, which it also notes on its own disk: a lost one can be named",
             (
                 Statement(
                     "insert",
@@ -280,11 +284,11 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
             ),
             Table(
                 "ledger",
-                "CREATE TABLE ledger (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, client BIGINT UNSIGNED NOT "
-                "NULL, seq BIGINT UNSIGNED NOT NULL, "
+                "CREATE TABLE ledger (client BIGINT UNSIGNED NOT NULL, seq BIGINT UNSIGNED NOT NULL, "
                 "noted TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), "
-                "PRIMARY KEY (id), UNIQUE KEY of_client (client, seq)) ENGINE=InnoDB",
+                "PRIMARY KEY (client, seq)) ENGINE=InnoDB",
                 grows=True,
+                size="COUNT(*)",
             ),
         ),
     )
@@ -328,16 +332,27 @@ class Sources:
     random: Random
     number: Callable[[], int]
     """Numbers that no other draw of this process answers; another process begins elsewhere."""
+    writer: Callable[[], tuple[int, Callable[[], int]]]
+    """Another client of `ledger`: the number that its rows carry, and what counts them."""
 
     @classmethod
-    def of(cls, table_size: int, random: Random, *, key_spread: int = 0, payload_bytes: int = 0) -> Sources:
-        """One set for all clients of a process."""
+    def of(
+        cls,
+        table_size: int,
+        random: Random,
+        *,
+        key_spread: int = 0,
+        payload_bytes: int = 0,
+        writer: Callable[[], tuple[int, Callable[[], int]]] | None = None,
+    ) -> Sources:
+        """One set for all clients of a process; without a client log a `writer` has a drawn number."""
         return cls(
             key_source(table_size, random, key_spread),
             _text_source(random),
             _payload_source(payload_bytes, random),
             random,
             count(_FIRST_EMPLOYEE + _APART * random.randrange(_PROCESSES)).__next__,
+            writer or (lambda: (random.getrandbits(_WRITER_BITS), count(1).__next__)),
         )
 
 
@@ -431,8 +446,8 @@ def _employees(sources: Sources) -> Draw:
 
 
 def _ledger(sources: Sources) -> Draw:
-    """Each client of each run writes under a number of its own."""
-    client, number, payload = sources.random.getrandbits(_WRITER_BITS), count(1).__next__, sources.payload
+    """Each client of each run writes under a number of its own, its rows counted from 1."""
+    (client, number), payload = sources.writer(), sources.payload
     return lambda: ((0, (client, number(), *payload())),)
 
 
@@ -445,7 +460,7 @@ _DRAWS: Final[Mapping[str, Callable[[Sources], Draw]]] = {
     "point_select": _point_select,
     "foo": _foo,
     "employees": _employees,
-    "ledger": _ledger,
+    LEDGER: _ledger,
 }
 
 

@@ -18,6 +18,8 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Assignment, Desired
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.loss.client_log import RunLog
+from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.protection import Protection
@@ -102,6 +104,16 @@ class Load(Protocol):
 
     async def stop(self) -> None:
         """End our load; nothing when none runs."""
+        ...
+
+    async def keep_ledger(self, *, clients: int) -> None:
+        """Run the load with this many clients of the workload `ledger`, whatever is requested, their client
+        logs those of a new run; `follow` goes back to what is requested. Raises as `drive`."""
+        ...
+
+    async def client_log(self) -> RunLog:
+        """All that the clients have noted in the run that `keep_ledger` began, up to now; raises
+        StackUnavailable before it did."""
         ...
 
     async def measure(
@@ -219,6 +231,15 @@ class Rig(Protocol):
     async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
         """Mend the faults that this text means, `KIND[@NODE]`, all for None; answers which. Raises UsageError
         where nothing of that kind is in force."""
+        ...
+
+    async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
+        """End the load and compare what its clients were told with the rows on each node that answers, of
+        which one is the survivor; `failed_at_s`: when the failure was, on the monotonic clock.
+
+        The relay logs are applied first. Raises StackUnavailable where the survivor does not answer, or
+        does not apply what it has received.
+        """
         ...
 
     # -- the experiment

@@ -12,6 +12,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, Value
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.workload import LEDGER
 from replexplorer.engine.finish import to_the_end
 from replexplorer.ports import LoadProcess, LoadSettings, LoadTarget, Report
 
@@ -97,8 +98,11 @@ class LoadDriver:
         interval_s: float,
         on_end: Callable[[str], None] = lambda _: None,
         files: Callable[[str], tuple[str, str]] = lambda written: (written, ""),
+        new_run: Callable[[], str] | None = None,
     ) -> None:
         self._make = make
+        self._new_run = new_run
+        """Makes the directory for a run of client logs."""
         self._files = files
         self._on_end = on_end
         self._interval_s = interval_s
@@ -106,6 +110,9 @@ class LoadDriver:
         self._spare: LoadProcess | None = None
         """A bare process for the next start."""
         self._report: Report = _silent
+        self.run: str | None = None
+        """The run of client logs that the `ledger` load is in, or was in last; None lets the next start, or
+        change of one that runs, begin another."""
         self.inbox = Inbox()
         """The picture's."""
         self._inboxes = [self.inbox]
@@ -153,6 +160,7 @@ class LoadDriver:
         if process is None:
             process = self._make(self._tell)
         self._report = report
+        settings = self._with_run(settings)
         self.fault, self.settings, self.target, self.prepared = None, settings, target, None
         self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
         try:
@@ -205,9 +213,18 @@ class LoadDriver:
         """Make the running process follow these settings."""
         if self._running is not None:
             self.prepared = None
+            settings = self._with_run(settings)
             await self._running.process.change(settings)
             self.settings = settings
             await self.on_settings()
+
+    def _with_run(self, settings: LoadSettings) -> LoadSettings:
+        """With the run that the clients' logs belong to, for the workload that has one: the one that they
+        were in last, so that a load that was ended and begun elsewhere goes on in it."""
+        if settings.workload != LEDGER or self._new_run is None:
+            return settings if settings.ledger is None else replace(settings, ledger=None)
+        self.run = settings.ledger or self.run or self._new_run()
+        return replace(settings, ledger=self.run)
 
     @contextmanager
     def listening(self) -> Iterator[Inbox]:

@@ -63,7 +63,12 @@ class Driving:
         if not view.reachable or view.host is None or view.port is None:
             raise ServerUnreachable("the primary is down", "`replexplorer up` brings it back")
         user, password = self._fleet.credentials.dsn_user, self._fleet.credentials.dsn_password
-        return LoadTarget(view.host, view.port, user, password, view.path or "direct")
+        readers = {
+            each.name: (each.host, each.port)
+            for each in (view, *(other for other in self._sight.node_views() if other.name != view.name))
+            if each.host is not None and each.port is not None
+        }
+        return LoadTarget(view.host, view.port, user, password, view.path or "direct", readers)
 
     async def drive(self, settings: LoadSettings) -> None:
         """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""

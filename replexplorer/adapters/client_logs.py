@@ -1,0 +1,65 @@
+"""Where the client logs of one stack's `ledger` loads lie: a directory a run, a file a load process."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+from typing import Final
+
+from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.loss.client_log import RunLog, read_run
+
+_KEPT_RUNS: Final = 5
+
+
+class FileClientLogs:
+    """`ports.ClientLogs`: a run is named by the second of its beginning, and by the next one where another
+    took that."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def new_run(self) -> str:
+        """See `ports.ClientLogs`."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for old in sorted(self._runs(), key=lambda each: int(each.name))[: 1 - _KEPT_RUNS]:
+                shutil.rmtree(old, ignore_errors=True)
+            run = int(time.time())
+            while True:
+                made = self._directory / str(run)
+                try:
+                    made.mkdir(mode=0o700)
+                except FileExistsError:
+                    run += 1
+                else:
+                    return str(made)
+        except OSError as error:
+            raise self._closed(error) from None
+
+    def _runs(self) -> list[Path]:
+        """Of the runs that are kept, in no order."""
+        return [each for each in self._directory.iterdir() if each.name.isdigit() and each.is_dir()]
+
+    async def read(self, run: str) -> RunLog:
+        """See `ports.ClientLogs`."""
+        return await asyncio.to_thread(self._read, Path(run))
+
+    def _read(self, run: Path) -> RunLog:
+        try:
+            files = sorted(run.glob("*.log"))
+            if not files:
+                raise UsageError(f"{run} has no client log", "start a load of the workload `ledger`")
+            return read_run((str(file), file.read_bytes()) for file in files)
+        except OSError as error:
+            raise self._closed(error) from None
+
+    def _closed(self, error: OSError) -> MissingPiece:
+        """What to raise for a directory that cannot be used."""
+        why = (error.strerror or str(error)).lower()
+        return MissingPiece(
+            f"the client logs in {error.filename or self._directory}: {why}",
+            "make room, or name another $XDG_STATE_HOME",
+        )
