@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import add_json
@@ -15,7 +15,7 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, addressed, find, parse_assignment
-from replexplorer.core.topology import Roster, new_roster
+from replexplorer.core.topology import is_pair, new_roster
 from replexplorer.engine.console import Reset, Turn
 from replexplorer.engine.outcome import RolledBack, SetResult
 from replexplorer.engine.session import Session
@@ -77,8 +77,11 @@ def get(call: Call) -> int:
 
 async def _get(call: Call) -> int:
     async with attached(call, "get") as session:
-        views, roster = session.knobs(), session.roster
-        chosen = _chosen(call.args.keys, views, roster)
+        roster = session.roster
+        names = [name for key in call.args.keys for name in addressed(key, roster)]
+        if any(is_pair(name.node) for name in names):
+            await session.look_at(names)
+        chosen = _chosen(names, session.knobs())
     knobs = {str(name): knob_document(view, roster.source) for name, view in chosen.items()}
     if call.console.json:
         call.console.document({**knobs})
@@ -89,8 +92,7 @@ async def _get(call: Call) -> int:
     return 0
 
 
-def _chosen(keys: Iterable[str], views: dict[KnobName, KnobView], roster: Roster) -> dict[KnobName, KnobView]:
-    names = [name for key in keys for name in addressed(key, roster)]
+def _chosen(names: Sequence[KnobName], views: dict[KnobName, KnobView]) -> dict[KnobName, KnobView]:
     for name in names:
         if name not in views:
             raise UsageError(f"this server has no {name.key}", "`replexplorer get` lists what it has")

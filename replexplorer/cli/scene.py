@@ -13,6 +13,7 @@ from replexplorer.cli.wiring import attached
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import Knob, Place, Value, find
 from replexplorer.core.text import table
+from replexplorer.core.topology import is_pair
 from replexplorer.engine.outcome import SetResult
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
@@ -127,8 +128,10 @@ def turned(written: Mapping[str, Value]) -> set[str]:
     """Written keys of what is not at its default, of all replicas where one is not; of all where everything
     is at its default: a scene that takes all back."""
     found = {key for key, value in written.items() if value != _knob(key).default}
-    everywhere = {_knob(key).key for key in found if _knob(key).place is Place.REPLICAS}
-    return found | {key for key in written if _knob(key).key in everywhere} or set(written)
+    everywhere = {_knob(key).key for key in found if _knob(key).place is Place.REPLICAS and not is_pair(key)}
+    return found | {key for key in written if _knob(key).key in everywhere and not is_pair(key)} or set(
+        written
+    )
 
 
 def _knob(written: str) -> Knob:

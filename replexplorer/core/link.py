@@ -1,6 +1,7 @@
 """From what was asked of a link to what each direction has to do, and back.
 
-Law: `rtt` is the total between primary and replica. The bare path and what an agent's own queue adds
+Law: `rtt` is the total between primary and replica; of a link between two others the first by name stands
+for the primary. The bare path and what an agent's own queue adds
 are within it, not on top; a round trip below what the path can do is a floor, said and not hidden.
 Every other setting holds for each direction by itself; jitter is that of the round trip, so each
 delayed direction has its share of the variance. Packets keep their order: a direction's jitter stays
@@ -34,13 +35,29 @@ DELAYS: Final = frozenset({keys.RTT, keys.DELAY_TO_REPLICA, keys.DELAY_TO_PRIMAR
 """The knobs whose effect is a round trip."""
 
 NO_PARTITION: Final = "none"
+CUT: Final = "both"
+"""Nothing passes, either way."""
 _CUTS: Final = {
     NO_PARTITION: (False, False),
-    "both": (True, True),
+    CUT: (True, True),
     "ack": (False, True),
     "dump": (True, False),
 }
 """Partition to the directions that are cut: to the replica, to the primary."""
+
+
+_OTHER_WAY: Final = {
+    keys.DELAY_TO_REPLICA: keys.DELAY_TO_PRIMARY,
+    keys.DELAY_TO_PRIMARY: keys.DELAY_TO_REPLICA,
+}
+_OTHER_CUT: Final[Mapping[Value, Value]] = {"ack": "dump", "dump": "ack"}
+
+
+def turned_round(key: str, value: Value) -> tuple[str, Value]:
+    """A link knob with its value, said from the other end: what went to the replica goes to the primary."""
+    if key == keys.PARTITION:
+        return key, _OTHER_CUT.get(value, value)
+    return _OTHER_WAY.get(key, key), value
 
 
 class Side(Protocol):

@@ -1,4 +1,4 @@
-"""The link between the primary and one replica: asked, in force and measured."""
+"""A link between two nodes: asked, in force and measured."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from replexplorer.core.link import NO_PARTITION, LinkSettings
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """The link between the primary and one replica: asked, in force and measured."""
+    """The link between the primary and one replica, or between two replicas: asked, in force, measured."""
 
     replica: str
+    """The replica; of a link between two of them both in order of name, `db2:db3`. Its knobs stand here."""
     backend: str | None = None
     """`netem` or `nfqueue`."""
     settings: LinkSettings = field(default_factory=LinkSettings)
@@ -45,10 +46,25 @@ class LinkView:
         """The partition in force; None while unknown."""
         return None if self.values is None else str(self.values[keys.PARTITION])
 
+    @property
+    def is_cut(self) -> bool:
+        """A partition is in force; False while that is unknown."""
+        return self.partition not in (None, NO_PARTITION)
+
+    @property
+    def is_asked(self) -> bool:
+        """Anything but a bare path is requested."""
+        return self.settings != LinkSettings()
+
+    @property
+    def is_shaped(self) -> bool:
+        """Something is in force; False while that is unknown."""
+        return self.values is not None and LinkSettings.of(self.values) != LinkSettings()
+
 
 def partition_words(links: Sequence[LinkView]) -> tuple[str, ...]:
     """The partitions in force: `ack`, or `db3 ack` where not all links of several have the same."""
-    cut = {link.replica: link.partition for link in links if link.partition not in (None, NO_PARTITION)}
+    cut = {link.replica: link.partition for link in links if link.is_cut}
     if len(cut) == len(links) and len(set(cut.values())) == 1:
         return (str(next(iter(cut.values()))),)
     return tuple(f"{replica} {partition}" for replica, partition in cut.items())

@@ -39,6 +39,9 @@ class Tick:
     nodes: tuple[NodeView, ...] = ()
     protection: Protection = field(default_factory=lambda: Protection(ProtectionState.DOWN, requested=False))
     links: tuple[LinkView, ...] = ()
+    """The source's."""
+    pairs: tuple[LinkView, ...] = ()
+    """Those between two other nodes of which something is asked."""
     disks: tuple[DiskView, ...] = ()
     load: LoadView | None = None
     knobs: Mapping[KnobName, KnobView] = field(default_factory=dict)

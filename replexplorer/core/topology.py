@@ -1,5 +1,8 @@
 """A stack's nodes, what each of them is now, and the links between them.
 
+A link is named by both its nodes in order of name, `db2:db3`. Its knobs stand under the far node where
+the source is one of them, so that `rtt@db2` says what it says on any stack, else under the link's name.
+
 Laws: a name (`db1`, `db2`, ... in the order of making) says nothing about a role; a role is observed
 and may be another one at the next look. `primary`, `replica`, `replica2`, ... are read as aliases:
 the node that is the source now, and the other nodes in order of name.
@@ -81,6 +84,22 @@ def _order(node: str) -> tuple[str, int]:
     return word, int(number or 0)
 
 
+def link_between(one: str, other: str) -> str:
+    """The name of the link between two nodes, whichever is the source: `db2:db3`."""
+    return _PAIR.join(in_order((one, other)))
+
+
+def is_pair(text: str) -> bool:
+    """Whether a link is written with both its ends."""
+    return _PAIR in text
+
+
+def ends_of(link: str) -> tuple[str, str]:
+    """The nodes of a link that is written with both, as they are written."""
+    one, _, other = link.partition(_PAIR)
+    return one, other
+
+
 def source_of(standings: Sequence[Standing], before: str | None = None) -> str | None:
     """The node that is the source now; None where there are no nodes.
 
@@ -143,6 +162,15 @@ class Roster:
             return SOURCE if found[0] == self.source else found[0]
         far = [end for end in found if end != self.source]
         return far[0] if len(far) == 1 else _PAIR.join(in_order(found))
+
+    def link(self, placed: str) -> str:
+        """The link whose knobs stand here, by both its nodes: `db1:db2`. The inverse of `placed`."""
+        return placed if is_pair(placed) else link_between(self.source, placed)
+
+    def begins(self, link: str) -> str:
+        """The end of a link that its knobs take for the primary: the source, else the first by name."""
+        ends = ends_of(link)
+        return self.source if self.source in ends else ends[0]
 
 
 def new_roster(replicas: int = MOST_REPLICAS) -> Roster:

@@ -21,7 +21,7 @@ from replexplorer.core.errors import (
     UsageError,
 )
 from replexplorer.core.knobs.catalogue import Backing, Knob
-from replexplorer.core.topology import SOURCE, Roster, Standing, source_of
+from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
 from replexplorer.engine.keeping import Keeping
 from replexplorer.ports import (
     Ability,
@@ -202,6 +202,15 @@ class Fleet:
             raise StackUnavailable(
                 f"there is no {name} in stack '{self.outside.provider.name}'", "replexplorer up"
             ) from None
+
+    def ends(self, link: str) -> tuple[Member, Member]:
+        """The nodes of the link whose knobs stand here (`db2`, `db2:db3`), the one that they take for the
+        primary first; raises StackUnavailable when one is not, or no more, there."""
+        roster = self.roster
+        pair = roster.link(link)
+        begins = roster.begins(pair)
+        one, other = ends_of(pair)
+        return self.member(begins), self.member(other if one == begins else one)
 
     def connection(self, node: str) -> Sql:
         """A new connection to a node beside its member's own, for whoever closes it; raises

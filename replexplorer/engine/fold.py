@@ -55,6 +55,7 @@ class TickFold:
             nodes=nodes,
             protection=protection,
             links=links,
+            pairs=tuple(self.sight.pairs.values()),
             disks=tuple(self.sight.disks.values()),
             load=load,
             knobs=self.sight.views(),

@@ -6,13 +6,14 @@ The document is versioned and written compare-and-set, so two apps never lose ea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.fault import Fault, from_record, to_record
-from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Place, Value, parse_name
+from replexplorer.core.kept import kept, unkept
+from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Document
 from replexplorer.ports import Keeper
@@ -46,11 +47,9 @@ class Requested:
         out, not lost."""
         values: dict[KnobName, Value] = {}
         for written, value in document.content.get("knobs", {}).items():
-            name = _name(written, roster)
-            if name is None:
-                continue
-            if isinstance(value, str) == (name.knob.kind is Kind.CHOICE) and value is not None:
-                values[name] = value
+            found = None if value is None else unkept(written, value, roster)
+            if found is not None and isinstance(value, str) == (found[0].knob.kind is Kind.CHOICE):
+                values[found[0]] = found[1]
         return cls(
             document.version,
             values,
@@ -62,14 +61,18 @@ class Requested:
             owed_from_record(document.content.get("owed")),
         )
 
+    def with_source(self, before: Roster, now: Roster) -> Self:
+        """The same document, read with the roster `before`, as it reads `now` that another node is the
+        source."""
+        kept_values = (kept(name, value, before) for name, value in self.values.items())
+        found = (unkept(text, value, now) for text, value in kept_values)
+        return replace(self, values=dict(each for each in found if each is not None))
 
-def _name(written: str, roster: Roster) -> KnobName | None:
-    """The knob of a document's key, which may carry an alias; None for one of another version."""
-    try:
-        name = parse_name(written)
-    except UsageError:
-        return None
-    return name if name.node == Place.LOAD else KnobName(name.key, roster.placed(name.node))
+
+def _kept_now(text: str, value: Any, roster: Roster) -> tuple[str, Any]:
+    """An entry as this version keeps it; as it is where it is none of this version's."""
+    found = None if value is None else unkept(text, value, roster)
+    return (text, value) if found is None else kept(*found, roster)
 
 
 async def read_requested(keeper: Keeper, roster: Roster) -> Requested:
@@ -94,10 +97,9 @@ async def write_requested(
     """
 
     def merge(content: dict[str, Any]) -> None:
-        content["knobs"] = {
-            **{str(_name(key, roster) or key): value for key, value in content.get("knobs", {}).items()},
-            **{str(name): value for name, value in values.items() if name.key in BY_KEY},
-        }
+        before = (_kept_now(key, value, roster) for key, value in content.get("knobs", {}).items())
+        asked = (kept(name, value, roster) for name, value in values.items() if name.key in BY_KEY)
+        content["knobs"] = {**dict(before), **dict(asked)}
         content["writer"] = writer
         if written_s is not None:
             content["written_s"] = written_s

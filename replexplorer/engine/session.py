@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -281,10 +281,13 @@ class Session:
 
     def _cut_links(self) -> str:
         """Links that stay cut, as last seen, with what heals them; empty where there are none."""
-        cut = partition_words(tuple(self.sight.links.values()))
+        cut = partition_words((*self.sight.links.values(), *self.sight.pairs.values()))
         if not cut:
             return ""
-        heal = command("set", self.outside.provider.name, "partition=none")
+        of_source = partition_words(tuple(self.sight.links.values()))
+        words = ["partition=none"] if of_source else []
+        words += [f"partition@{link}=none" for link, view in self.sight.pairs.items() if view.is_cut]
+        heal = command("set", self.outside.provider.name, *words)
         stays, it = ("stays", "it") if len(cut) == 1 else ("stay", "them")
         return f"; partition {', '.join(cut)} {stays}: {heal} heals {it}"
 
@@ -366,6 +369,10 @@ class Session:
     def credentials(self) -> Credentials | None:
         """The accounts of the stack; None before it was reached."""
         return self.fleet.credentials
+
+    async def look_at(self, names: Iterable[KnobName]) -> None:
+        """Look at the links that these knobs are of, though nothing is asked of them yet."""
+        await self.sight.look_at_links(name.node for name in names)
 
     def knobs(self) -> dict[KnobName, KnobView]:
         """Every knob that the servers have, requested and effective, as last looked at."""

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import KnobName, Place, Value, find, parse_value
+from replexplorer.core.topology import is_pair
 from replexplorer.formats.configuration import closest, first_error
 from replexplorer.formats.paths import is_there, toml_files
 from replexplorer.formats.small_file import read_toml
@@ -110,11 +111,14 @@ def read_scene(file: Path, *, shipped: bool = False) -> Scene:
 
 
 def scene_keys(requested: Mapping[KnobName, Value]) -> dict[str, Value]:
-    """Requested values by written key; where all replicas agree the key is bare and fits any stack."""
+    """Requested values by written key; where all replicas agree the key is bare and fits any stack. A link
+    between two of them is never bare."""
     written: dict[str, Value] = {}
     for name, value in requested.items():
-        among = {other for known, other in requested.items() if known.key == name.key}
-        everywhere = name.knob.place is Place.REPLICAS and len(among) == 1
+        among = {
+            other for known, other in requested.items() if known.key == name.key and not is_pair(known.node)
+        }
+        everywhere = name.knob.place is Place.REPLICAS and len(among) == 1 and not is_pair(name.node)
         written[name.key if everywhere else str(name)] = value
     return written
 

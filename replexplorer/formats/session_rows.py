@@ -47,6 +47,7 @@ PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "nodes": TypeAdapter(tuple[NodeView, ...]),
     "protection": TypeAdapter(Protection),
     "links": TypeAdapter(tuple[LinkView, ...]),
+    "pairs": TypeAdapter(tuple[LinkView, ...]),
     "disks": TypeAdapter(tuple[DiskView, ...]),
     "ceiling": TypeAdapter(Ceiling | None),
     "predicted": TypeAdapter(Prediction | None),
@@ -65,7 +66,7 @@ MOST_EPOCHS: Final = 5_000
 _LARGEST: Final = 2**63
 _LONGEST_S: Final = 1e9
 """Of a session: some thirty years."""
-_NODE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_NODE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}(:[a-z][a-z0-9_-]{0,39})?")
 _LONGEST_WORD: Final = 100
 _LARGEST_FIGURE: Final = 1e18
 """Of any duration, rate or share."""
@@ -194,9 +195,9 @@ class Reading:
         found = self._fields[name] = _read(adapter, text, name)
         if name == "nodes":
             self._fields[name] = _with_source(found)
-        for link in found if name == "links" else ():
+        for link in found if name in ("links", "pairs") else ():
             if link.values is not None and keys.PARTITION not in link.values:
-                raise UnreadableRow("links: values without partition")
+                raise UnreadableRow(f"{name}: values without partition")
 
     def setting(self, setting: KnobRow) -> None:
         """Take a setting; a knob of a later version is left out. Raises UnreadableRow."""

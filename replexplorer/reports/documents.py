@@ -15,7 +15,7 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
-from replexplorer.core.topology import SOURCE, Role
+from replexplorer.core.topology import SOURCE, Role, ends_of, is_pair
 from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.get import GetKnob
@@ -174,10 +174,12 @@ def _load(driver: str | None, load: Mapping[str, Scalar] | None) -> StatusLoad:
 
 
 def _link(link: LinkView, source: str) -> LinkJson:
+    between_others = is_pair(link.replica)
+    a, b = ends_of(link.replica) if between_others else (source, link.replica)
     return LinkJson(
-        a=source,
-        b=link.replica,
-        replica=link.replica,
+        a=a,
+        b=b,
+        replica=None if between_others else link.replica,
         backend=link.backend,
         rtt_asked_ms=link.rtt_asked_ms,
         rtt_measured_ms=_rounded(link.rtt_measured_ms),

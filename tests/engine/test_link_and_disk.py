@@ -11,6 +11,8 @@ import pytest
 from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.wire import Shape
+from replexplorer.engine.console import Reset
+from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
@@ -34,6 +36,44 @@ async def test_each_direction_is_shaped_by_the_end_that_receives_it() -> None:
         assert effective(session, "delay_to_replica") == 30
         await turn(session, "delay_to_replica=auto", "delay_to_primary=auto", "loss=0", "bandwidth=unlimited")
         assert all(not sidecar.delays for sidecar in world.sidecars.values())
+
+
+@virtual
+async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
+    world = World(replicas=2)
+    async with world.attached() as session:
+        result = await turn(session, "delay_to_replica@db2:db3=30", "delay_to_primary@replica2:replica=10")
+        assert [change.measured_ms for change in result.changed] == [pytest.approx(40)] * 2
+        assert world.sidecars["db3"].shapes["db2"] == Shape(29.95)
+        assert world.sidecars["db2"].shapes["db3"] == Shape(9.95)
+        assert world.sidecars["db1"].shapes == {}
+        assert session.sight.pairs["db2:db3"].rtt_asked_ms == 40
+        assert effective(session, "delay_to_replica", "db2:db3") == 30
+        status = await session.status()
+        assert [link.replica for link in status.links] == ["db2", "db3", "db2:db3"]
+        await turn(session, "partition@db2:db3=both")
+        assert session.sight.pairs["db2:db3"].partition == "both"
+        assert session.sight.links["db2"].partition == "none"
+    world.sidecars["db3"].restart()
+    async with world.attached("up") as session:
+        await session.up(lambda *_: None)
+        assert world.sidecars["db3"].shapes["db2"] == Shape(29.95, cut=True), "`up` asks for it again"
+        await session.console.do(Reset())
+        assert all(shape == Shape() for each in world.sidecars.values() for shape in each.shapes.values())
+        assert [link.replica for link in (await session.status()).links] == ["db2", "db3"]
+
+
+@virtual
+async def test_a_link_one_of_whose_ends_is_gone_is_left_as_it_was() -> None:
+    world = World(replicas=2)
+    async with world.attached() as session:
+        await turn(session, "rtt@db2:db3=20")
+        before = dict(world.sidecars["db2"].shapes)
+        world.sidecars["db3"].stop()
+        with pytest.raises(RolledBack, match="no agent on db3"):
+            await turn(session, "rtt@db2:db3=50")
+        assert world.sidecars["db2"].shapes == before
+        assert "no agent on db3" in str((await session.status()).links[2].fault)
 
 
 @virtual

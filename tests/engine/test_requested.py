@@ -40,7 +40,7 @@ async def test_writes_merge_and_versions_grow() -> None:
     after = await write_requested(agent, ROSTER, {RTT: 85.0}, writer="b")
     assert after == Requested(2, {SYNC: 0, RTT: 85.0}, 7, "b")
     assert await read_requested(agent, ROSTER) == after
-    assert world.requested == {"sync_binlog": 0, "rtt@db2": 85.0}
+    assert world.document.content["knobs"] == {"sync_binlog": 0, "rtt@db1:db2": 85.0}
 
 
 @virtual

@@ -5,6 +5,7 @@ from __future__ import annotations
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
+from tests.turning import turn
 
 
 def promote(world: World, node: str) -> None:
@@ -31,6 +32,25 @@ async def test_the_node_that_the_others_follow_is_the_source() -> None:
         assert set(session.sight.links) == {first, third}
         assert session.console.parse("semi_sync@primary=on").names == (KnobName("semi_sync", SOURCE),)
         assert session.console.parse("rtt@replica=5").names == (KnobName("rtt", first),)
+
+
+@virtual
+async def test_what_is_asked_of_a_link_stays_with_its_two_nodes() -> None:
+    world = World(replicas=2)
+    _, second, third = world.node_names
+    async with world.attached() as session:
+        await turn(session, "delay_to_replica@db2=30", "rtt@db3=8", "rtt@db2:db3=20")
+        rules = {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()}
+        promote(world, second)
+        await session.sight.refresh()
+        requested = {str(name): value for name, value in session.sight.requested.values.items()}
+        assert requested == {"delay_to_primary@db1": 30.0, "rtt@db1:db3": 8.0, "rtt@db3": 20.0}
+        assert all(session.sight.effective_value(name) is not None for name in session.sight.requested.values)
+        assert session.sight.lost_values(world.node_names) == {}, "no rule has to move"
+        assert {name: dict(sidecar.shapes) for name, sidecar in world.sidecars.items()} == rules
+        await turn(session, "rtt@db1:db3=0")
+        assert set(session.sight.pairs) == set()
+        assert set(session.sight.links) == {"db1", third}
 
 
 @virtual

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
+from replexplorer.core.topology import link_between
 from replexplorer.core.wire import (
     PLAIN_KNOBS,
     DiskProbe,
@@ -103,6 +105,12 @@ class FakeClaims:
                     claim.lost_s = asyncio.get_running_loop().time()
 
 
+def link_key(one: str, other: str) -> str:
+    """What a world calls the link between two nodes: the other end of one of the first node, else both."""
+    ends = [end for end in (one, other) if end != "db1"]
+    return ends[0] if len(ends) == 1 else link_between(one, other)
+
+
 @dataclass
 class FakeLink:
     """One link, seen from both ends."""
@@ -138,7 +146,7 @@ class FakeSidecar:
     def __init__(
         self,
         node: str,
-        links: Mapping[str, FakeLink],
+        links: defaultdict[str, FakeLink],
         document: StoredDocument,
         claims: FakeClaims,
         total_delay_ms: Callable[[str], float],
@@ -208,12 +216,13 @@ class FakeSidecar:
         return {peer: shape.delay_ms for peer, shape in self.shapes.items() if shape.delay_ms}
 
     def _link_of(self, peer: str) -> FakeLink:
-        return self._links[peer if self.node == "db1" else self.node]
+        return self._links[link_key(self.node, peer)]
 
     def state(self, peer: str) -> LinkState:
         """This side of the link."""
-        replica = peer if self.node == "db1" else self.node
-        rtt_ms = BASE_MS + (self._total_delay_ms(replica) if self._link_of(peer).rules_hold else 0.0)
+        rtt_ms = BASE_MS + (
+            self._total_delay_ms(link_key(self.node, peer)) if self._link_of(peer).rules_hold else 0.0
+        )
         since_s = asyncio.get_running_loop().time() - self._link_of(peer).changed_s
         answered = max(0, int((since_s - rtt_ms / 1000) / PROBE_EVERY_S)) if peer in self.watched else 0
         if self._link_of(peer).flows_from_s is None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
-from replexplorer.core.topology import node_name, node_names
+from replexplorer.core.kept import unkept
+from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report, ServerProcess, UpOptions
@@ -17,7 +19,15 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.load import FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
 from tests.fakes.server import SWITCHES, FakeServer, Surroundings
-from tests.fakes.sidecar import BASE_MS, FakeAgent, FakeClaims, FakeLink, FakeSidecar, StoredDocument
+from tests.fakes.sidecar import (
+    BASE_MS,
+    FakeAgent,
+    FakeClaims,
+    FakeLink,
+    FakeSidecar,
+    StoredDocument,
+    link_key,
+)
 from tests.fakes.sql import FakeSql
 
 DOCKER_S = 0.01
@@ -62,7 +72,7 @@ class World:
         """Servers, sidecars and the volume, fresh."""
         self.generation += 1
         self.document, self.claims = StoredDocument(), FakeClaims()
-        self.links = {name: FakeLink() for name in self.node_names[1:]}
+        self.links = defaultdict(FakeLink, {name: FakeLink() for name in self.node_names[1:]})
         self._around = around = Surroundings(
             lambda: self._acknowledging_s(),
             lambda replica: self.rtt_ms(replica) / 1000,
@@ -119,19 +129,25 @@ class World:
         """The first replica."""
         return self.servers["db2"]
 
-    def _total_delay_ms(self, replica: str) -> float:
-        there, back = self.sidecars["db1"], self.sidecars[replica]
-        return there.delays.get(replica, 0.0) + back.delays.get("db1", 0.0)
+    def _ends(self, link: str) -> tuple[str, str]:
+        """The nodes of a link, by the world's name for it."""
+        return ends_of(link) if is_pair(link) else ("db1", link)
 
-    def _cuts(self, replica: str) -> bool:
-        there, back = self.sidecars["db1"].shapes, self.sidecars[replica].shapes
-        return any(shape.cut for shape in (there.get(replica), back.get("db1")) if shape)
+    def _total_delay_ms(self, link: str) -> float:
+        one, other = self._ends(link)
+        there, back = self.sidecars[one], self.sidecars[other]
+        return there.delays.get(other, 0.0) + back.delays.get(one, 0.0)
+
+    def _cuts(self, link: str) -> bool:
+        one, other = self._ends(link)
+        there, back = self.sidecars[one].shapes, self.sidecars[other].shapes
+        return any(shape.cut for shape in (there.get(other), back.get(one)) if shape)
 
     def _shaped(self, node: str, peer: str) -> None:
         """A side of a link changed: the stream stops, or TCP tries again a moment later."""
-        replica = peer if node == "db1" else node
-        link = self.links[replica]
-        link.set_flow(not self._cuts(replica), link.retry_s)
+        name = link_key(node, peer)
+        link = self.links[name]
+        link.set_flow(not self._cuts(name), link.retry_s)
 
     def _reconnected(self, replica: str) -> None:
         """A new IO thread does not wait for TCP's next try."""
@@ -182,9 +198,11 @@ class World:
 
     @property
     def requested(self) -> dict[str, Any]:
-        """The knobs in the document."""
+        """The knobs in the document, those of links as they are typed where the first node is the source."""
         knobs: dict[str, Any] = self.document.content.get("knobs", {})
-        return dict(knobs)
+        roster = Roster(tuple(self.node_names), self.node_names[0])
+        read = {text: unkept(text, value, roster) for text, value in knobs.items() if value is not None}
+        return {str(found[0]) if (found := read.get(text)) else text: knobs[text] for text in knobs}
 
     # -- what happens to it
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import CATALOGUE, KnobName, Value, expand
 from replexplorer.core.topology import SOURCE
 from replexplorer.ui.desks.board import LABEL_CELLS, Board, Fold, sections
@@ -47,6 +48,23 @@ def test_a_link_says_its_replica_only_where_there_are_several(board: Board) -> N
     assert len({board.label(name) for name in board.names if name.knob.group == "link"}) == 4
     assert all(len(board.label(name)) <= LABEL_CELLS for name in board.views if name.knob.group == "link")
     assert board.label(SYNC) == "sync_binlog"
+
+
+def test_a_link_between_two_replicas_says_both(board: Board) -> None:
+    tick = make_tick(replicas=2)
+    pair = {
+        name: KnobView(name, name.knob.default, name.knob.default)
+        for key in ("rtt", "partition", "delay_to_replica", "delay_to_primary")
+        for name in (KnobName(key, "db2:db3"),)
+    }
+    board.fold(replace(tick, knobs={**tick.knobs, **pair}))
+    assert [board.label(name) for name in pair] == [
+        "rtt db2:db3",
+        "partition 2:3",
+        "replica 2:3",
+        "primary 2:3",
+    ]
+    assert pair.keys() <= {*board.names, *board.folded}
 
 
 def test_steps_are_staged_and_sent_once_after_a_rest(board: Board) -> None:

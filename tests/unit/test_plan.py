@@ -170,6 +170,25 @@ def test_the_way_back_is_the_way_there_reversed() -> None:
     assert made.rollback(0) == ()
 
 
+def test_a_link_between_two_replicas_is_planned_as_any_other_and_delays_no_commit() -> None:
+    made = plan({"rtt@db2:db3": 20_000.0, "partition@db2:db3": "both", "semi_sync_timeout": 300})
+    assert lines(made)[-1] == "link db2 <-> db3: rtt 20 s, partition both"
+    assert made.warnings == (), "the timeout is of the links to the source"
+    [step] = [step.step for step in made.steps if isinstance(step.step, LinkStep)]
+    assert (step.link, step.settings) == ("db2:db3", LinkSettings(rtt_ms=20_000.0, partition="both"))
+    jitter = plan({"rtt@db2:db3": 1.0}, {"rtt@db2:db3": 20.0, "jitter@db2:db3": 5.0})
+    assert jitter.warnings == ("jitter@db2:db3 5 ms is limited to 0.354 ms: half the one-way delay each way",)
+
+
+def test_steps_say_the_source_s_name_where_it_is_known() -> None:
+    made = plan({"rtt@db2": 85.0, "fsync_delay": 3.0, "sync_binlog": 0})
+    assert written((step.step for step in made.steps), "db1") == (
+        "SET GLOBAL sync_binlog = 0",
+        "disk of db1: fsync_delay 3 ms",
+        "link db1 <-> db2: rtt 85 ms",
+    )
+
+
 def test_switching_off_is_taken_back_with_a_kick() -> None:
     made = plan({"semi_sync": "off"}, {"semi_sync": "on"})
     assert [type(step) for step in made.rollback()] == [SqlStep, Kick]
@@ -408,7 +427,7 @@ class Model:
                     self.applier_runs[step.node] = True
             case LinkStep():
                 told = step.settings.values()
-                self.values.update({KnobName(key, step.replica): value for key, value in told.items()})
+                self.values.update({KnobName(key, step.link): value for key, value in told.items()})
             case DiskStep():
                 self.values[step.name] = step.value
             case LoadStep():
@@ -508,5 +527,5 @@ def _falls(stack: Observed, step: Step) -> bool:
             return wanted < before
         return wanted == step.name.knob.default
     assert isinstance(step, LinkStep)
-    now = LinkSettings.of({n.key: v for n, v in stack.values.items() if n.node == step.replica})
+    now = LinkSettings.of({n.key: v for n, v in stack.values.items() if n.node == step.link})
     return now.easier(step.settings) == step.settings

@@ -85,6 +85,12 @@ def test_where_all_replicas_agree_the_key_is_bare(tmp_path: Path) -> None:
     }
 
 
+def test_a_link_between_two_replicas_is_never_bare() -> None:
+    requested = {KnobName("rtt", node): 5.0 for node in ("db2", "db3", "db2:db3")}
+    assert scene_keys(requested) == {"rtt": 5.0, "rtt@db2:db3": 5.0}
+    assert scene_keys({**requested, KnobName("rtt", "db2:db3"): 9.0}) == {"rtt": 5.0, "rtt@db2:db3": 9.0}
+
+
 @pytest.mark.parametrize(
     ("roster", "nodes"),
     [(new_roster(2), ("db2", "db3")), (Roster(("db1", "db2", "db3"), "db2"), ("db1", "db3"))],

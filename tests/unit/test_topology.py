@@ -108,6 +108,25 @@ def test_a_knob_s_place_is_said_from_the_source(node: str, placed: str) -> None:
     assert THREE.placed(node) == placed
 
 
+@pytest.mark.parametrize(
+    ("link", "before", "after"),
+    [
+        ("db1:db2", ("db2", "db1"), ("db1", "db2")),
+        ("db1:db3", ("db3", "db1"), ("db1:db3", "db1")),
+        ("db2:db3", ("db2:db3", "db2"), ("db3", "db2")),
+    ],
+    ids=["between the sources before and after", "not the new source's any more", "the new source's"],
+)
+def test_a_link_stays_where_it_is_and_is_said_from_the_source(
+    link: str, before: tuple[str, str], after: tuple[str, str]
+) -> None:
+    """Where its knobs stand, and which end they take for the primary."""
+    for roster, (placed, begins) in ((THREE, before), (AFTER_A_FAILOVER, after)):
+        assert roster.placed(link) == placed
+        assert roster.link(placed) == link
+        assert roster.begins(link) == begins
+
+
 def test_nodes_stand_in_the_order_of_their_making() -> None:
     names = [f"db{number}" for number in range(1, 12)]
     assert in_order(reversed(names)) == in_order(names)

@@ -29,6 +29,7 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.link import NO_PARTITION, LinkSettings
+from replexplorer.core.topology import ends_of, in_order, is_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Observed:
     load_runs: bool = False
     """Our own load process runs; otherwise load knobs are only stored."""
     asked_of_links: Mapping[str, LinkSettings] = field(default_factory=dict)
-    """Replica to what is requested of its link; a knob that is not turned goes on being asked."""
+    """By where its knobs stand, what is requested of each link; a knob that is not turned goes on being
+    asked."""
     impossible: Mapping[KnobName, str] = field(default_factory=dict)
     """Knobs that this stack cannot turn, each with the reason."""
 
@@ -104,9 +106,10 @@ class IoRestart:
 
 @dataclass(frozen=True, slots=True)
 class LinkStep:
-    """Give the link between the primary and a replica these settings, all of them at once."""
+    """Give a link these settings, all of them at once."""
 
-    replica: str
+    link: str
+    """Where its knobs stand: the far node of a link of the source (`db2`), else both nodes (`db2:db3`)."""
     settings: LinkSettings
     names: tuple[KnobName, ...]
     """The knobs that it makes effective."""
@@ -216,8 +219,9 @@ def kick_deadline_s(rtts_ms: Iterable[float]) -> float:
     return max(2.0, 3 * max(rtts_ms, default=0.0) / 1000)
 
 
-def written(steps: Iterable[Step]) -> tuple[str, ...]:
-    """The steps for people: statements as they run, with their node's name when it is no primary."""
+def written(steps: Iterable[Step], source: str = SOURCE) -> tuple[str, ...]:
+    """The steps for people: statements as they run, with their node's name when it is no primary; `source`
+    names the primary, where it is known."""
     lines: list[str] = []
     for step in steps:
         match step:
@@ -229,10 +233,12 @@ def written(steps: Iterable[Step]) -> tuple[str, ...]:
                     f"{name.key} {format_value(name.knob, step.settings.value(name.key))}"
                     for name in step.names
                 )
-                lines.append(f"link {SOURCE} <-> {step.replica}: {', '.join(told)}")
+                ends = ends_of(step.link) if is_pair(step.link) else (source, step.link)
+                lines.append(f"link {' <-> '.join(ends)}: {', '.join(told)}")
             case DiskStep():
                 value = format_value(step.name.knob, step.value)
-                lines.append(f"disk of {step.node}: {step.name.key} {value}")
+                node = source if step.node == SOURCE else step.node
+                lines.append(f"disk of {node}: {step.name.key} {value}")
             case LoadStep():
                 lines.extend(f"load: {key} {value}" for key, value in step.changes.items())
             case FreshSessions():
@@ -349,26 +355,25 @@ class _Planner:
                 f"with rtt {rtt} it can be {limit} at most, half the one-way delay each way",
             )
 
-    def _settings(self, replica: str) -> LinkSettings:
+    def _settings(self, link: str) -> LinkSettings:
         """What a link is to do: what was requested of it, with what is wanted now."""
-        asked = self.observed.asked_of_links.get(replica) or self._effective(replica)
-        wanted = {n.key: v for n, v in self.wanted.items() if n.node == replica}
+        asked = self.observed.asked_of_links.get(link) or self._effective(link)
+        wanted = {n.key: v for n, v in self.wanted.items() if n.node == link}
         return LinkSettings.of({**asked.values(), **wanted})
 
-    def _effective(self, replica: str) -> LinkSettings:
+    def _effective(self, link: str) -> LinkSettings:
         """What a link does now."""
-        return LinkSettings.of({n.key: v for n, v in self.observed.values.items() if n.node == replica})
+        return LinkSettings.of({n.key: v for n, v in self.observed.values.items() if n.node == link})
 
     def _links(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:
         """Link steps that ask less, and those that ask more; of an unknown link all counts as less
         where it is the default, and nothing can be undone."""
         easier: list[Planned] = []
         harder: list[Planned] = []
-        for replica in self.observed.replicas:
-            names = [n for n in active if n.node == replica and n.knob.backing is Backing.LINK]
-            if not names:
-                continue
-            target, now = self._settings(replica), self._effective(replica)
+        of_links = [name for name in active if name.knob.backing is Backing.LINK]
+        for link in in_order({name.node for name in of_links}):
+            names = [name for name in of_links if name.node == link]
+            target, now = self._settings(link), self._effective(link)
             known = all(self._before(name) is not None for name in names)
             between = now.easier(target) if known else target
             less = [n for n in names if between.value(n.key) == target.value(n.key)]
@@ -376,11 +381,11 @@ class _Planner:
                 less = []
             more = [n for n in names if n not in less]
             if less:
-                undo = (LinkStep(replica, now, tuple(less)),) if known else ()
-                easier.append(Planned(LinkStep(replica, between if more else target, tuple(less)), undo))
+                undo = (LinkStep(link, now, tuple(less)),) if known else ()
+                easier.append(Planned(LinkStep(link, between if more else target, tuple(less)), undo))
             if more:
-                undo = (LinkStep(replica, between if less else now, tuple(more)),) if known else ()
-                harder.append(Planned(LinkStep(replica, target, tuple(more)), undo))
+                undo = (LinkStep(link, between if less else now, tuple(more)),) if known else ()
+                harder.append(Planned(LinkStep(link, target, tuple(more)), undo))
         return easier, harder
 
     def _disks(self, active: Mapping[KnobName, Value]) -> tuple[list[Planned], list[Planned]]:

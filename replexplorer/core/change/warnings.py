@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import BY_KEY, SOURCE, KnobName, Place, Value, format_value
+from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.link import DELAYS, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.topology import is_pair
 
 Values = Mapping[KnobName, Value | None]
 """The values as they will be."""
@@ -27,6 +28,8 @@ class Rule:
     """The knobs that it is about."""
     text: Callable[[Values, Sequence[str]], str | None]
     """The warning for these values on a stack with these replicas; None when all is well."""
+    of_any_link: bool = False
+    """It concerns links between two replicas as well."""
 
 
 def _number(values: Values, name: KnobName) -> float | None:
@@ -34,8 +37,8 @@ def _number(values: Values, name: KnobName) -> float | None:
     return None if isinstance(value, str) else value
 
 
-def _link(values: Values, replica: str) -> LinkSettings:
-    return LinkSettings.of({name.key: value for name, value in values.items() if name.node == replica})
+def _link(values: Values, link: str) -> LinkSettings:
+    return LinkSettings.of({name.key: value for name, value in values.items() if name.node == link})
 
 
 def _timeout_below_two_round_trips(values: Values, replicas: Sequence[str]) -> str | None:
@@ -72,14 +75,11 @@ def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
 
 
 def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
-    for replica in replicas:
-        link = _link(values, replica)
-        if link.jitter_ms > link.jitter_limit_ms:
-            limit = format_value(BY_KEY[keys.JITTER], round(link.jitter_limit_ms, 3))
-            return (
-                f"jitter@{replica} {link.jitter_ms:g} ms is limited to {limit}:"
-                " half the one-way delay each way"
-            )
+    for name in values:
+        link = _link(values, name.node)
+        if name.key == keys.JITTER and link.jitter_ms > link.jitter_limit_ms:
+            limit = format_value(name.knob, round(link.jitter_limit_ms, 3))
+            return f"{name} {link.jitter_ms:g} ms is limited to {limit}: half the one-way delay each way"
     return None
 
 
@@ -104,7 +104,7 @@ def _rate_above_ceiling(values: Values, replicas: Sequence[str]) -> str | None:
 
 RULES: Final = (
     Rule(frozenset({keys.SEMI_SYNC_TIMEOUT}) | DELAYS, _timeout_below_two_round_trips),
-    Rule(DELAYS, _jitter_beyond_delay),
+    Rule(DELAYS, _jitter_beyond_delay, of_any_link=True),
     Rule(frozenset({keys.SEMI_SYNC_REPLICAS}), _more_required_than_replicas),
     Rule(frozenset({keys.SYNC_BINLOG, keys.SEMI_SYNC}), _replica_ahead),
     Rule(
@@ -118,5 +118,10 @@ RULES: Final = (
 def warnings_for(values: Values, asked: Collection[KnobName], replicas: Sequence[str]) -> tuple[str, ...]:
     """The warnings that concern what was asked."""
     turned = {name.key for name in asked}
-    told = (rule.text(values, replicas) for rule in RULES if rule.about & turned)
+    of_commits = {name.key for name in asked if not is_pair(name.node)}
+    told = (
+        rule.text(values, replicas)
+        for rule in RULES
+        if rule.about & (turned if rule.of_any_link else of_commits)
+    )
     return tuple(text for text in told if text is not None)

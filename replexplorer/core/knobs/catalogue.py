@@ -230,7 +230,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         Place.REPLICAS,
         Backing.LINK,
         "auto",
-        "One-way delay from the primary to this replica, instead of half the rtt.",
+        "One-way delay from the primary to this replica, instead of half the rtt; between two"
+        " replicas, from the first by name to the second.",
         unit="ms",
         words=_HALF_OF_RTT,
         minimum=0,
@@ -246,7 +247,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         Place.REPLICAS,
         Backing.LINK,
         "auto",
-        "One-way delay from this replica to the primary, instead of half the rtt.",
+        "One-way delay from this replica to the primary, instead of half the rtt; between two"
+        " replicas, from the second by name to the first.",
         unit="ms",
         words=_HALF_OF_RTT,
         minimum=0,

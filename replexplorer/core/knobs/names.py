@@ -28,7 +28,7 @@ from replexplorer.core.knobs.catalogue import (
     Value,
 )
 from replexplorer.core.printable import one_line
-from replexplorer.core.topology import SOURCE, Roster
+from replexplorer.core.topology import SOURCE, Roster, ends_of, is_pair, link_between
 
 __all__ = (
     "BY_KEY",
@@ -95,8 +95,9 @@ Desired = Mapping[KnobName, Value]
 """What was asked for, by knob and node."""
 
 
-def expand(keys: Iterable[Knob], replicas: Sequence[str]) -> tuple[KnobName, ...]:
-    """All names of these knobs on a stack with these replicas, in catalogue order."""
+def expand(keys: Iterable[Knob], replicas: Sequence[str], pairs: Sequence[str] = ()) -> tuple[KnobName, ...]:
+    """All names of these knobs on a stack with these replicas and, between them, the links `pairs`, in
+    catalogue order."""
     names: list[KnobName] = []
     for knob in keys:
         if knob.place is Place.LOAD:
@@ -106,6 +107,8 @@ def expand(keys: Iterable[Knob], replicas: Sequence[str]) -> tuple[KnobName, ...
             names.append(KnobName(knob.key, SOURCE))
         if knob.place is Place.REPLICAS or knob.extra_nodes:
             names.extend(KnobName(knob.key, replica) for replica in replicas)
+        if knob.backing is Backing.LINK:
+            names.extend(KnobName(knob.key, pair) for pair in pairs)
     return tuple(names)
 
 
@@ -142,7 +145,7 @@ def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
     """The names that `KEY[@NODE]` addresses on a stack with these nodes; raise UsageError.
 
     A bare key of a replica's knob addresses every replica, any other the source or the load. A node
-    is given by its name or its alias.
+    is given by its name or its alias, a link by its far node or by both its nodes.
     """
     key, at, written = (part.strip() for part in text.partition("@"))
     knob = find(key)
@@ -154,13 +157,9 @@ def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
         return names
     if knob.place is Place.LOAD and written == Place.LOAD:
         return everywhere
-    node = roster.find(written)
-    if node is None:
-        near = get_close_matches(written, (*roster.names, *roster.aliases), n=1)
-        raise UsageError(
-            f"no node {_quoted(written)} in this stack",
-            f"did you mean {key}@{near[0]}?" if near else f"its nodes are {', '.join(roster.names)}",
-        )
+    if is_pair(written):
+        return (KnobName(knob.key, _link(key, knob, written, roster)),)
+    node = _node(key, written, written, roster)
     here = tuple(name for name in everywhere if name.node == roster.placed(node))
     if here:
         return here
@@ -169,6 +168,28 @@ def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
     owner = "the primary" if knob.place is Place.SOURCE else "each replica"
     where = " or ".join(str(name) for name in everywhere) or "nothing: this stack has none"
     raise UsageError(f"{knob.key} is a knob of {owner}, not of {written}", f"write {where}")
+
+
+def _node(key: str, written: str, where: str, roster: Roster) -> str:
+    """The node that is written so within `where`; raise UsageError."""
+    node = roster.find(written)
+    if node is None:
+        near = get_close_matches(written, (*roster.names, *roster.aliases), n=1)
+        hint = f"did you mean {key}@{where.replace(written, near[0], 1)}?" if near and written else ""
+        raise UsageError(
+            f"no node {_quoted(written)} in this stack", hint or f"its nodes are {', '.join(roster.names)}"
+        )
+    return node
+
+
+def _link(key: str, knob: Knob, written: str, roster: Roster) -> str:
+    """Where the knobs of the link `NODE:NODE` stand; raise UsageError."""
+    if knob.backing is not Backing.LINK:
+        raise UsageError(f"{knob.key} is no knob of a link", f"write {knob.key}@NODE, or {knob.key} alone")
+    one, other = (_node(key, end.strip(), written, roster) for end in ends_of(written))
+    if one == other:
+        raise UsageError(f"{_quoted(written)} is no link", f"name two nodes, as in {key}@db2:db3")
+    return roster.placed(link_between(one, other))
 
 
 def parse_assignment(text: str, roster: Roster) -> Assignment:

@@ -128,7 +128,7 @@ class Applier:
                 await self._run(step, back)
             except ReplexplorerError:
                 if not await self._is_so(step):
-                    failed.extend(written((step,)))
+                    failed.extend(written((step,), self._fleet.source_name))
         await self._undone(back)
         return failed
 

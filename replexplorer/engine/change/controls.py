@@ -14,10 +14,10 @@ from replexplorer.core.knobs.names import (
     Desired,
     KnobName,
     Value,
-    defaults,
     desired_of,
     parse_assignment,
 )
+from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.apply import Applied, Applier, LoadControl
 from replexplorer.engine.change.effect import doubtful, switched_off, unmet
@@ -69,8 +69,11 @@ class Controls:
             plan = make_plan(self._observed(), desired_of(assignments))
         except ReplexplorerError as error:
             return Preview((), (), (str(error),))
+        source = self._fleet.source_name
         return Preview(
-            written(planned.step for planned in plan.steps), written(plan.rollback()), plan.warnings
+            written((planned.step for planned in plan.steps), source),
+            written(plan.rollback(), source),
+            plan.warnings,
         )
 
     def _observed(self) -> Observed:
@@ -98,7 +101,7 @@ class Controls:
         cancel is delivered at the caller's next await.
         """
         async with self._turns.change(anyway=anyway or dry_run):
-            await self._sight.refresh()
+            await self._sight.refresh(links=[name.node for name in desired if is_pair(name.node)])
             observed = self._observed()
             plan = make_plan(observed, desired)
             if dry_run:
@@ -184,8 +187,7 @@ class Controls:
 
     def reset_values(self) -> dict[KnobName, Value]:
         """Every knob's default, for those that the servers have."""
-        standard = defaults(self._fleet.replica_names)
-        return {name: standard[name] for name in self._sight.names()}
+        return {name: name.knob.default for name in self._sight.names()}
 
 
 def _promised(plan: Plan, desired: Desired, why_stored: str) -> SetResult:

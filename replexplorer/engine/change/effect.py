@@ -13,6 +13,7 @@ from replexplorer.core.knobs.names import SOURCE, Backing, KnobName, Restart, sa
 from replexplorer.core.link import DELAYS, falls_short
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.topology import is_pair
 from replexplorer.engine.observe.sight import Sight
 
 SEMI_SYNC: Final = KnobName(keys.SEMI_SYNC, SOURCE)
@@ -25,7 +26,7 @@ def doubtful(sight: Sight) -> frozenset[KnobName]:
         sight.effective_value(SEMI_SYNC) == "on" and switched_off(sight)
     ):
         names.add(SEMI_SYNC)
-    for link in sight.links.values():
+    for link in (*sight.links.values(), *sight.pairs.values()):
         if _link_doubt(link) is not None:
             names.update(KnobName(key, link.replica) for key in DELAYS)
     return frozenset(names)
@@ -43,7 +44,7 @@ def unmet(sight: Sight, asked: Iterable[KnobName]) -> tuple[str, ...]:
     told = []
     if SEMI_SYNC in names and not _is_unmet_as_asked(sight) and (doubt := _semi_sync_doubt(sight)):
         told.append(doubt)
-    for link in sight.links.values():
+    for link in (*sight.links.values(), *sight.pairs.values()):
         if any(KnobName(key, link.replica) in names for key in DELAYS) and (doubt := _link_doubt(link)):
             told.append(doubt)
     return tuple(told)
@@ -80,4 +81,4 @@ def _link_doubt(link: LinkView) -> str | None:
     """What says that a link's delay is not in force; None when nothing does."""
     if not falls_short(link.settings, link.rtt_measured_ms, link.rtt_base_ms):
         return None
-    return f"the link to {link.replica}: {link.fault}"
+    return f"the link {'' if is_pair(link.replica) else 'to '}{link.replica}: {link.fault}"

@@ -15,6 +15,7 @@ from replexplorer.core.wire import LinkState, Shape
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.probing import watch_link
 
 _CHECK_EVERY_S: Final = 0.05
 _PROBES_WANTED: Final = 3
@@ -41,11 +42,15 @@ class LinkChange:
         With `wait` it returns when three probes have been answered since, at the latest after 1 s and
         two round trips; no answer is not a failure. Raises ReplexplorerError with the link as it was.
         """
-        primary, replica = self._fleet.source, self._fleet.member(step.replica)
+        primary, replica = self._fleet.ends(step.link)
+        carries_events = primary is self._fleet.source
+        if not carries_events:
+            await watch_link(primary, replica)  # nobody probes it before somebody asks something of it
         towards, back = await asyncio.gather(
             primary.agent.link(replica.name), replica.agent.link(primary.name)
         )
-        heals = step.heals and wait and any(side.shape.cut for side in (towards, back))
+        cut = any(side.shape.cut for side in (towards, back))
+        heals = step.heals and wait and cut and carries_events
         before = await _stream(replica) if heals else None
         want = wanted(step.settings, towards, back)
         shapes = _by_side(towards, back, want.to_replica, want.to_primary)
@@ -58,7 +63,7 @@ class LinkChange:
                 await to_the_end(_shape(primary, replica, towards.shape, back.shape))
             raise
         if want.floor_ms is not None:
-            warnings.append(f"rtt@{replica.name}: the link's floor is {want.floor_ms:.2g} ms")
+            warnings.append(f"rtt@{step.link}: the link's floor is {want.floor_ms:.2g} ms")
         if heals:
             await self._until_stream_moves(replica, before, step.settings, warnings)
         measured_ms = None

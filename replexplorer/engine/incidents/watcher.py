@@ -280,7 +280,7 @@ class Watcher:
         self._follow_members()
         begun = [name for name, member in after.items() if await self._agent_restarted(member)]
         if before != after or begun:
-            await watch_links(fleet)
+            await watch_links(fleet, self._sight.pairs_of_interest())
         for name in begun:
             await self._listener.sidecar_restarted(name)
         primary = fleet.source

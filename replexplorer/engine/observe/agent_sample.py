@@ -18,34 +18,36 @@ from replexplorer.engine.fleet import Member
 
 
 async def sample_link(
-    primary: Member, replica: Member, settings: LinkSettings, *, healing: bool = False
+    link: str, one: Member, other: Member, settings: LinkSettings, *, healing: bool = False
 ) -> LinkView:
-    """One link as both agents see it; a dead agent leaves unknowns and says so."""
+    """One link as both agents see it, from the end that its knobs take for the primary; a dead agent leaves
+    unknowns and says so."""
     answers_ = await asyncio.gather(
-        primary.agent.link(replica.name), replica.agent.link(primary.name), return_exceptions=True
+        one.agent.link(other.name), other.agent.link(one.name), return_exceptions=True
     )
     fault = next((str(error) for error in answers_ if isinstance(error, ReplexplorerError)), None)
     for error in answers_:
         if isinstance(error, BaseException) and not isinstance(error, ReplexplorerError):
             raise error
     towards, back = (answer if isinstance(answer, LinkState) else None for answer in answers_)
-    return replace(link_view(replica.name, settings, towards, back, fault), healing=healing)
+    return replace(link_view(link, settings, towards, back, fault), healing=healing)
 
 
 def link_view(
-    replica: str,
+    link: str,
     settings: LinkSettings,
     towards: LinkState | None,
     back: LinkState | None,
     fault: str | None = None,
 ) -> LinkView:
-    """A link's figures from the primary's side (`towards` the replica) and the replica's."""
+    """A link's figures from the primary's side (`towards` the replica) and the replica's, or from the first
+    node's and the second's."""
     if towards is None or back is None:
-        return LinkView(replica, settings=settings, fault=fault or "an agent does not answer")
+        return LinkView(link, settings=settings, fault=fault or "an agent does not answer")
     force = installed(settings, towards, back)
     probes = towards.probes + towards.lost
     return LinkView(
-        replica=replica,
+        replica=link,
         backend=towards.backend if towards.backend == back.backend else f"{towards.backend}/{back.backend}",
         settings=settings,
         values=force.values,

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.fleet import Fleet, Member
 
 
-async def watch_links(fleet: Fleet) -> None:
-    """Let both ends of every link probe the other; an agent that is away shows as the link's fault."""
-    await asyncio.gather(*(watch_link(fleet.source, replica) for replica in fleet.replicas))
+async def watch_links(fleet: Fleet, pairs: Iterable[str] = ()) -> None:
+    """Let both ends of the source's links, and of `pairs`, probe the other; an agent that is away shows as
+    the link's fault."""
+    links = (*fleet.replica_names, *pairs)
+    await asyncio.gather(*(watch_link(*fleet.ends(link)) for link in links))
 
 
-async def watch_link(primary: Member, replica: Member) -> None:
+async def watch_link(one: Member, other: Member) -> None:
     """Let both ends of one link probe the other."""
-    if primary.address.address is None or replica.address.address is None:
+    if one.address.address is None or other.address.address is None:
         return
     with contextlib.suppress(ReplexplorerError):
         await asyncio.gather(
-            primary.agent.watch(replica.name, replica.address.address),
-            replica.agent.watch(primary.name, primary.address.address),
+            one.agent.watch(other.name, other.address.address),
+            other.agent.watch(one.name, one.address.address),
         )

@@ -26,7 +26,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
-from replexplorer.core.topology import Standing, role_of
+from replexplorer.core.topology import Standing, ends_of, in_order, is_pair, role_of
 from replexplorer.core.wire import DISK_KNOBS, Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
@@ -79,6 +79,9 @@ class Sight:
         self.samples_before: dict[str, NodeSample] = {}
         """The one before it."""
         self.links: dict[str, LinkView] = {}
+        """The source's, by the node at the other end."""
+        self.pairs: dict[str, LinkView] = {}
+        """Those between two others of which something is asked, by both nodes (`db2:db3`)."""
         self.disks: dict[str, DiskView] = {}
         self.errant_gtids: dict[str, str | None] = {}
         """By replica, as `look_at_gtids` last found."""
@@ -94,22 +97,24 @@ class Sight:
         """Another stack has this one's name: nothing is known of it."""
         self.requested = Requested()
         self.own.offs = 0
-        for seen in (self.samples, self.samples_before, self.links, self.disks):
+        for seen in (self.samples, self.samples_before, self.links, self.pairs, self.disks):
             seen.clear()
 
-    async def refresh(self, *, with_gtids: bool = False, probe: bool = False) -> None:
+    async def refresh(
+        self, *, with_gtids: bool = False, probe: bool = False, links: Iterable[str] = ()
+    ) -> None:
         """Look at everything at once; what cannot be learned stays unknown. With `probe` disks that
-        were never probed are."""
+        were never probed are; `links` are looked at though nothing is asked of them."""
         await self.read_document()
         source = self.fleet.source_name
         await asyncio.gather(
             *(self.look(name, with_gtids=with_gtids) for name in self.fleet.members),
-            self.look_at_links(),
+            self.look_at_links(links),
             self.look_at_disks(probe=probe),
             self.look_at_driver(),
         )
         if source != self.fleet.source_name:
-            await self.look_at_links()
+            await self.look_at_links(links)
         if with_gtids:
             await self.look_at_gtids()
 
@@ -144,12 +149,21 @@ class Sight:
         clock = self.fleet.outside.clock
         before = self.samples.get(node)
         sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
-        self.fleet.saw(self._standing(sample))
+        self._see(self._standing(sample))
         sample = replace(sample, answered_s=clock.monotonic(), view=self._with_role(sample.view))
         if before is not None:
             self.samples_before[node] = before
         self.samples[node] = sample
         return sample
+
+    def _see(self, standing: Standing) -> None:
+        """Take what a look has seen of a node's role; where another node is the source now, what is
+        requested of links is said from there."""
+        before = self.fleet.roster
+        self.fleet.saw(standing)
+        now = self.fleet.roster
+        if before.source != now.source:
+            self.requested = self.requested.with_source(before, now)
 
     def _standing(self, sample: NodeSample) -> Standing:
         """What a sample says of the node's role; a server that did not answer it stands as it stood."""
@@ -201,23 +215,42 @@ class Sight:
             self.lookback.add_applied(node, applied)
         return sample
 
-    async def look_at_links(self) -> None:
-        """Ask the agents for every link."""
-        views = await asyncio.gather(*(self._link_of(replica) for replica in self.fleet.replicas))
-        self.links = {view.replica: view for view in views}
+    async def look_at_links(self, more: Iterable[str] = ()) -> None:
+        """Ask the agents for the source's links, for those of which something is asked, and for `more`."""
+        more = frozenset(more)
+        replicas, pairs = self.fleet.replica_names, self.pairs_of_interest(more)
+        views = await asyncio.gather(*(self._link_of(link) for link in (*replicas, *pairs)))
+        self.links = {view.replica: view for view in views[: len(replicas)]}
+        self.pairs = {
+            view.replica: view
+            for view in views[len(replicas) :]
+            if view.is_asked or view.is_shaped or view.replica in more
+        }
 
-    async def look_at_link(self, replica: Member) -> bool:
+    async def look_at_link(self, link: str) -> bool:
         """Ask both agents for one link; answers whether they did."""
-        self.links[replica.name] = view = await self._link_of(replica)
+        view = await self._link_of(link)
+        (self.pairs if is_pair(link) else self.links)[link] = view
         return view.values is not None
 
-    async def _link_of(self, replica: Member) -> LinkView:
+    async def _link_of(self, link: str) -> LinkView:
+        towards, back = self.fleet.ends(link)
         return await sample_link(
-            self.fleet.source,
-            replica,
-            self.asked_of_link(replica.name),
-            healing=replica.name in self.own.healing,
+            link, towards, back, self.asked_of_link(link), healing=back.name in self.own.healing
         )
+
+    def pairs_of_interest(self, more: Iterable[str] = ()) -> tuple[str, ...]:
+        """Links between two nodes that are not the source of which something is asked, or was in force
+        when they were last looked at, and those among `more`."""
+        asked = (name.node for name, value in self.requested.values.items() if value != name.knob.default)
+        in_force = (link for link, view in self.pairs.items() if view.is_shaped)
+        among = {link for link in (*asked, *in_force, *more) if is_pair(link)}
+        others = self.fleet.replica_names
+        return tuple(link for link in in_order(among) if all(end in others for end in ends_of(link)))
+
+    def link(self, node: str) -> LinkView | None:
+        """The link whose knobs stand here, as last looked at."""
+        return self.links.get(node) or self.pairs.get(node)
 
     async def look_at_disks(self, *, probe: bool = False) -> None:
         """Ask the agents for every disk; with `probe` those that were never probed are."""
@@ -231,10 +264,10 @@ class Sight:
         asked_ms = float(self.requested_value(KnobName(keys.FSYNC_DELAY, placed)))
         return await sample_disk(member, asked_ms, probe=probe)
 
-    def asked_of_link(self, replica: str) -> LinkSettings:
+    def asked_of_link(self, link: str) -> LinkSettings:
         """What is requested of a link."""
         return LinkSettings.of(
-            {name.key: value for name, value in self.requested.values.items() if name.node == replica}
+            {name.key: value for name, value in self.requested.values.items() if name.node == link}
         )
 
     def asked_rtts_ms(self) -> tuple[float, ...]:
@@ -307,7 +340,7 @@ class Sight:
                 sample = self.samples.get(self.fleet.named(name.node))
                 return None if sample is None else sample.values.get(name.key)
             case Backing.LINK:
-                link = self.links.get(name.node)
+                link = self.link(name.node)
                 return None if link is None or link.values is None else link.values[name.key]
             case Backing.DISK:
                 disk = self.disks.get(self.fleet.named(name.node))
@@ -329,7 +362,10 @@ class Sight:
 
     def names(self) -> tuple[KnobName, ...]:
         """The knobs that this stack's servers have, in catalogue order."""
-        return tuple(name for name in expand(CATALOGUE, self.fleet.replica_names) if self._has(name))
+        return tuple(name for name in self._all_names() if self._has(name))
+
+    def _all_names(self) -> tuple[KnobName, ...]:
+        return expand(CATALOGUE, self.fleet.replica_names, tuple(self.pairs))
 
     def _has(self, name: KnobName) -> bool:
         member = self.fleet.members.get(self.fleet.named(name.node))
@@ -354,7 +390,7 @@ class Sight:
             if member.probed is not None and self._reachable(name)
         }
         return Observed(
-            values={name: self._turnable(name) for name in expand(CATALOGUE, self.fleet.replica_names)},
+            values={name: self._turnable(name) for name in self._all_names()},
             replicas=self.fleet.replica_names,
             servers=up,
             semi_sync_clients=self.protection().replicas_acking if self.source_sample else None,
@@ -367,7 +403,9 @@ class Sight:
                 name for name, sample in self.samples.items() if sample.view.sql_thread in ("off", "error")
             ),
             load_runs=bool(self.load.effective()),
-            asked_of_links={name: self.asked_of_link(name) for name in self.fleet.replica_names},
+            asked_of_links={
+                name: self.asked_of_link(name) for name in (*self.fleet.replica_names, *self.pairs)
+            },
             impossible={
                 KnobName(key, placed(disk.node)): disk.fault
                 for disk in self.disks.values()
@@ -389,13 +427,18 @@ class Sight:
     def lost_values(self, nodes: Iterable[str]) -> dict[KnobName, Value]:
         """What was requested and is not so on these nodes: SET GLOBAL does not survive a restart,
         and a link's rules end with the sidecar at either end."""
-        among = {self.fleet.roster.placed(node) for node in nodes}
+        among = set(nodes)
         return {
             name: value
             for name, value in self.requested.values.items()
-            if (name.node in among or (SOURCE in among and name.knob.backing is Backing.LINK))
-            and self._is_lost(name, value)
+            if among.intersection(self._nodes_of(name)) and self._is_lost(name, value)
         }
+
+    def _nodes_of(self, name: KnobName) -> tuple[str, ...]:
+        """The nodes that carry a knob out."""
+        if name.knob.backing is Backing.LINK:
+            return ends_of(self.fleet.roster.link(name.node))
+        return (self.fleet.named(name.node),)
 
     def lost_by_sidecar(self, node: str) -> dict[KnobName, Value]:
         """What was requested of the agent beside this node, and of its links, and is not in force."""
@@ -411,7 +454,8 @@ class Sight:
         effective = self.effective_value(name)
         if effective is None or same_value(name.knob, effective, value):
             return False
-        return name.knob.backing is not Backing.LINK or not self.links[name.node].as_asked
+        link = self.link(name.node) if name.knob.backing is Backing.LINK else None
+        return link is None or not link.as_asked
 
     def wanted_load(self) -> Mapping[str, Value]:
         """The load's knobs as requested."""

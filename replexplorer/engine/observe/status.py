@@ -70,7 +70,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         state=await glance.state(nodes),
         nodes=nodes,
         protection=sight.protection(),
-        links=tuple(sight.links.values()),
+        links=(*sight.links.values(), *sight.pairs.values()),
         disks=tuple(sight.disks.values()),
         driver=sight.driver,
         load=sight.driver.load if sight.driver is not None else nobody,
@@ -100,7 +100,8 @@ class _Glance:
         sight.disks = {name: DiskView(name) for name in fleet.members}
         looks = [
             *(self._server(member) for member in fleet.members.values()),
-            *(self._link(member, document) for member in fleet.replicas),
+            *(self._link(name, document) for name in fleet.replica_names),
+            self._pairs(document),
             *(self._disk(member, document) for member in fleet.members.values()),
             *(self._count(member) for member in fleet.members.values()),
             self._driver(),
@@ -128,10 +129,17 @@ class _Glance:
                 self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
         return member.name in self._answered
 
-    async def _link(self, replica: Member, document: asyncio.Task[None]) -> bool:
+    async def _link(self, link: str, document: asyncio.Task[None]) -> bool:
         await asyncio.wait({document})
-        await watch_link(self._fleet.source, replica)
-        return await self._sight.look_at_link(replica)
+        await watch_link(*self._fleet.ends(link))
+        return await self._sight.look_at_link(link)
+
+    async def _pairs(self, document: asyncio.Task[None]) -> bool:
+        """The links between two nodes that are not the source, once it is known which are asked for."""
+        await asyncio.wait({document})
+        links = self._sight.pairs_of_interest()
+        self._sight.pairs = {link: LinkView(link, fault=_NO_AGENT) for link in links}
+        return all(await asyncio.gather(*(self._link(link, document) for link in links)))
 
     async def _disk(self, member: Member, document: asyncio.Task[None]) -> bool:
         """The disk; a probe of one that was never probed comes last, and may come too late."""

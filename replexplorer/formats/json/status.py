@@ -54,11 +54,12 @@ class ProtectionJson(JsonObject):
 
 
 class LinkJson(JsonObject):
-    """The link between the primary and one replica, which is also `b`."""
+    """A link between two nodes: of the source to each other one, and of two others where something is asked
+    of it."""
 
-    a: str
+    a: str = Field(description="the source where it is one of the two, else the first by name")
     b: str
-    replica: str
+    replica: str | None = Field(description="`b` where `a` is the source, null for a link between two others")
     backend: str | None
     rtt_asked_ms: float | None
     rtt_measured_ms: float | None

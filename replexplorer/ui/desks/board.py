@@ -175,13 +175,15 @@ class Board:
         return (names.index(self.selected) + 1 if self.selected in names else 0), len(names)
 
     def label(self, name: KnobName) -> str:
-        """The knob's label, with its replica where several have it; its number where that is too long."""
+        """The knob's label, with its replica or its link's two nodes where several have it; their numbers
+        where that is too long."""
         twins = [other for other in self.views if other.key == name.key and not _replica_side(other)]
         label = name.knob.label
         if len(twins) < 2 or name not in twins:
             return label
-        full = f"{label} {name.node}"
-        return full if len(full) <= LABEL_CELLS else f"{label} {name.node.lstrip(ascii_letters)}".rstrip()
+        numbers = ":".join(end.lstrip(ascii_letters) for end in name.node.split(":"))
+        forms = (f"{label} {name.node}", f"{label} {numbers}".rstrip())
+        return next((form for form in forms if len(form) <= LABEL_CELLS), f"{label.split()[-1]} {numbers}")
 
     def asked(self, name: KnobName) -> Value:
         """Staged, else pending, else requested."""

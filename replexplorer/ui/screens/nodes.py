@@ -9,6 +9,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import LATE_S, lag_s_of
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import ends_of
 from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
@@ -62,8 +63,12 @@ def _rows(tick: Tick, node: NodeView, width: int) -> list[Line]:
     ]  # fmt: skip
     if node.replication_fault:
         rows += hung([("   ▲ ", "warn b")], node.replication_fault, width, "warn")
-    link = next((link for link in tick.links if link.replica == node.name), None)
-    return rows if link is None else [*rows, _link(link)]
+    rows += [_link(link, "link") for link in tick.links if link.replica == node.name]
+    return rows + [
+        _link(link, f"link to {ends_of(link.replica)[0]}")
+        for link in tick.pairs
+        if ends_of(link.replica)[1] == node.name
+    ]
 
 
 def _thread(state: str | None) -> Run:
@@ -81,10 +86,10 @@ def _lag(tick: Tick, node: NodeView) -> Run:
     return (lag_text(1000 * lag_s), "warn b" if lag_s >= LATE_S else "text")
 
 
-def _link(link: LinkView) -> Line:
+def _link(link: LinkView, title: str) -> Line:
     """The round trip asked and measured, and what is wrong with the link."""
     measured = "none" if link.rtt_measured_ms is None else f"{figures.round_trip(link.rtt_measured_ms)} ms"
-    row: list[Run] = [(f"   link: asked {link.rtt_asked_ms:g} ms, measured {measured}", "muted")]
+    row: list[Run] = [(f"   {title}: asked {link.rtt_asked_ms:g} ms, measured {measured}", "muted")]
     if link.partition not in (None, NO_PARTITION):
         row.append((f", partition {link.partition}", "warn b"))
     elif link.healing:

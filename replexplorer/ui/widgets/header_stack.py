@@ -24,7 +24,7 @@ def link(tick: Tick) -> Segment:
     runs: list[Run] = []
     short: list[Run] = []
     least: list[Run] = []
-    if words := partition_words(tick.links):
+    if words := partition_words((*tick.links, *tick.pairs)):
         runs.append((f" PARTITION {', '.join(words)} ", "onstate on partitioned b"))
         first, *more = words
         first += f" +{len(more)}" if more else ""
@@ -55,7 +55,7 @@ def troubles(tick: Tick) -> list[tuple[Run, Run]]:
         chip = "onstate on async b"
         found.append(((f" VIEWER: {driver} drives the load ", chip), (" VIEWER ", chip)))
     found += [((spelled, "bad b"), (brief, "bad b")) for spelled, brief in _replica_faults(tick)]
-    if faulty := next((link for link in tick.links if link.fault), None):
+    if faulty := next((link for link in (*tick.links, *tick.pairs) if link.fault), None):
         # The pair of the RTT has the figures already.
         told = faulty is tick.rtt and faulty.fault == contradiction_of(faulty)
         found.append((("link ▲" if told else f"link: {faulty.fault}", "warn b"), ("link ▲", "warn b")))

@@ -83,7 +83,8 @@ def fsync_too_short(disk: DiskView) -> bool:
 
 def _link(name: KnobName, tick: Tick | None) -> LinkView | None:
     """The link that a knob is about."""
-    links = tick.links if tick is not None and name.knob.backing is Backing.LINK else ()
+    of_link = tick is not None and name.knob.backing is Backing.LINK
+    links = (*tick.links, *tick.pairs) if tick is not None and of_link else ()
     return next((link for link in links if link.replica == name.node), None)
 
 

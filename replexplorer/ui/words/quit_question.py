@@ -16,7 +16,7 @@ def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, .
     ends = _ends(tick.load if tick is not None and not tick.viewer else None, experiment)
     if not ends:
         return ()
-    stays = _stays(tick.links if tick is not None else ())
+    stays = _stays((*tick.links, *tick.pairs) if tick is not None else ())
     told = [", ".join((ends, stays)), ends] if stays else [ends]
     rows: list[Line] = []
     for what in (*told, ""):

@@ -1,0 +1,47 @@
+"""How the requested document names a knob: what is asked of a link stays with its two nodes.
+
+Law: a link is kept under both its nodes in order of name and its directions run from the first to the
+second, so a document says the same of every wire whichever node is the source. What is asked of the
+source goes with the role.
+"""
+
+from __future__ import annotations
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.names import SOURCE, Backing, KnobName, Place, Value, parse_name
+from replexplorer.core.link import turned_round
+from replexplorer.core.topology import Roster, ends_of, is_pair
+
+
+def kept(name: KnobName, value: Value, roster: Roster) -> tuple[str, Value]:
+    """A knob with its value as the document of a stack with these nodes has them."""
+    if name.knob.backing is not Backing.LINK:
+        return str(name), value
+    link = roster.link(name.node)
+    key, value = _from_first(name.key, value, link, roster)
+    return f"{key}@{link}", value
+
+
+def unkept(text: str, value: Value, roster: Roster) -> tuple[KnobName, Value] | None:
+    """The inverse of `kept`; None for a knob of another version. Documents from before kept a link under the
+    far node alone, which is then seen from the source."""
+    try:
+        name = parse_name(text)
+    except UsageError:
+        return None
+    if name.node == Place.LOAD:
+        return name, value
+    if name.knob.backing is not Backing.LINK:
+        return KnobName(name.key, roster.placed(name.node)), value
+    placed = roster.placed(name.node)
+    if placed == SOURCE:
+        return None
+    key = name.key
+    if is_pair(name.node):
+        key, value = _from_first(key, value, roster.link(placed), roster)
+    return KnobName(key, placed), value
+
+
+def _from_first(key: str, value: Value, link: str, roster: Roster) -> tuple[str, Value]:
+    """Said from the link's first node, where it was said from the source; and back."""
+    return (key, value) if roster.begins(link) == ends_of(link)[0] else turned_round(key, value)

@@ -1,0 +1,75 @@
+"""What the document keeps of a link: the same wire in the same direction, whichever node is the source."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.kept import kept, unkept
+from replexplorer.core.knobs.names import CATALOGUE, Backing, KnobName, Value, expand
+from replexplorer.core.topology import SOURCE, Roster
+
+NODES = ("db1", "db2", "db3")
+BEFORE, AFTER = (Roster(NODES, source) for source in ("db1", "db2"))
+LINK_VALUES: dict[str, Value] = {
+    "rtt": 85.0, "jitter": 2.0, "loss": 1.0, "bandwidth": 1000, "delay_to_replica": 10.0,
+    "delay_to_primary": "auto", "partition": "ack",
+}  # fmt: skip
+
+
+def names(roster: Roster) -> tuple[KnobName, ...]:
+    """All of a stack, and those of every link between two nodes that are not the source."""
+    return expand(CATALOGUE, roster.others, (":".join(roster.others),))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text", "after"),
+    [
+        (("rtt", "db2"), 85.0, "rtt@db1:db2", (("rtt", "db1"), 85.0)),
+        (("rtt", "db3"), 85.0, "rtt@db1:db3", (("rtt", "db1:db3"), 85.0)),
+        (("rtt", "db2:db3"), 85.0, "rtt@db2:db3", (("rtt", "db3"), 85.0)),
+        (
+            ("delay_to_replica", "db2"), 9.0, "delay_to_replica@db1:db2",
+            (("delay_to_primary", "db1"), 9.0),
+        ),
+        (("partition", "db2"), "ack", "partition@db1:db2", (("partition", "db1"), "dump")),
+        (("partition", "db2"), "both", "partition@db1:db2", (("partition", "db1"), "both")),
+        (("partition", "db3"), "ack", "partition@db1:db3", (("partition", "db1:db3"), "ack")),
+        (("sync_binlog", SOURCE), 0, "sync_binlog", (("sync_binlog", SOURCE), 0)),
+        (("clients", "load"), 4, "clients", (("clients", "load"), 4)),
+    ],
+)  # fmt: skip
+def test_after_db2_became_the_source(
+    name: tuple[str, str], value: Value, text: str, after: tuple[tuple[str, str], Value]
+) -> None:
+    assert kept(KnobName(*name), value, BEFORE) == (text, value)
+    assert unkept(text, value, AFTER) == (KnobName(*after[0]), after[1])
+    assert kept(KnobName(*after[0]), after[1], AFTER) == (text, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("rtt@db2", KnobName("rtt", "db2")),
+        ("rtt@replica2", KnobName("rtt", "db3")),
+        ("delay_to_primary@db2", KnobName("delay_to_primary", "db2")),
+        ("rtt@db1", None),
+        ("rtt", None),
+        ("colour@db1:db2", None),
+    ],
+)
+def test_documents_from_before_are_read(text: str, found: KnobName | None) -> None:
+    assert unkept(text, 1.0, BEFORE) == (None if found is None else (found, 1.0))
+
+
+@given(st.sampled_from(NODES), st.sampled_from(NODES), st.data())
+def test_a_link_s_knob_outlives_any_change_of_the_source(first: str, then: str, data: st.DataObject) -> None:
+    before, after = Roster(NODES, first), Roster(NODES, then)
+    name = data.draw(st.sampled_from([n for n in names(before) if n.knob.backing is Backing.LINK]))
+    text, value = kept(name, LINK_VALUES[name.key], before)
+    found = unkept(text, value, after)
+    assert found is not None
+    assert found[0] in names(after)
+    assert kept(*found, after) == (text, value)
+    assert unkept(text, value, before) == (name, LINK_VALUES[name.key])
