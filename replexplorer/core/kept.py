@@ -7,6 +7,8 @@ source goes with the role.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.names import SOURCE, Backing, KnobName, Place, Value, parse_name
 from replexplorer.core.link import turned_round
@@ -40,6 +42,17 @@ def unkept(text: str, value: Value, roster: Roster) -> tuple[KnobName, Value] | 
     if is_pair(name.node):
         key, value = _from_first(key, value, roster.link(placed), roster)
     return KnobName(key, placed), value
+
+
+def kept_all(values: Mapping[KnobName, Value], roster: Roster) -> dict[str, Value]:
+    """Knobs with their values as the document has them."""
+    return dict(kept(name, value, roster) for name, value in values.items())
+
+
+def unkept_all(values: Mapping[str, Value], roster: Roster) -> dict[KnobName, Value]:
+    """The inverse; knobs that this version does not know are left out."""
+    found = (unkept(text, value, roster) for text, value in values.items())
+    return dict(each for each in found if each is not None)
 
 
 def _from_first(key: str, value: Value, link: str, roster: Roster) -> tuple[str, Value]:

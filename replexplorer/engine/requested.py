@@ -12,7 +12,7 @@ from typing import Any, Self
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.fault import Fault, from_record, to_record
-from replexplorer.core.kept import kept, unkept
+from replexplorer.core.kept import kept, kept_all, unkept, unkept_all
 from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Document
@@ -58,15 +58,20 @@ class Requested:
             document.content.get("written_s"),
             document.content.get("enabled_s"),
             from_record(document.content.get("faults")),
-            owed_from_record(document.content.get("owed")),
+            owed_from_record(document.content.get("owed"), roster),
         )
 
     def with_source(self, before: Roster, now: Roster) -> Self:
         """The same document, read with the roster `before`, as it reads `now` that another node is the
         source."""
-        kept_values = (kept(name, value, before) for name, value in self.values.items())
-        found = (unkept(text, value, now) for text, value in kept_values)
-        return replace(self, values=dict(each for each in found if each is not None))
+
+        def said_now(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
+            return unkept_all(kept_all(values, before), now)
+
+        owed = self.owed
+        if owed is not None:
+            owed = replace(owed, before=said_now(owed.before), turned=said_now(owed.turned))
+        return replace(self, values=said_now(self.values), owed=owed)
 
 
 def _kept_now(text: str, value: Any, roster: Roster) -> tuple[str, Any]:
@@ -98,8 +103,8 @@ async def write_requested(
 
     def merge(content: dict[str, Any]) -> None:
         before = (_kept_now(key, value, roster) for key, value in content.get("knobs", {}).items())
-        asked = (kept(name, value, roster) for name, value in values.items() if name.key in BY_KEY)
-        content["knobs"] = {**dict(before), **dict(asked)}
+        asked = {name: value for name, value in values.items() if name.key in BY_KEY}
+        content["knobs"] = {**dict(before), **kept_all(asked, roster)}
         content["writer"] = writer
         if written_s is not None:
             content["written_s"] = written_s
@@ -125,7 +130,7 @@ async def write_owed(keeper: Keeper, roster: Roster, owed: Owed | None) -> Reque
     """Keep what an experiment owes the stack, or None: nothing any more. Raises StackUnavailable."""
 
     def merge(content: dict[str, Any]) -> None:
-        content["owed"] = owed_to_record(owed)
+        content["owed"] = owed_to_record(owed, roster)
 
     return await _write(keeper, roster, merge)
 

@@ -8,6 +8,7 @@ import pytest
 
 from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.knobs.names import SOURCE, KnobName, desired_of
+from replexplorer.core.topology import new_roster
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
@@ -102,11 +103,11 @@ async def test_nothing_is_touched_while_the_experiment_runs() -> None:
 
 def test_what_is_owed_is_read_as_it_was_written() -> None:
     owed = Owed("drill", "kill-primary", "drill (pid 7)", "db1", {SYNC: 1, RTT: 0.0}, {SYNC: 0, RTT: 20.0})
-    assert owed_from_record(owed_to_record(owed)) == owed
+    assert owed_from_record(owed_to_record(owed, new_roster(1)), new_roster(1)) == owed
     assert owed.still({SYNC: 0, RTT: 20.0}) == {SYNC: 1, RTT: 0.0}
     assert owed.still({SYNC: 5, RTT: 20.0}) == {RTT: 0.0}
 
 
 @pytest.mark.parametrize("content", [None, [], {}, {"kind": "drill"}, {"before": 3}, "x"])
 def test_what_cannot_be_read_owes_nothing(content: object) -> None:
-    assert owed_from_record(content) is None
+    assert owed_from_record(content, new_roster(1)) is None

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.names import KnobName, Value, parse_name
+from replexplorer.core.kept import kept_all, unkept_all
+from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.topology import Roster
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Owed:
         }
 
 
-def owed_to_record(owed: Owed | None) -> dict[str, Any] | None:
-    """As the requested document keeps it."""
+def owed_to_record(owed: Owed | None, roster: Roster) -> dict[str, Any] | None:
+    """As the requested document of a stack with these nodes keeps it."""
     if owed is None:
         return None
     return {
@@ -47,28 +48,18 @@ def owed_to_record(owed: Owed | None) -> dict[str, Any] | None:
         "name": owed.name,
         "writer": owed.writer,
         "source": owed.source,
-        "before": {str(name): value for name, value in owed.before.items()},
-        "turned": {str(name): value for name, value in owed.turned.items()},
+        "before": kept_all(owed.before, roster),
+        "turned": kept_all(owed.turned, roster),
     }
 
 
-def owed_from_record(content: object) -> Owed | None:
+def owed_from_record(content: object, roster: Roster) -> Owed | None:
     """The inverse of `owed_to_record`; None for what cannot be read."""
     if not isinstance(content, dict):
         return None
     try:
         kind, name, writer, source = (str(content[key]) for key in ("kind", "name", "writer", "source"))
-        return Owed(kind, name, writer, source, _read(content["before"]), _read(content["turned"]))
+        before, turned = (unkept_all(content[key], roster) for key in ("before", "turned"))
+        return Owed(kind, name, writer, source, before, turned)
     except (KeyError, TypeError, AttributeError):
         return None
-
-
-def _read(values: Mapping[str, Value]) -> dict[KnobName, Value]:
-    """Knobs by their written names; those that this version does not know are left out."""
-    found: dict[KnobName, Value] = {}
-    for text, value in values.items():
-        try:
-            found[parse_name(text)] = value
-        except UsageError:
-            continue
-    return found
