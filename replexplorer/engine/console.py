@@ -12,9 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from replexplorer.core.fault import Fault, FaultRequest
 from replexplorer.core.knobs.names import Assignment
-from replexplorer.engine.change.faults import Injected
 from replexplorer.engine.experiment.rig import Procedure
-from replexplorer.engine.outcome import Preview, SetResult
+from replexplorer.engine.outcome import Injected, Preview, SetResult
 from replexplorer.engine.progress import ProgressCallback
 
 R = TypeVar("R")
@@ -121,6 +120,10 @@ class Console(Protocol):
 
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """What a turn would run and warn of, from what is known, without I/O."""
+        ...
+
+    def preview_fault(self, request: FaultRequest) -> Preview:
+        """What injecting it would run and why it would be refused, from what is known, without I/O."""
         ...
 
     async def do(self, command: Command[R]) -> R:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.fault import Fault
+from replexplorer.core.fault import Fault, FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, desired_of
 from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.change.faults import Faults, Injected
+from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.console import (
@@ -36,7 +36,7 @@ from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.incidents.repair import Repairer
 from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.outcome import Preview, SetResult
+from replexplorer.engine.outcome import Injected, Preview, SetResult
 from replexplorer.engine.progress import Progress
 from replexplorer.engine.record.chronicle import Chronicle
 
@@ -90,6 +90,10 @@ class LiveConsole:
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """See `console.Console`."""
         return self._controls.preview(assignments)
+
+    def preview_fault(self, request: FaultRequest) -> Preview:
+        """See `console.Console`."""
+        return self._faults.preview(request)
 
     async def do(self, command: Command[R]) -> R:
         """See `console.Console`."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
+from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.wire import Experiment
 
@@ -50,6 +51,15 @@ class Preview:
     """As they would run, each with its node's name when it is not the primary's."""
     undo: tuple[str, ...]
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """What was done to one node."""
+
+    fault: Fault
+    lost_files: tuple[str, ...] = ()
+    """Of a power cut: the files that lost anything, in words."""
 
 
 class RolledBack(ReplexplorerError):

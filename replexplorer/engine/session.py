@@ -266,7 +266,7 @@ class Session:
             return f"no stack '{name}' was reached"
         load = "no load" if driver is None else f"its load driven by {driver}"
         left = f"stack '{name}' keeps running ({nodes} servers, {load}); {command('down', name)} removes it"
-        return left + self._cut_links()
+        return left + self._broken()
 
     async def _other_driver(self) -> Lease | None:
         """Who drives the load when it is not us."""
@@ -279,8 +279,12 @@ class Session:
         ours = lease is not None and (lease.pid, lease.host) == (os.getpid(), socket.gethostname())
         return None if ours else lease
 
-    def _cut_links(self) -> str:
-        """Links that stay cut, as last seen, with what heals them; empty where there are none."""
+    def _broken(self) -> str:
+        """What stays broken on purpose, as last seen, with what mends it; empty where nothing does."""
+        faults = self.sight.requested.faults
+        if faults:
+            mend, name = command("fault", self.outside.provider.name, "clear"), ", ".join(map(str, faults))
+            return f"; {name} {'stays' if len(faults) == 1 else 'stay'} in force: {mend} undoes all"
         cut = partition_words((*self.sight.links.values(), *self.sight.pairs.values()))
         if not cut:
             return ""

@@ -11,9 +11,8 @@ from replexplorer.core.event import Event
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.tick import Tick
-from replexplorer.engine.change.faults import Injected
 from replexplorer.engine.console import Clear, Inject, Scale, Turn
-from replexplorer.engine.outcome import ExperimentUnderWay
+from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
@@ -244,3 +243,41 @@ async def test_a_fault_of_a_node_that_was_removed_goes_with_it() -> None:
         await session.console.do(Scale(1))
         assert await clear(session) == ["applier_stop@db3"]
         assert await in_force(session) == []
+
+
+@virtual
+async def test_quitting_says_which_faults_stay() -> None:
+    world = World()
+    async with world.started("tui") as session:
+        await inject(session, "partition=ack")
+        line = await session.close()
+        assert line.endswith("; partition=ack@db2 stays in force: `replexplorer fault clear` undoes all")
+
+
+@virtual
+async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused() -> None:
+    world = World(replicas=2)
+    async with world.attached("fault") as session:
+
+        def preview(text: str) -> Preview:
+            return session.console.preview_fault(parse_fault(text, session.fleet.roster))
+
+        assert preview("kill").statements == ("SIGKILL to mysqld of db1",)
+        assert preview("applier_stop").statements == (
+            "db2: STOP REPLICA SQL_THREAD",
+            "db3: STOP REPLICA SQL_THREAD",
+        )
+        assert preview("applier_stop@db3").undo == ("db3: START REPLICA SQL_THREAD",)
+        assert preview("partition=ack@db3").statements == ("link primary <-> db3: partition ack",)
+        assert preview("disk_stall=200").statements == ("disk of primary: fsync_delay 200 ms",)
+        cut = preview("power_cut=torn")
+        assert cut.statements[:3] == (
+            "link primary <-> db2: partition both",
+            "link primary <-> db3: partition both",
+            "SIGKILL to mysqld of db1",
+        )
+        assert "--mode torn" in cut.statements[3]
+        assert any("would lose is not kept" in warning for warning in cut.warnings)
+        await inject(session, "disk_full")
+        assert any("in force already" in warning for warning in preview("disk_full").warnings)
+        assert preview("stop").warnings == ()

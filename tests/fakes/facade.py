@@ -14,6 +14,7 @@ from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
+from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
     CATALOGUE,
@@ -40,12 +41,24 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, Roster, node_names
 from replexplorer.core.wire import Experiment
-from replexplorer.engine.console import Command, GiveBack, Mark, Repair, Reset, Run, ToggleLoad, Turn, Undo
+from replexplorer.engine.console import (
+    Clear,
+    Command,
+    GiveBack,
+    Inject,
+    Mark,
+    Repair,
+    Reset,
+    Run,
+    ToggleLoad,
+    Turn,
+    Undo,
+)
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
 from replexplorer.engine.experiment.sweep import SweepRun
-from replexplorer.engine.outcome import Changed, ExperimentUnderWay, Preview, SetResult
+from replexplorer.engine.outcome import Changed, ExperimentUnderWay, Injected, Preview, SetResult
 from replexplorer.engine.progress import Progress, ProgressCallback
 
 R = TypeVar("R")
@@ -233,6 +246,8 @@ class FakeFacade:
         """A turn a phase of a lab; None: as fast as it can."""
         self.sweep_turns: asyncio.Queue[None] | None = None
         """A turn a run of a sweep; None: as fast as it can."""
+        self.injected: tuple[Injected, ...] = ()
+        """What injecting answers."""
         self.repaired: tuple[str, ...] = ()
         """What `repair` answers."""
         self.closing_line = "stack default keeps running; `replexplorer down` removes it"
@@ -279,6 +294,14 @@ class FakeFacade:
             (),
         )
 
+    def preview_fault(self, request: FaultRequest) -> Preview:
+        """A line a node, and nothing to warn of."""
+        return Preview(
+            tuple(f"{request.text} to mysqld of {node}" for node in request.nodes),
+            tuple(f"start mysqld of {node}" for node in request.nodes),
+            (),
+        )
+
     @property
     def console(self) -> FakeFacade:
         """It takes commands itself."""
@@ -291,7 +314,7 @@ class FakeFacade:
 
     async def _carry_out(self, command: Command[Any]) -> object:
         under_way = self._running
-        if under_way is not None and isinstance(command, Turn | Reset | Undo | ToggleLoad | Repair):
+        if under_way is not None and isinstance(command, Turn | Reset | Undo | ToggleLoad | Repair | Inject):
             raise ExperimentUnderWay(under_way, is_own=True)
         match command:
             case Turn():
@@ -307,6 +330,12 @@ class FakeFacade:
                 await self._note("mark", command.text)
             case Repair():
                 return await self._repair(command.progress)
+            case Inject():
+                await self._note("inject", (command.request.text, command.request.nodes))
+                return self.injected
+            case Clear():
+                await self._note("clear", command.text)
+                return ()
             case GiveBack():
                 await self._note("give_back", command.yes)
             case Run(experiment=SweepRun() as run):

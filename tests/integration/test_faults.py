@@ -10,8 +10,8 @@ import pytest
 
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.fault import parse_fault
-from replexplorer.engine.change.faults import Injected
 from replexplorer.engine.console import Clear, Inject, Turn
+from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import LiveStack, bring_up

@@ -620,12 +620,12 @@ async def test_themes_walk_round_and_repaint() -> None:
 
 
 async def test_a_keymap_moves_a_key_and_the_footer_tells_it() -> None:
-    async with bench(keymap={"load.toggle": "f5"}) as app:
-        await app.press("x")
-        assert app.facade.called("toggle_load") == []
+    async with bench(keymap={"mark.add": "f5"}) as app:
+        await app.press("m")
+        assert app.facade.called("mark") == []
         await app.press("f5")
-        await app.until(lambda: len(app.facade.called("toggle_load")) == 1)
-        assert "f5 load" in app.text("#footer")
+        await app.until(lambda: len(app.facade.called("mark")) == 1)
+        assert "f5 mark" in app.text("#footer")
 
 
 async def test_a_viewer_is_told_who_drives() -> None:

@@ -7,10 +7,11 @@ injected it may die. Taking back does nothing where nothing is left to be taken 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from replexplorer.core.change.fault_acts import acts_of
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import Fault, FaultRequest, clears
@@ -25,20 +26,12 @@ from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.server_sample import answers
 from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.outcome import Injected, Preview
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_faults
 
 _LOOK_EVERY_S: Final = 0.1
 _UNDO: Final = "fault over: "
-
-
-@dataclass(frozen=True, slots=True)
-class Injected:
-    """What was done to one node."""
-
-    fault: Fault
-    lost_files: tuple[str, ...] = ()
-    """Of a power cut: the files that lost anything, in words."""
 
 
 class Faults:
@@ -80,6 +73,40 @@ class Faults:
             raise
         return tuple(done)
 
+    def preview(self, request: FaultRequest) -> Preview:
+        """What injecting it would run, what would take it back, and why it would be refused; from what is
+        known, without I/O."""
+        does: list[str] = []
+        undoes: list[str] = []
+        warnings = [str(error) for error in self._refusals(request, self._journals())]
+        for node in request.nodes:
+            turned = self._changes.preview(self._desired(request, node))
+            acts = acts_of(request.kind.key, request.value, node, self._fleet.member(node).dialect)
+            does += [*turned.statements, *acts.does]
+            undoes += [*acts.undoes, *turned.undo]
+            warnings += turned.warnings
+        return Preview(tuple(does), tuple(undoes), tuple(dict.fromkeys(warnings)))
+
+    def _journals(self) -> dict[str, bool | None]:
+        """By node: whether its disk was last seen to keep an undo journal."""
+        return {node: disk.undo_journal for node, disk in self._sight.disks.items()}
+
+    def _refusals(
+        self, request: FaultRequest, journals: Mapping[str, bool | None]
+    ) -> Iterator[ReplexplorerError]:
+        """Why it cannot be injected now; a journal that nobody knows of is no reason."""
+        held = {(fault.kind, fault.node) for fault in self.in_force()}
+        for node in request.nodes:
+            if (request.kind.key, node) in held:
+                yield UsageError(
+                    f"{request.kind.key}@{node} is in force already", f"fault clear {request.kind.key}@{node}"
+                )
+            if request.kind.key == "power_cut" and journals.get(node) is False:
+                yield UsageError(
+                    f"power_cut: what {node} would lose is not kept",
+                    f"replexplorer set undo_journal@{node}=on, and then let it work for a while",
+                )
+
     async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
         """Take back what `text` means, all for None, the newest first; answers what that was. Raises
         UsageError where nothing of that kind is in force."""
@@ -93,19 +120,12 @@ class Faults:
         return tuple(meant)
 
     async def _check(self, request: FaultRequest) -> None:
-        held = {(fault.kind, fault.node) for fault in self.in_force()}
-        for node in request.nodes:
-            if (request.kind.key, node) in held:
-                raise UsageError(
-                    f"{request.kind.key}@{node} is in force already", f"fault clear {request.kind.key}@{node}"
-                )
-            if request.kind.key == "power_cut":
-                state = await self._fleet.member(node).agent.disk()
-                if not state.undo_journal:
-                    raise UsageError(
-                        f"power_cut: what {node} would lose is not kept",
-                        f"replexplorer set undo_journal@{node}=on, and then let it work for a while",
-                    )
+        journals: dict[str, bool | None] = {}
+        if request.kind.key == "power_cut":
+            for node in request.nodes:
+                journals[node] = bool((await self._fleet.member(node).agent.disk()).undo_journal)
+        for refusal in self._refusals(request, journals):
+            raise refusal
 
     async def _inject(self, request: FaultRequest, node: str, for_s: float | None, anyway: bool) -> Injected:
         desired = self._desired(request, node)
@@ -120,6 +140,7 @@ class Faults:
             self._turns.actor.writer,
             {str(name): self._sight.requested_value(name) for name in desired},
         )
+        self._chronicle.tell(Severity.INFO, f"injecting {fault}")
         numbered = await self._record(fault)
         try:
             if desired:
@@ -184,6 +205,7 @@ class Faults:
         for fault in sorted(faults, key=lambda fault: -fault.number):
             is_marked = not is_mark
             if fault.node in self._fleet.members:  # else it went with its node
+                self._chronicle.tell(Severity.INFO, f"clearing {fault}")
                 is_marked = await self._take_back(fault) or is_marked
             await self._forget(fault)
             text = f"{_UNDO}{fault}"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
-from replexplorer.core.knobs.names import Desired, format_change
+from replexplorer.core.knobs.names import Assignment, Desired, format_change
 from replexplorer.engine.change.controls import Controls
-from replexplorer.engine.outcome import Changed, SetResult
+from replexplorer.engine.outcome import Changed, Preview, SetResult
 from replexplorer.engine.record.chronicle import Chronicle
 
 
@@ -19,6 +19,10 @@ class MarkedChanges:
     def __init__(self, controls: Controls, chronicle: Chronicle) -> None:
         self._controls = controls
         self._chronicle = chronicle
+
+    def preview(self, desired: Desired) -> Preview:
+        """What a turn would run and warn of, from what is known."""
+        return self._controls.preview([Assignment((name,), value) for name, value in desired.items()])
 
     async def turn(self, desired: Desired, prefix: str = "", *, anyway: bool = False) -> SetResult:
         """As `Controls.set`, with an epoch and a mark of its own, which begin with `prefix`; none where

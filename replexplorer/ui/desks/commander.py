@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from textual.message import Message
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment
 from replexplorer.engine.console import Command, Console
 from replexplorer.engine.outcome import Preview, SetResult
@@ -83,6 +84,10 @@ class Commander:
         """What a turn would run; nothing where nothing can be turned."""
         return Preview((), (), ()) if self._console is None else self._console.preview(assignments)
 
+    def preview_fault(self, request: FaultRequest) -> Preview:
+        """What a fault would run; nothing where nothing can be done."""
+        return Preview((), (), ()) if self._console is None else self._console.preview_fault(request)
+
     @property
     def _live(self) -> Console:
         if self._console is None:
@@ -93,11 +98,15 @@ class Commander:
         """Work off commands until cancelled."""
         while True:
             asked = await self._queue.get()
-            try:
-                result = await self.do(asked.command)
-            except ReplexplorerError as error:
-                self._post(CommandFailed(asked.label, error.message, self._remedy(error)))
-            except Exception as error:  # a defect must not end the dashboard, nor pass unseen
-                self._post(CommandFailed(asked.label, f"{type(error).__name__}: {error}", ""))
-            else:
-                self._post(CommandDone(asked.label, result))
+            await self.carry_out(asked.label, asked.command)
+
+    async def carry_out(self, label: str, command: Command[Any]) -> None:
+        """Carry a command out beside the queue; its end comes back as that of one in the queue."""
+        try:
+            result = await self.do(command)
+        except ReplexplorerError as error:
+            self._post(CommandFailed(label, error.message, self._remedy(error)))
+        except Exception as error:  # a defect must not end the dashboard, nor pass unseen
+            self._post(CommandFailed(label, f"{type(error).__name__}: {error}", ""))
+        else:
+            self._post(CommandDone(label, result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -10,14 +11,17 @@ from textual.binding import BindingType
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import format_value
 from replexplorer.engine.console import GiveBack, Mark, Repair, Reset, ToggleLoad
-from replexplorer.engine.outcome import ExperimentUnderWay
+from replexplorer.engine.outcome import ExperimentUnderWay, Injected
 from replexplorer.engine.view import View
+from replexplorer.ui.desks.commander import CommandDone
+from replexplorer.ui.desks.faults import FaultDesk
 from replexplorer.ui.desks.labs import LabDesk
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.messages import LabMoved
 from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
+from replexplorer.ui.screens.faults import FaultsScreen
 from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.labs import LabsScreen
 from replexplorer.ui.screens.log import LogScreen
@@ -47,6 +51,9 @@ class DashboardScreen(KnobScreen):
         """It asks whether to quit."""
         self._answered: tuple[str, ...] = ()
         """What was lost and is answered for."""
+        self._faults = FaultDesk(
+            self._commander, partial(self.run_worker, group="faults", exit_on_error=False)
+        )
         self._labs = LabDesk(self._commander, settings, moved=lambda: self.post_message(LabMoved()))
 
     def on_screen_resume(self) -> None:
@@ -229,6 +236,19 @@ class DashboardScreen(KnobScreen):
     def action_sweep_open(self) -> None:
         """Measure combinations of knobs, or see the sweep that runs."""
         self.app.push_screen(SweepScreen(self._desk, self._settings))
+
+    def action_fault_open(self) -> None:
+        """Break something on purpose, or clear what is in force."""
+        self.app.push_screen(FaultsScreen(self._faults, self.picture, self._settings))
+
+    @on(CommandDone)
+    def _tell_fault(self, message: CommandDone) -> None:
+        """What a power cut took; that it was done stands in the log."""
+        done = message.result if isinstance(message.result, tuple) else ()
+        injected = [each for each in done if isinstance(each, Injected)]
+        lost = [f"{each.fault.node} lost of {line}" for each in injected for line in each.lost_files]
+        if lost:
+            self.notify("\n".join(lost), title="power cut", severity="warning", timeout=10, markup=False)
 
     def action_nodes_open(self) -> None:
         """Every server with its threads and lag."""

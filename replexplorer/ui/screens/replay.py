@@ -25,8 +25,8 @@ _SAID_S: Final = 3.0
 _LIVE: Final = frozenset(
     {
         "knob_type", "knob_undo", "semisync_toggle", "wait_point_toggle", "fault_partition", "fault_heal",
-        "load_toggle", "mark_add", "stack_reset", "stack_repair", "statement_copy", "sweep_open", "lab_open",
-        "lab_pause", "lab_abort",
+        "fault_open", "load_toggle", "mark_add", "stack_reset", "stack_repair", "statement_copy",
+        "sweep_open", "lab_open", "lab_pause", "lab_abort",
     }
 )  # fmt: skip
 """What only servers can do."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from replexplorer.core.link_view import LinkView, partition_words
+from replexplorer.core.fault import PARTITION_FAULT
+from replexplorer.core.link_view import partition_words
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.tick import Tick
 from replexplorer.ui.words.runs import Line
@@ -16,7 +17,7 @@ def quit_question(tick: Tick | None, experiment: str, key: str) -> tuple[Line, .
     ends = _ends(tick.load if tick is not None and not tick.viewer else None, experiment)
     if not ends:
         return ()
-    stays = _stays((*tick.links, *tick.pairs) if tick is not None else ())
+    stays = _stays(tick) if tick is not None else ""
     told = [", ".join((ends, stays)), ends] if stays else [ends]
     rows: list[Line] = []
     for what in (*told, ""):
@@ -41,7 +42,9 @@ def _ends(load: LoadView | None, experiment: str) -> str:
     return f"The load ({load.clients} client{'' if load.clients == 1 else 's'}) stops"
 
 
-def _stays(links: tuple[LinkView, ...]) -> str:
-    """Which links stay cut: `partition both stays`."""
-    cut = partition_words(links)
-    return f"partition {', '.join(cut)} stay{'s' if len(cut) == 1 else ''}" if cut else ""
+def _stays(tick: Tick) -> str:
+    """Which links stay cut, and which faults in force: `partition both, kill@db2 stay`."""
+    cut = partition_words((*tick.links, *tick.pairs))
+    found = [f"partition {', '.join(cut)}"] if cut else []
+    found += [str(fault) for fault in tick.faults if fault.kind != PARTITION_FAULT]
+    return f"{', '.join(found)} stay{'s' if len(cut) < 2 and len(found) == 1 else ''}" if found else ""

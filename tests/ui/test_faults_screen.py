@@ -1,0 +1,177 @@
+"""The faults' screen: what would happen and by which commands, injecting, what is in force, clearing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.fault import KINDS, Fault
+from replexplorer.core.wire import Experiment
+from replexplorer.engine.outcome import ExperimentUnderWay, Injected
+from replexplorer.ui.desks.commander import CommandFailed
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.screens.faults import FaultsScreen
+from tests.fakes.facade import WALL_S, FakeFacade, make_tick
+from tests.ui.driving import Bench, bench
+
+PLACES = {kind.key: place for place, kind in enumerate(KINDS)}
+
+
+def in_force(number: int, kind: str, node: str, value: str | None = None, since_s: float = -10.0) -> Fault:
+    return Fault(number, kind, value, node, WALL_S + since_s, None, "fault (pid 12)", {})
+
+
+def screen(app: Bench) -> FaultsScreen:
+    found = app.app.screen
+    assert isinstance(found, FaultsScreen)
+    return found
+
+
+def shown(app: Bench) -> str:
+    return "\n".join(screen(app).listing.rows)
+
+
+async def opened(app: Bench, kind: str = "kill") -> None:
+    """The screen with the cursor on this kind."""
+    await app.press("F")
+    await app.until(lambda: isinstance(app.app.screen, FaultsScreen))
+    faults = len(app.dashboard.picture.tick.faults) if app.dashboard.picture.tick else 0
+    await app.press(*["down"] * (PLACES[kind] + faults))
+    await app.until(lambda: any(f"▸ {kind}" in row for row in screen(app).listing.rows), kind)
+
+
+async def done(app: Bench) -> None:
+    await app.press("enter")
+    await app.until(lambda: isinstance(app.app.screen, DashboardScreen))
+
+
+@pytest.mark.parametrize("kind", [kind.key for kind in KINDS])
+async def test_each_kind_tells_at_80_columns_what_happens_what_runs_and_what_undoes_it(kind: str) -> None:
+    async with bench(size=(80, 24)) as app:
+        await opened(app, kind)
+        rows = screen(app).listing.rows
+        assert all(len(row) <= 80 for row in rows)
+        assert not any("…" in row for row in rows if row.startswith("    "))
+        for head in ("does", "runs", "clearing"):
+            assert any(row.startswith(f"    {head}") for row in rows), head
+        node = "db2 replica" if kind in ("partition", "applier_stop", "receiver_stop") else "db1 primary"
+        assert f"◂ {node} ▸" in shown(app)
+
+
+async def test_enter_injects_what_is_chosen_and_shows_the_dashboard() -> None:
+    async with bench(make_tick(1.0, replicas=2), size=(80, 24)) as app:
+        await opened(app, "partition")
+        assert "every replica" in shown(app)
+        await app.press("plus", "right", "right")
+        assert "partition=ack to mysqld of db3" in shown(app)
+        await done(app)
+        await app.until(lambda: app.facade.called("inject") == [("partition=ack", ("db3",))])
+        await opened(app, "partition")
+        assert "db3 replica" in shown(app), "what was chosen stays chosen"
+
+
+async def test_a_stall_is_walked_through_or_typed_and_refused_out_of_range() -> None:
+    async with bench(size=(80, 24)) as app:
+        await opened(app, "disk_stall")
+        assert "◂ 200 ms ▸" in shown(app)
+        await app.press("plus", "plus", "plus")
+        assert "◂ 5000 ms ▸" in shown(app)
+        await app.press("9", "9", "9", "9")
+        assert "'9999' is out of range: 0.001 to 5000 ms" in " ".join(shown(app).split())
+        await app.press("enter")
+        assert isinstance(app.app.screen, FaultsScreen)
+        assert app.facade.called("inject") == []
+        await app.press("backspace", "backspace")
+        await done(app)
+        await app.until(lambda: app.facade.called("inject") == [("disk_stall=99", ("db1",))])
+
+
+async def test_what_is_in_force_is_listed_with_its_age_and_cleared_by_one_key() -> None:
+    tick = replace(
+        make_tick(1.0), faults=(in_force(1, "kill", "db2"), in_force(2, "disk_stall", "db1", "200", -65.0))
+    )
+    async with bench(tick, size=(80, 24)) as app:
+        await app.press("F")
+        await app.until(lambda: "IN FORCE" in shown(app))
+        rows = [row for row in screen(app).listing.rows if "by fault (pid 12)" in row]
+        assert [row.split()[:3] for row in rows] == [
+            ["▸", "disk_stall=200@db1", "00:01:06"],
+            ["kill@db2", "00:00:11", "by"],
+        ]
+        await app.press("down")
+        await done(app)
+        await app.until(lambda: app.facade.called("clear") == ["kill@db2"])
+        await app.press("F")
+        await app.until(lambda: isinstance(app.app.screen, FaultsScreen))
+        await app.press("X")
+        await app.until(lambda: app.facade.called("clear") == ["kill@db2", None])
+
+
+async def test_the_cursor_stays_on_its_fault_when_another_one_comes() -> None:
+    async with bench(size=(80, 24)) as app:
+        await opened(app, "pause")
+        await app.play(replace(make_tick(2.0), faults=(in_force(1, "kill", "db2"),)))
+        await app.until(lambda: "IN FORCE" in shown(app))
+        assert screen(app).chosen == KINDS[PLACES["pause"]]
+
+
+async def test_the_dashboard_is_alive_while_a_fault_is_carried_out_and_can_clear_it() -> None:
+    facade = FakeFacade()
+    facade.hold["inject"] = asyncio.Event()
+    async with bench(size=(80, 24), facade=facade) as app:
+        await opened(app)
+        await done(app)
+        await app.until(lambda: bool(facade.called("inject")))
+        await app.play(replace(make_tick(2.0), faults=(in_force(1, "kill", "db1"),)))
+        assert "kill@db1" in app.text("#header")
+        await app.press("m")
+        await app.until(lambda: facade.called("mark") == ["mark"])
+        await app.press("F")
+        await app.until(lambda: "injecting kill on db1…" in shown(app))
+        await app.press("enter")
+        await app.until(lambda: facade.called("clear") == ["kill@db1"])
+        facade.hold["inject"].set()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            ExperimentUnderWay(Experiment("lab", "tour", "tui", 1, "here"), is_own=True),
+            "the lab tour (tui, pid 1 on here) turns the knobs: abort it first (A)",
+        ),
+        (StackUnavailable("db1 has no server", "`replexplorer up` makes it again"), "db1 has no server"),
+    ],
+)
+async def test_a_refusal_is_the_consoles_own_line(error: Exception, told: str) -> None:
+    facade = FakeFacade()
+    facade.failures["inject"] = error  # type: ignore[assignment]
+    async with bench(size=(80, 24), facade=facade) as app:
+        await opened(app)
+        await done(app)
+        await app.until(lambda: any(isinstance(message, CommandFailed) for message in app.messages))
+        failed = next(message for message in app.messages if isinstance(message, CommandFailed))
+        assert f"{failed.text}: {failed.hint}".startswith(told)
+
+
+async def test_what_a_power_cut_took_is_told() -> None:
+    lost = Injected(in_force(1, "power_cut", "db1", "strict"), ("binlog.000003 512 bytes",))
+    facade = FakeFacade()
+    facade.injected = (lost,)
+    async with bench(size=(80, 24), facade=facade) as app:
+        await opened(app, "power_cut")
+        await done(app)
+        await app.until(lambda: bool(app.app._notifications))
+        [toast] = list(app.app._notifications)
+        assert toast.message == "db1 lost of binlog.000003 512 bytes"
+
+
+async def test_a_stack_without_a_replica_says_so() -> None:
+    alone = make_tick(1.0)
+    alone = replace(alone, nodes=alone.nodes[:1], links=())
+    async with bench(alone, size=(80, 24)) as app:
+        await opened(app, "applier_stop")
+        assert "is done to a replica, and there is none" in " ".join(shown(app).split())
