@@ -14,12 +14,15 @@ from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.json.set import ChangedKnob, SetReport
 from replexplorer.formats.json.status import (
     DiskJson,
+    ExposureJson,
     LinkJson,
+    LossJson,
     NodeJson,
     ProtectionJson,
     Status,
     StatusKnob,
     StatusLoad,
+    UnknownLossJson,
 )
 
 _COLUMNS_AT_LEAST = 3
@@ -54,6 +57,7 @@ def render_status(status: Status, columns: int | None = None) -> str:
             f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
             f"timeout {_shown(protection.timeout_ms)} ms, fell back {_shown(protection.fallbacks)} times"
         )
+    parts += _exposure_lines(status.exposure)
     parts += [_link_line(link) for link in status.links]
     parts += [_disk_line(disk) for disk in status.disks]
     parts += [_fault_line(fault, status.stack) for fault in status.faults]
@@ -65,6 +69,30 @@ def render_status(status: Status, columns: int | None = None) -> str:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
     return "\n".join(_folded(line, columns) for part in parts for line in part.split("\n"))
+
+
+_FAILURES = (
+    ("process_dies", "mysqld dies"),
+    ("power_cut", "power cut"),
+    ("source_lost", "source lost"),
+)
+
+
+def _exposure_lines(exposure: ExposureJson) -> list[str]:
+    """What each kind of failure would lose now, a line each."""
+    words = [f"{title}: {_loss_words(getattr(exposure, name))}" for name, title in _FAILURES]
+    return ["would lose  " + words[0], *(_LABEL + each for each in words[1:])]
+
+
+def _loss_words(loss: LossJson | UnknownLossJson) -> str:
+    """`455 commits (443 to 470), the oldest 413 ms old`; `nothing`; `not known: why`."""
+    if isinstance(loss, UnknownLossJson):
+        return f"not known: {loss.unknown}"
+    if not loss.high:
+        return "nothing"
+    commits = "1 commit" if loss.commits == 1 else f"{loss.commits:,} commits"
+    age = "" if loss.age_ms is None else f", the oldest {_ms(loss.age_ms, 0)} old"
+    return f"{commits} ({loss.low:,} to {loss.high:,}){age}"
 
 
 def _folded(line: str, columns: int | None) -> str:

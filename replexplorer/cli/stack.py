@@ -174,6 +174,7 @@ async def _status_of(session: Session, *, patient: bool = False) -> Status:
         load=seen.load,
         footprint_bytes=seen.footprint_bytes,
         faults=seen.faults,
+        exposure=seen.exposure,
     )
 
 

@@ -1,4 +1,4 @@
-"""The stack's nodes with what reaches them: three connections a server and one agent a sidecar.
+"""The stack's nodes with what reaches them: four connections a server and one agent a sidecar.
 
 Law: statements that can block (a SET GLOBAL that waits in the server, the kick under semi-sync)
 never run on the connection that the poller waits for.
@@ -87,6 +87,8 @@ class Member:
     """For the poller alone."""
     kick: Sql
     """For the kick write, which waits under semi-sync."""
+    meter: Sql
+    """For the looks at what a failure would lose, which follow each other closely."""
     agent: Agent
     probed: Dialect | None = None
     """None until the server was asked what it is."""
@@ -114,6 +116,7 @@ class Member:
             self.control.close(),
             self.poll.close(),
             self.kick.close(),
+            self.meter.close(),
             self.agent.close(),
             return_exceptions=True,
         )
@@ -270,8 +273,8 @@ class Fleet:
                 member.address = node
                 kept[node.name] = member
                 continue
-            control, poll, kick = (self.outside.sql(node, credentials) for _ in range(3))
-            kept[node.name] = Member(node, control, poll, kick, self.outside.agent(node.name))
+            control, poll, kick, meter = (self.outside.sql(node, credentials) for _ in range(4))
+            kept[node.name] = Member(node, control, poll, kick, meter, self.outside.agent(node.name))
         gone = [member for name, member in self.members.items() if kept.get(name) is not member]
         self.members = kept
         if not same_stack:

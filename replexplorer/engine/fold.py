@@ -63,6 +63,7 @@ class TickFold:
             predicted=self.outlook.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
             anatomy=anatomy,
             truth=lookback.truth(since_s, self.watcher.heartbeat.beats_s),
+            exposure=self.sight.exposures.exposure(),
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
             faults=self.sight.requested.faults,

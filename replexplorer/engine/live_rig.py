@@ -196,6 +196,7 @@ class LiveRig:
             links=dict(sight.links),
             disks=dict(sight.disks),
             counters={name: sample.counters for name, sample in sight.samples.items()},
+            exposure=sight.exposures.exposure(),
         )
 
     async def look(self, *, probe: bool = False) -> Sighting:

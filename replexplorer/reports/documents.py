@@ -13,6 +13,7 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.topology import SOURCE, Role, ends_of, is_pair
@@ -23,13 +24,16 @@ from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.json.set import ChangedKnob, SetReport
 from replexplorer.formats.json.status import (
     DiskJson,
+    ExposureJson,
     FsyncCounts,
     LinkJson,
+    LossJson,
     NodeJson,
     ProtectionJson,
     Status,
     StatusKnob,
     StatusLoad,
+    UnknownLossJson,
 )
 
 
@@ -46,6 +50,7 @@ def status_document(
     load: Mapping[str, Scalar] | None = None,
     footprint_bytes: int | None = None,
     faults: Iterable[Fault] = (),
+    exposure: Exposure = NOT_REACHED,
 ) -> Status:
     """The whole `status` document; what is not known is null, whatever is down. `load` has the knobs of
     the load that runs, by key; empty when none does."""
@@ -58,6 +63,7 @@ def status_document(
         protection=_protection(protection),
         links=[_link(link, source) for link in links],
         disks=[_disk(disk) for disk in disks],
+        exposure=exposure_document(exposure),
         load=_load(driver, load),
         footprint_bytes=footprint_bytes,
         knobs={
@@ -68,6 +74,22 @@ def status_document(
         },
         faults=[fault_document(fault) for fault in faults],
     )
+
+
+def exposure_document(exposure: Exposure) -> ExposureJson:
+    """What each kind of failure would lose."""
+    return ExposureJson(
+        process_dies=_loss(exposure.process_dies),
+        power_cut=_loss(exposure.power_cut),
+        source_lost=_loss(exposure.source_lost),
+    )
+
+
+def _loss(found: Loss | Unknown) -> LossJson | UnknownLossJson:
+    if isinstance(found, Unknown):
+        return UnknownLossJson(unknown=found.why)
+    age_ms = None if found.age_ms is None else round(found.age_ms, 1)
+    return LossJson(commits=found.commits, low=found.low, high=found.high, age_ms=age_ms)
 
 
 def fault_document(fault: Fault) -> FaultJson:

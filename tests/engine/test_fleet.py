@@ -34,7 +34,7 @@ async def test_members_are_the_nodes_in_their_order_and_stay() -> None:
     await fleet.discover()
     assert dict(fleet.members) == members
     assert not fleet.member("db2").address.server_running
-    assert len(world.sqls) == 3 * 3
+    assert len(world.sqls) == 4 * 3
 
 
 @virtual

@@ -19,6 +19,8 @@ from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9
 
 STATEMENT_S = 0.0004
 """From the client's send to its reply."""
+REDO_A_COMMIT = 500
+"""Bytes of redo log."""
 SWITCH_OFF_S = 0.8
 """How long the server takes to end its acknowledgement receiver."""
 ROUND_TRIPS_TO_REGISTER = 17
@@ -98,6 +100,8 @@ class FakeServer:
         """On the source: of replicas that are connected anew, or gone, and were not missed yet."""
         self.errant = ""
         """On a replica: GTIDs that its source lacks."""
+        self.received: int | None = None
+        """On a replica: how many of its source's commits it has, None for all."""
         self.owned = ""
         """GTIDs that are on their way."""
         self.commit_counters: list[dict[str, Any]] = []
@@ -132,6 +136,7 @@ class FakeServer:
         self.operational = False
         self.counters = dict.fromkeys(("yes_tx", "no_tx", "no_times", "tx_waits", "tx_wait_time"), 0)
         self.commits = 0
+        self.redo_flushed, self.redo_flushed_s = 0, self.started_s
         self.timeouts = 0
         self.waits: list[Wait] = []
         self.load_waits_from_s: float | None = None
@@ -241,6 +246,12 @@ class FakeServer:
                 began_s.append(self.load_waits_from_s)
             oldest = now_s - min(began_s) if began_s else None
             return [{"oldest_wait_s": oldest, "waiting": len(began_s)}]
+        if _is(statement, ASKED.log_state()):
+            return self._log_state(names)
+        if _is(statement, ASKED.received_gtids()):
+            source = self._around.source()
+            received = source.commits if self.received is None else self.received
+            return [{"executed": "", "received": f"{source.variables['server_uuid']}:1-{received + 1}"}]
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
@@ -294,6 +305,28 @@ class FakeServer:
             **{f"Rpl_semi_sync_source_{name}": str(value) for name, value in own.items()},
             "Rpl_semi_sync_replica_status": "ON" if self.registered else "OFF",
         }
+
+    def _log_state(self, names: Sequence[str]) -> Rows:
+        """Its redo log: a commit makes some, and what no commit flushes is flushed each full second."""
+        now_s = asyncio.get_running_loop().time()
+        flush = self.variables["innodb_flush_log_at_trx_commit"]
+        if flush == "1" or int(now_s) != int(self.redo_flushed_s):
+            self.redo_flushed, self.redo_flushed_s = self.commits, now_s
+        values = {
+            **self._status(),
+            "Innodb_redo_log_current_lsn": str(REDO_A_COMMIT * self.commits),
+            "Innodb_redo_log_flushed_to_disk_lsn": str(REDO_A_COMMIT * self.redo_flushed),
+            "Innodb_os_log_written": str(
+                REDO_A_COMMIT * (self.redo_flushed if flush == "0" else self.commits)
+            ),
+            "Threads_running": "1",
+            "Threads_connected": str(len(self.sessions)),
+            "Connections": str(self.logins),
+        }
+        settings = {"flush_at_commit": int(flush), "sync_binlog": int(self.variables["sync_binlog"])}
+        return [
+            {"Variable_name": name, "Value": values[name], **settings} for name in names if name in values
+        ]
 
     def _replica_status(self) -> dict[str, object]:
         return {

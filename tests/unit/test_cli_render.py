@@ -50,6 +50,7 @@ def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
         "protection",
         "links",
         "disks",
+        "exposure",
         "load",
         "footprint_bytes",
         "knobs",

@@ -44,6 +44,9 @@ STATUS = """
             "rtt_base_ms": 0.1, "jitter_ms": 0.0, "loss_percent": 0.0, "partition": "none", "dropped": 0}],
  "disks": [{"node": "db1", "fsync_delay_ms": 0.0, "fsync_measured_ms": 0.2, "disk_probe_ms": 0.1,
             "fsyncs": {"redo": 0, "binlog": 0, "relay": 0, "other": 0}}],
+ "exposure": {"process_dies": {"commits": 0, "low": 0, "high": 0, "age_ms": null},
+              "power_cut": {"commits": 455, "low": 443, "high": 470, "age_ms": 413.0},
+              "source_lost": {"unknown": "no replica has answered yet"}},
  "load": {"driver": null, "clients": 0}, "footprint_bytes": 0,
  "knobs": {"sync_binlog": {"requested": 1, "effective": 1, "node": "db1"}}}
 """

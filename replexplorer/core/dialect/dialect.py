@@ -17,6 +17,7 @@ from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.counters import ServerStatus
+from replexplorer.core.server.exposure_meter import LogState
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,14 @@ class Dialect(Protocol):
 
     def behind(self, executed: str) -> Question[Behind | None]:
         """What a replica lacks of what its source has executed; None where it follows none."""
+        ...
+
+    def log_state(self) -> Question[LogState]:
+        """How far a source's redo log is made and flushed, and what its commits wait for."""
+        ...
+
+    def received_gtids(self) -> Question[str]:
+        """All that a replica has in its relay log or has executed; on any server, what it has executed."""
         ...
 
     def received(self) -> Question[tuple[object, ...]]:

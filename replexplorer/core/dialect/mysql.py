@@ -29,6 +29,7 @@ from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
 from replexplorer.core.loss.spans import spans_of
 from replexplorer.core.server.commit_counters import Source, Total, Totals
 from replexplorer.core.server.counters import ServerStatus
+from replexplorer.core.server.exposure_meter import LogState
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,15 @@ _SEMI_SYNC_COUNTERS: Final = (
 )
 _REFUSES: Final = "super_read_only"
 _PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
+_LOG_COUNTERS: Final = (
+    "Innodb_redo_log_current_lsn",
+    "Innodb_redo_log_flushed_to_disk_lsn",
+    "Innodb_os_log_written",
+    "Threads_running",
+    "Threads_connected",
+    "Connections",
+    "Uptime",
+)
 
 _REDO: Final = "wait/io/file/innodb/innodb_log_file"
 _FILES: Final = {
@@ -326,6 +336,49 @@ class MySql:
         """By the times of commit that transactions carry (8.0.1 and later), else by the heartbeat."""
         by_heartbeat = Question(_BEHIND_BY_HEARTBEAT, _read_behind, (executed,))
         return Question(_BEHIND, _read_behind, (executed,), instead=by_heartbeat)
+
+    def log_state(self) -> Question[LogState]:
+        """The LSNs are there from 8.0.30 on; with all else they are read within one materialization of the
+        status variables."""
+        names = list(_LOG_COUNTERS)
+        if self.semi_sync is not None:
+            names += [f"{self.semi_sync.status_prefix}{each}" for each in ("status", "no_tx")]
+        return Question(
+            "SELECT variable_name AS Variable_name, variable_value AS Value,"
+            " @@GLOBAL.innodb_flush_log_at_trx_commit AS flush_at_commit, @@GLOBAL.sync_binlog AS sync_binlog"
+            f" FROM performance_schema.global_status WHERE variable_name IN ({listed(names)})",
+            self._read_log_state,
+        )
+
+    def _read_log_state(self, rows: Sequence[Row]) -> LogState:
+        values = read_pairs(rows)
+        current, flushed, written, running, connected, connections, uptime = (
+            whole(values.get(name.lower())) for name in _LOG_COUNTERS
+        )
+        prefix = self.semi_sync.status_prefix.lower() if self.semi_sync else ""
+        return LogState(
+            current,
+            flushed,
+            written,
+            whole(rows[0]["flush_at_commit"]) if rows else None,
+            whole(rows[0]["sync_binlog"]) if rows else None,
+            running=running or 0,
+            connected=connected or 0,
+            connections=connections or 0,
+            waits=is_on(values.get(f"{prefix}status", "OFF")) if prefix else False,
+            not_waited=whole(values.get(f"{prefix}no_tx")) if prefix else None,
+            uptime_s=uptime,
+        )
+
+    def received_gtids(self) -> Question[str]:
+        """The received set begins with the relay log; what was executed before is in the other."""
+        return Question(
+            "SELECT @@GLOBAL.gtid_executed AS executed,"
+            f" (SELECT received_transaction_set FROM {_RECEIVER} WHERE channel_name = '') AS received",
+            lambda rows: ", ".join(
+                text for text in (_in_line(rows[0]["received"] or ""), _in_line(rows[0]["executed"])) if text
+            ),
+        )
 
     def received(self) -> Question[tuple[object, ...]]:
         """Heartbeats come once a second while there are no events."""

@@ -7,6 +7,7 @@ What cannot be said is Unknown with its reason, never 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +39,12 @@ class Exposure:
     """Missing on the source after its machine lost power and came back."""
     source_lost: Loss | Unknown
     """Missing on the best reachable replica after its relay log is applied, the source never coming back."""
+
+
+def silent(why: str) -> Exposure:
+    """Nothing can be said of any failure."""
+    unknown = Unknown(why)
+    return Exposure(unknown, unknown, unknown)
+
+
+NOT_REACHED: Final = silent("the source was not reached")

@@ -142,6 +142,7 @@ class Watcher:
             self._every(_SHARED_EVERY_S, self._look_at_shared),
             self._every(_PLACES_EVERY_S, self._look_at_places),
             self._every(_GTIDS_EVERY_S, self._look_at_gtids),
+            self._watch_exposure(),
         ]
         if self._beats:
             loops.append(self._every(_HEARTBEAT_EVERY_S, self._beat))
@@ -190,6 +191,12 @@ class Watcher:
             with contextlib.suppress(ReplexplorerError):  # shown by what the look left unknown
                 await look()
             await self._clock.sleep(seconds)
+
+    async def _watch_exposure(self) -> None:
+        exposures = self._sight.exposures
+        while True:
+            await exposures.look()
+            await self._clock.sleep(exposures.every_s)
 
     async def _watch_node(self, name: str) -> None:
         answered: NodeSample | None = None

@@ -30,6 +30,7 @@ from replexplorer.core.topology import Standing, ends_of, in_order, is_pair, rol
 from replexplorer.core.wire import DISK_KNOBS, Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
+from replexplorer.engine.observe.exposure_watch import ExposureWatch
 from replexplorer.engine.observe.lookback import Lookback
 from replexplorer.engine.observe.server_sample import (
     NodeSample,
@@ -90,6 +91,7 @@ class Sight:
         self.driver_is_known = False
         """Whether an agent answered when it was asked for the driver."""
         self.lookback = Lookback()
+        self.exposures = ExposureWatch(fleet)
         self.counts_commits = True
         """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
 
@@ -97,6 +99,7 @@ class Sight:
         """Another stack has this one's name: nothing is known of it."""
         self.requested = Requested()
         self.own.offs = 0
+        self.exposures.forget()
         for seen in (self.samples, self.samples_before, self.links, self.pairs, self.disks):
             seen.clear()
 

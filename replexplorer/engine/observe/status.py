@@ -13,6 +13,7 @@ from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.exposure import NOT_REACHED, Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.wire import Lease
@@ -44,6 +45,7 @@ class Status:
     knobs: Mapping[KnobName, KnobView]
     faults: tuple[Fault, ...] = ()
     """In force, the oldest first."""
+    exposure: Exposure = NOT_REACHED
 
 
 def state_word(nodes: Sequence[NodeView]) -> str:
@@ -63,6 +65,8 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
     await sight.fleet.discover()
     await glance.look(patient=patient)
     await sight.look_twice_if_waiting()
+    if sight.source_sample is not None and sight.source_sample.view.reachable:
+        await sight.exposures.look_until_known()
     nobody: Mapping[str, Value] | None = {} if sight.driver_is_known else None
     nodes = sight.node_views()
     return Status(
@@ -77,6 +81,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         footprint_bytes=glance.footprint_bytes(),
         knobs=sight.views(),
         faults=sight.requested.faults,
+        exposure=sight.exposures.exposure() or NOT_REACHED,
     )
 
 

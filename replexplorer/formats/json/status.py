@@ -143,11 +143,9 @@ class Status(JsonObject):
     state: Literal["starting", "up", "partial", "down"]
     nodes: list[NodeJson]
     protection: ProtectionJson
-    exposure: ExposureJson | None = Field(
-        default=None, description="what a failure at this moment would lose"
-    )
     links: list[LinkJson]
     disks: list[DiskJson]
+    exposure: ExposureJson = Field(description="what a failure at this moment would lose")
     load: StatusLoad
     footprint_bytes: int | None
     knobs: dict[str, StatusKnob]

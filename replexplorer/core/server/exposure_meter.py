@@ -1,0 +1,320 @@
+"""From looks at a source and its replicas to what a failure would lose now.
+
+docs/facts.md, "What a failure loses", has what survives what.
+
+A commit has no LSN of its own. What is known of the redo log is counted in commits by the looks before: all
+that was committed when an earlier look was made lies before the LSN that the look then read, so it is safe
+once that LSN is flushed; what began after a look whose LSN is not flushed is not. The numbers of GTIDs, read
+right before and right after each LSN, make that a `low` and a `high`.
+
+Law: nothing here reads a clock or a server; each answer holds for the moment of the last look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.gtid import gtid_count, subtract_gtids
+
+LATE_S: Final = 2.0
+"""A replica whose last answer is older is not reachable."""
+_MOST_LOOKS: Final = 400
+_MOST_COUNTS: Final = 600
+_EACH_COMMIT: Final = 1
+"""The value of both durability settings with which a commit waits for the fsync."""
+_AT_INTERVALS: Final = 0
+"""The value of innodb_flush_log_at_trx_commit with which a commit does not even write its redo."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """A source's logs and sessions, as one statement answers them; None where it does not say."""
+
+    current_lsn: int | None
+    """Up to here redo was made."""
+    flushed_lsn: int | None
+    """Up to here it is fsynced."""
+    written_bytes: int | None
+    """Of redo, by all writes since the server's start."""
+    flush_at_commit: int | None
+    """innodb_flush_log_at_trx_commit."""
+    sync_binlog: int | None
+    running: int = 0
+    """Sessions at work: each has at most one commit that is done and that its client was not told of yet."""
+    connected: int = 0
+    """Sessions."""
+    connections: int = 0
+    """That were begun since the server's start."""
+    waits: bool = False
+    """Semi-sync is in force: a client is told only after the acknowledgement."""
+    not_waited: int | None = None
+    """Commits that did not wait for one, since the server's start (no_tx)."""
+    uptime_s: int | None = None
+
+    @property
+    def is_strict(self) -> bool:
+        """A client is told only after both fsyncs."""
+        return self.flush_at_commit == self.sync_binlog == _EACH_COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLook:
+    """A source at one moment: its logs between two readings of what it has executed."""
+
+    at_s: float
+    """When its logs were read, on the session's monotonic clock."""
+    before: str
+    """GTIDs executed, read before the logs, after the replicas."""
+    after: str
+    """The same, read after the logs."""
+    log: LogState
+    first: str = ""
+    """The same, read before the replicas were asked."""
+    committed_before: int = field(init=False)
+    committed_after: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count the GTIDs, once."""
+        object.__setattr__(self, "committed_before", gtid_count(self.before))
+        object.__setattr__(self, "committed_after", gtid_count(self.after))
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a replica had when it was asked."""
+
+    at_s: float
+    """When its answer was in, on the session's monotonic clock."""
+    gtids: str
+    """In its relay log or executed."""
+    in_turn: bool = True
+    """It was read between `first` and `before` of the source's look; else it is older."""
+
+
+# -- the source comes back
+
+
+def disk_exposure(looks: Sequence[SourceLook]) -> tuple[Loss | Unknown, Loss | Unknown]:
+    """What the last of these looks, oldest first, would lose when the process dies, and by a power cut."""
+    now = looks[-1]
+    flushed = now.log.flushed_lsn
+    if flushed is None or any(look.log.current_lsn is None for look in looks):
+        unknown = Unknown("the server does not say how far its redo log is flushed")
+        strict = all(look.log.is_strict for look in looks)
+        return (Loss(0, 0, 0), Loss(0, 0, 0)) if strict else (unknown, unknown)
+    at = _last_below(looks, flushed)
+    if at is None:
+        waited_s = now.at_s - looks[0].at_s
+        unknown = Unknown(f"no flush of the redo log was seen yet in {waited_s:.1f} s of looking")
+        return unknown, unknown
+    window = looks[at:]
+    return _process_dies(window), _power_cut(window)
+
+
+def _power_cut(window: Sequence[SourceLook]) -> Loss:
+    """Since a look whose LSN is flushed by now. Settings may have changed meanwhile: the weakest count."""
+    now, log = window[-1], window[-1].log
+    if all(look.log.is_strict for look in window):
+        return Loss(0, 0, 0)
+    high = now.committed_after - window[0].committed_before
+    if all(look.log.flush_at_commit == _EACH_COMMIT for look in window):
+        # The next commit of a session flushes the redo of the one before: one a session is at risk.
+        begun = log.connections - window[0].log.connections
+        return _loss(window, 0, min(high, max(look.log.connected for look in window) + max(0, begun)))
+    low = 0
+    unsafe = next((look for look in window if _lsn(look) > (log.flushed_lsn or 0)), now)
+    if unsafe is not now:
+        low = _since(unsafe, now)
+    return _loss(window, low, high)
+
+
+def _process_dies(window: Sequence[SourceLook]) -> Loss:
+    """What was written is in the page cache and survives; the binlog is written before a client is told."""
+    now = window[-1]
+    if all(look.log.flush_at_commit not in (_AT_INTERVALS, None) for look in window):
+        return Loss(0, 0, 0)
+    low = 0
+    if now.log.written_bytes is not None:
+        # No write has ended since: what began after that look is in mysqld's own memory.
+        still = next(look for look in window if look.log.written_bytes == now.log.written_bytes)
+        if still is not now:
+            low = _since(still, now)
+    return _loss(window, low, now.committed_after - window[0].committed_before)
+
+
+def _since(look: SourceLook, now: SourceLook) -> int:
+    """Commits that surely began after a look and were surely told by now."""
+    return now.committed_before - now.log.running - look.committed_after - look.log.running
+
+
+def _loss(window: Sequence[SourceLook], low: int, high: int) -> Loss:
+    """With the likeliest number between the bounds: by the LSN, between the looks on both sides of it."""
+    now, flushed = window[-1], window[-1].log.flushed_lsn or 0
+    first, then = window[0], window[1] if len(window) > 1 else window[0]
+    made = _lsn(then) - _lsn(first)
+    share = min(1.0, max(0.0, (flushed - _lsn(first)) / made)) if made else 1.0
+    safe = first.committed_before + share * (then.committed_before - first.committed_before)
+    high = max(0, high)
+    low = min(max(0, low), high)
+    commits = min(max(low, round(now.committed_before - safe)), high)
+    since_s = first.at_s + share * (then.at_s - first.at_s)
+    return Loss(commits, low, high, 1000 * (now.at_s - since_s) if commits else None)
+
+
+def _lsn(look: SourceLook) -> int:
+    return look.log.current_lsn or 0
+
+
+def _last_below(looks: Sequence[SourceLook], flushed_lsn: int) -> int | None:
+    """Index of the last look all of whose redo is flushed; None where there is none."""
+    return next((at for at in reversed(range(len(looks))) if _lsn(looks[at]) <= flushed_lsn), None)
+
+
+# -- the source does not come back
+
+
+def replica_exposure(
+    now: SourceLook, received: Mapping[str, Received | None], before: SourceLook | None = None
+) -> Loss | Unknown:
+    """What the best replica that answers would lack, had the source gone at the last look; `before` is
+    the look before it. By replica its last answer, None: it gave none. No age: see `ExposureMeter`."""
+    if not received:
+        return Unknown("there is no replica")
+    answers = [each for each in received.values() if each is not None]
+    there = [each for each in answers if now.at_s - each.at_s <= LATE_S]
+    if not there:
+        return Unknown(_silent_replicas(now, answers))
+    # A client that waits for an acknowledgement is told once a replica has the commit; with all replicas
+    # asked since, only what was executed before that was in force can be lacking.
+    waited = (
+        before is not None
+        and before.log.waits
+        and now.log.waits
+        and before.log.not_waited == now.log.not_waited is not None
+        and all(each is not None and each.in_turn for each in received.values())
+    )
+    told_by = before.after if waited and before is not None else now.before
+    high = min(_lacking(told_by, each) for each in there)
+    likely = min(_lacking(now.first, each) for each in there)
+    # At most one commit a session was done and not told when the replica was asked.
+    low = min(_lacking(now.first, each) - now.log.connected if each.in_turn else 0 for each in there)
+    low = min(max(0, low), high)
+    return Loss(min(max(low, likely), high), low, high)
+
+
+def _silent_replicas(now: SourceLook, answers: Sequence[Received]) -> str:
+    if not answers:
+        return "no replica has answered yet"
+    newest = max(answers, key=lambda each: each.at_s)
+    lacking = _lacking(now.before, newest)
+    commits = "1 commit" if lacking == 1 else f"{lacking:,} commits"
+    return f"no replica answers; {commits} since the last answer, {now.at_s - newest.at_s:.0f} s ago"
+
+
+def _lacking(executed: str, received: Received) -> int:
+    return gtid_count(subtract_gtids(executed, received.gtids))
+
+
+# -- the history
+
+
+class ExposureMeter:
+    """Takes looks and answers with the exposure at the last one; keeps no more of them than it needs."""
+
+    def __init__(self) -> None:
+        self._looks: list[SourceLook] = []
+        """The first is the last one whose redo was all flushed, if any."""
+        self._counts: list[tuple[float, int]] = []
+        """When the source had executed how many commits, ever fewer the older they are."""
+        self._received: dict[str, Received | None] = {}
+
+    def forget(self) -> None:
+        """Another source, or another life of it: nothing that was seen says anything of it."""
+        self._looks.clear()
+        self._counts.clear()
+        self._received.clear()
+
+    @property
+    def looked_s(self) -> float | None:
+        """When the last look was; None before one."""
+        return self._looks[-1].at_s if self._looks else None
+
+    def take(self, look: SourceLook, received: Mapping[str, Received | None]) -> None:
+        """Take a look, and the last answer of each replica that there is; None: it gave none."""
+        if self._looks and _is_another_life(self._looks[-1], look):
+            self.forget()
+        self._received = dict(received)
+        self._looks.append(look)
+        flushed = look.log.flushed_lsn
+        if flushed is not None and (at := _last_below(self._looks, flushed)):
+            # One before the last is kept for what changed between the two.
+            del self._looks[: min(at, len(self._looks) - 2)]
+        if len(self._looks) > _MOST_LOOKS:
+            half = len(self._looks) // 2
+            self._looks[1:half] = self._looks[1:half:2]
+        self._counts.append((look.at_s, look.committed_before))
+        if len(self._counts) > _MOST_COUNTS:
+            half = len(self._counts) // 2
+            self._counts[1:half] = self._counts[1:half:2]
+
+    def exposure(self) -> Exposure | None:
+        """At the last look; None before one."""
+        if not self._looks:
+            return None
+        process_dies, power_cut = disk_exposure(self._looks)
+        before = self._looks[-2] if len(self._looks) > 1 else None
+        lost = replica_exposure(self._looks[-1], self._received, before)
+        if isinstance(lost, Loss) and lost.commits:
+            lost = replace(lost, age_ms=self._age_ms(lost.commits))
+        return Exposure(process_dies, power_cut, lost)
+
+    def _age_ms(self, commits: int) -> float | None:
+        """How long ago the oldest of the newest `commits` was made; None where that is before all looks."""
+        at_s, now = self._counts[-1]
+        oldest = now - commits
+        earlier = [(s, count) for s, count in self._counts if count <= oldest]
+        if not earlier:
+            return None
+        later = next((s, count) for s, count in self._counts if count > oldest)
+        from_s, made = earlier[-1]
+        share = (oldest - made) / (later[1] - made)
+        return 1000 * (at_s - from_s - share * (later[0] - from_s))
+
+
+def _is_another_life(before: SourceLook, now: SourceLook) -> bool:
+    """The server restarted in between, or its positions were reset."""
+    pairs = (
+        (before.committed_after, now.committed_before),
+        (before.log.current_lsn, now.log.current_lsn),
+        (before.log.written_bytes, now.log.written_bytes),
+        (before.log.uptime_s, now.log.uptime_s),
+    )
+    return any(_fell(old, new) for old, new in pairs)
+
+
+def _fell(old: int | None, new: int | None) -> bool:
+    return old is not None and new is not None and new < old
+
+
+def over_time(seen: Sequence[Exposure]) -> Exposure | None:
+    """Many looks as one, each kind for itself: the median number and age, from the least low to the greatest
+    high; Unknown where most looks were; None for no look."""
+    if not seen:
+        return None
+    return Exposure(
+        _over_time([each.process_dies for each in seen]),
+        _over_time([each.power_cut for each in seen]),
+        _over_time([each.source_lost for each in seen]),
+    )
+
+
+def _over_time(seen: Sequence[Loss | Unknown]) -> Loss | Unknown:
+    known = sorted((each for each in seen if isinstance(each, Loss)), key=lambda each: each.commits)
+    if 2 * len(known) < len(seen):
+        return next(each for each in reversed(seen) if isinstance(each, Unknown))
+    middle = known[len(known) // 2]
+    low, high = min(each.low for each in known), max(each.high for each in known)
+    return Loss(middle.commits, low, high, middle.age_ms)

@@ -1,0 +1,128 @@
+"""Looking at the source's logs and at what its replicas have received, for the exposure.
+
+Laws: looking changes nothing and never raises; what a look costs is five short statements, on connections
+of their own, so that a number is not old before the next one is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.server.exposure import Exposure, Loss, silent
+from replexplorer.core.server.exposure_meter import LATE_S, ExposureMeter, Received, SourceLook
+from replexplorer.engine.asking import ask
+from replexplorer.engine.fleet import Fleet, Member
+
+BUSY_EVERY_S: Final = 0.1
+"""Between two looks while commits are made or not flushed yet: what lies between two looks is what `low` and
+`high` are apart."""
+IDLE_EVERY_S: Final = 0.3
+KNOWN_WITHIN_S: Final = 1.5
+_AT_FIRST_EVERY_S: Final = 0.03
+_SOURCE_WITHIN_S: Final = 2.0
+_REPLICA_WITHIN_S: Final = 0.5
+_NOT_AGAIN_S: Final = 1.0
+"""A replica that did not answer is left alone for so long: it is waited for within each look."""
+
+
+class ExposureWatch:
+    """One stack's looks."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._clock = fleet.outside.clock
+        self._meter = ExposureMeter()
+        self._source: Member | None = None
+        self._received: dict[str, Received] = {}
+        """By replica, the last answer."""
+        self._again_s: dict[str, float] = {}
+        """By replica that did not answer: when it is asked again."""
+        self._one = asyncio.Lock()
+        self._is_idle = False
+        self._fault: str | None = None
+
+    def forget(self) -> None:
+        """Nothing that was seen says anything of what is there now."""
+        self._meter.forget()
+        self._received.clear()
+        self._again_s.clear()
+        self._source, self._fault = None, None
+
+    @property
+    def every_s(self) -> float:
+        """How soon to look again."""
+        return IDLE_EVERY_S if self._is_idle or self._fault is not None else BUSY_EVERY_S
+
+    def exposure(self) -> Exposure | None:
+        """As of the last look; Unknown where the source does not answer, None before the first look."""
+        if self._fault is not None:
+            return silent(self._fault)
+        looked_s = self._meter.looked_s
+        if looked_s is not None and self._clock.monotonic() - looked_s > LATE_S:
+            return silent(f"{self._fleet.source_name} was not looked at for more than {LATE_S:g} s")
+        return self._meter.exposure()
+
+    async def look_until_known(self) -> None:
+        """Look until what is known now is all known, as far as a second or so of looking can make it so: a
+        redo log that no commit flushes is flushed once a second."""
+        ends_s = self._clock.monotonic() + KNOWN_WITHIN_S
+        while True:
+            await self.look()
+            seen = self.exposure()
+            if seen is None or self._fault is not None or isinstance(seen.power_cut, Loss):
+                return
+            if self._clock.monotonic() >= ends_s:
+                return
+            await self._clock.sleep(_AT_FIRST_EVERY_S)
+
+    async def look(self) -> None:
+        """Look once; of a source that was never reached nothing is asked."""
+        async with self._one:
+            source = self._fleet.members.get(self._fleet.source_name)
+            if source is None or source.probed is None:
+                return
+            if source is not self._source:
+                self.forget()
+                self._source = source
+            try:
+                await self._look(source)
+            except ReplexplorerError:
+                self._meter.forget()
+                self._fault = f"{source.name} does not answer"
+            else:
+                self._fault = None
+
+    async def _look(self, source: Member) -> None:
+        sql, dialect = source.meter, source.dialect
+        first = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
+        replicas = self._fleet.replicas
+        answered = set(await asyncio.gather(*map(self._ask_replica, replicas)))
+        before = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
+        asked_s = self._clock.monotonic()
+        log = await ask(sql, dialect.log_state(), deadline_s=_SOURCE_WITHIN_S)
+        at_s = (asked_s + self._clock.monotonic()) / 2
+        after = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
+        look = SourceLook(at_s, before, after, log, first=first)
+        received: dict[str, Received | None] = {}
+        for replica in replicas:
+            known = self._received.get(replica.name)
+            if known is not None and replica.name not in answered:
+                known = Received(known.at_s, known.gtids, in_turn=False)
+            received[replica.name] = known
+        self._meter.take(look, received)
+        self._is_idle = first == after and log.current_lsn == log.flushed_lsn
+
+    async def _ask_replica(self, replica: Member) -> str | None:
+        """Ask one replica; answers its name when it answered."""
+        now_s = self._clock.monotonic()
+        if replica.probed is None or now_s < self._again_s.get(replica.name, now_s):
+            return None
+        try:
+            gtids = await ask(replica.meter, replica.dialect.received_gtids(), deadline_s=_REPLICA_WITHIN_S)
+        except ReplexplorerError:
+            self._again_s[replica.name] = self._clock.monotonic() + _NOT_AGAIN_S
+            return None
+        self._received[replica.name] = Received(self._clock.monotonic(), gtids)
+        return replica.name

@@ -1,0 +1,105 @@
+"""What each tick says of what a failure would lose, while servers work, stop and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.tick import Tick
+from replexplorer.engine.session import Session
+from tests.engine.test_session import load_runs
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+from tests.turning import turn
+from tests.waiting import until_tick
+
+NOTHING = Loss(0, 0, 0)
+
+
+async def exposure(session: Session, holds: Callable[[Exposure], bool]) -> Exposure:
+    """That of the first tick for which this holds."""
+
+    def so(tick: Tick) -> bool:
+        return tick.exposure is not None and holds(tick.exposure)
+
+    found = (await until_tick(session, so, within_s=30)).exposure
+    assert found is not None
+    return found
+
+
+def at_risk(found: Loss | Unknown) -> int:
+    return found.commits if isinstance(found, Loss) else 0
+
+
+@virtual
+async def test_a_durable_source_with_a_replica_that_keeps_up_risks_nothing() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        seen = await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
+        assert (seen.process_dies, seen.power_cut) == (NOTHING, NOTHING)
+        assert at_risk(seen.source_lost) == 0
+
+
+@virtual
+async def test_what_no_commit_flushes_is_at_risk_until_the_flush_of_each_second() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        await turn(session, "innodb_flush_log_at_trx_commit=2")
+        seen = await exposure(session, lambda seen: at_risk(seen.power_cut) > 100)
+        assert isinstance(seen.power_cut, Loss)
+        assert seen.power_cut.low <= world.primary.commits - world.primary.redo_flushed
+        assert seen.power_cut.age_ms is not None
+        assert seen.process_dies == NOTHING
+        await turn(session, "innodb_flush_log_at_trx_commit=0")
+        await exposure(session, lambda seen: at_risk(seen.process_dies) > 100)
+        await turn(session, "innodb_flush_log_at_trx_commit=1")
+        await exposure(session, lambda seen: seen.power_cut == seen.process_dies == NOTHING)
+
+
+@virtual
+async def test_what_a_replica_lacks_grows_and_is_told_with_its_age_and_is_unknown_once_it_is_silent() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        await exposure(session, lambda seen: isinstance(seen.source_lost, Loss))
+        world.replica.received = world.primary.commits
+        seen = await exposure(session, lambda seen: at_risk(seen.source_lost) > 1000)
+        assert isinstance(seen.source_lost, Loss)
+        assert seen.source_lost.age_ms is not None
+        assert seen.source_lost.age_ms > 100
+        world.crash("db2")
+        seen = await exposure(session, lambda seen: isinstance(seen.source_lost, Unknown))
+        assert isinstance(seen.source_lost, Unknown)
+        assert seen.source_lost.why.startswith("no replica answers; ")
+        assert seen.power_cut == NOTHING
+
+
+@virtual
+async def test_of_a_source_that_does_not_answer_nothing_is_said_and_afterwards_all_is_known_again() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        await exposure(session, lambda seen: seen.power_cut == NOTHING)
+        world.crash("db1")
+        seen = await exposure(session, lambda seen: isinstance(seen.power_cut, Unknown))
+        assert seen.source_lost == seen.process_dies == Unknown("db1 does not answer")
+        world.servers["db1"].boot()
+        await exposure(session, lambda seen: seen.power_cut == NOTHING)
+
+
+@virtual
+async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk() -> None:
+    world = World()
+    world.primary.variables["innodb_flush_log_at_trx_commit"] = "2"
+    async with world.attached("status") as session:
+        await asyncio.sleep(0.4)
+        world.primary.commits += 500
+        seen = (await session.status()).exposure
+        assert isinstance(seen.power_cut, Loss)
+        assert seen.source_lost == NOTHING
+    world.crash("db1")
+    async with world.attached("status") as session:
+        assert (await session.status()).exposure.power_cut == Unknown("the source was not reached")

@@ -1,0 +1,326 @@
+"""What a failure would lose: the bounds enclose the truth, whatever happens between two readings."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.exposure_meter import (
+    ExposureMeter,
+    LogState,
+    Received,
+    SourceLook,
+    disk_exposure,
+    over_time,
+    replica_exposure,
+)
+
+CLIENTS = 4
+
+
+def gtids(last: int) -> str:
+    return f"aaaa:1-{last}" if last else ""
+
+
+@dataclass
+class Transaction:
+    client: int
+    prepared_lsn: int
+    in_binlog: bool = False
+    committed_lsn: int | None = None
+    gtid: int | None = None
+    told: bool = False
+    redo_kept: bool = False
+
+
+@dataclass
+class ModelServer:
+    """A source in steps: prepare, (fsync of redo), binlog, (fsync of the binlog), commit, told.
+
+    Each step is its own, so that a look's readings fall between any two of them.
+    """
+
+    flush: int = 1
+    sync: int = 1
+    lsn: int = 100
+    flushed: int = 100
+    written: int = 100
+    written_bytes: int = 0
+    binlog: list[Transaction] = field(default_factory=list)
+    binlog_synced: int = 0
+    executed: int = 0
+    under_way: dict[int, Transaction] = field(default_factory=dict)
+    done: list[Transaction] = field(default_factory=list)
+    received: int = 0
+    now_s: float = 0.0
+
+    def step(self, client: int) -> None:
+        """One step of a client's transaction."""
+        self.now_s += 0.001
+        it = self.under_way.get(client)
+        if it is None:
+            self.lsn += 7
+            self.under_way[client] = Transaction(client, self.lsn)
+        elif not it.redo_kept and not it.in_binlog:
+            if self.flush >= 1:
+                self.write()
+            if self.flush == 1:
+                self.flushed = self.written
+            it.redo_kept = True
+        elif not it.in_binlog:
+            it.in_binlog = True
+            self.binlog.append(it)
+            if self.sync == 1:
+                self.binlog_synced = len(self.binlog)
+        elif it.committed_lsn is None:
+            self.lsn += 3
+            it.committed_lsn = self.lsn
+        elif it.gtid is None:
+            self.executed += 1
+            it.gtid = self.executed
+        else:
+            it.told = True
+            self.done.append(it)
+            del self.under_way[client]
+
+    def write(self) -> None:
+        if self.written < self.lsn:
+            self.written_bytes += self.lsn - self.written
+            self.written = self.lsn
+
+    def background(self) -> None:
+        self.now_s += 0.001
+        self.write()
+        self.flushed = self.written
+
+    def receive(self) -> None:
+        self.now_s += 0.001
+        self.received = min(self.received + 1, self.executed)
+
+    # -- the truth
+
+    def _survives(self, each: Transaction, lsn: int, binlog: int) -> bool:
+        if each.committed_lsn is not None and each.committed_lsn <= lsn:
+            return True
+        return each.prepared_lsn <= lsn and each in self.binlog[:binlog]
+
+    def lost_by_kill(self) -> int:
+        return sum(not self._survives(each, self.written, len(self.binlog)) for each in self.done)
+
+    def lost_by_power_cut(self) -> int:
+        return sum(not self._survives(each, self.flushed, self.binlog_synced) for each in self.done)
+
+    def lost_with_source(self) -> int:
+        return sum((each.gtid or 0) > self.received for each in self.done)
+
+    def log_state(self) -> LogState:
+        return LogState(
+            self.lsn, self.flushed, self.written_bytes, self.flush, self.sync,
+            running=len(self.under_way), connected=CLIENTS, connections=CLIENTS,
+        )  # fmt: skip
+
+
+@dataclass
+class Course:
+    """What happens between two readings: steps of clients, flushes in the background, receiving."""
+
+    server: ModelServer
+    random: random.Random
+    flush_every: int
+    """Steps between two background flushes, about."""
+    receive_share: float
+    most_steps: int
+
+    def go_on(self) -> None:
+        for _ in range(self.random.randrange(self.most_steps)):
+            chance = self.random.random()
+            if chance < 1 / self.flush_every:
+                self.server.background()
+            elif chance < 1 / self.flush_every + self.receive_share:
+                self.server.receive()
+            else:
+                self.server.step(self.random.randrange(CLIENTS))
+
+    def look(self) -> tuple[SourceLook, Received, tuple[int, int, int]]:
+        """A look as the engine makes it, and the truth when each of its numbers was read."""
+        server = self.server
+        first = gtids(server.executed)
+        self.go_on()
+        received, lost = Received(server.now_s, gtids(server.received)), server.lost_with_source()
+        self.go_on()
+        before = gtids(server.executed)
+        self.go_on()
+        log, at_s, dies, cut = (
+            server.log_state(),
+            server.now_s,
+            server.lost_by_kill(),
+            server.lost_by_power_cut(),
+        )
+        self.go_on()
+        look = SourceLook(at_s, before, gtids(server.executed), log, first=first)
+        return look, received, (dies, cut, lost)
+
+
+MODES = [(flush, sync) for flush in (0, 1, 2) for sync in (0, 1, 1000)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.lists(st.sampled_from(MODES), min_size=1, max_size=4),
+    st.sampled_from([5, 60, 400]),
+    st.sampled_from([0.0, 0.05, 0.3]),
+    st.sampled_from([3, 12, 40]),
+)
+def test_the_bounds_enclose_what_each_failure_would_lose(
+    seed: int, modes: list[tuple[int, int]], flush_every: int, receive_share: float, most_steps: int
+) -> None:
+    server, meter = ModelServer(), ExposureMeter()
+    course = Course(server, random.Random(seed), flush_every, receive_share, most_steps)
+    for flush, sync in modes:
+        server.flush, server.sync = flush, sync
+        for _ in range(6):
+            course.go_on()
+            look, received, truths = course.look()
+            meter.take(look, {"db2": received})
+            seen = meter.exposure()
+            assert seen is not None
+            found = (seen.process_dies, seen.power_cut, seen.source_lost)
+            for loss, truth in zip(found, truths, strict=True):
+                if isinstance(loss, Loss):
+                    assert 0 <= loss.low <= truth <= loss.high, (loss, truth)
+                    assert loss.low <= loss.commits <= loss.high
+                    assert loss.age_ms is None or loss.age_ms >= 0
+                else:
+                    assert loss.why
+            if (flush, sync) == (1, 1) and len(modes) == 1:
+                assert {truths[:2], (0, 0)} == {(0, 0)}
+                assert seen.power_cut == Loss(0, 0, 0) or isinstance(seen.power_cut, Unknown)
+
+
+# -- single facts
+
+
+def log_of(lsn: int, flushed: int | None, flush: int = 2, sync: int = 1, **more: Any) -> LogState:
+    return LogState(lsn, flushed, 0, flush, sync, **{"running": 0, "connected": 8, "connections": 8, **more})
+
+
+def look_of(at_s: float, count: int, log: LogState) -> SourceLook:
+    return SourceLook(at_s, gtids(count), gtids(count), log, first=gtids(count))
+
+
+def exposure_of(*looks: SourceLook, received: Mapping[str, Received | None] | None = None) -> Exposure:
+    meter = ExposureMeter()
+    for look in looks:
+        meter.take(look, received or {})
+    seen = meter.exposure()
+    assert seen is not None
+    return seen
+
+
+def test_commits_since_the_look_whose_lsn_is_flushed_now_are_at_risk() -> None:
+    seen = exposure_of(
+        look_of(0.0, 100, log_of(1000, 1000)),
+        look_of(0.125, 200, log_of(2000, 1000)),
+        look_of(0.25, 300, log_of(3000, 1500)),
+    )
+    assert seen.power_cut == Loss(150, 100, 200, 187.5)
+    assert seen.process_dies == Loss(0, 0, 0), "its redo is in the page cache"
+
+
+def test_a_setting_that_is_strict_again_does_not_make_safe_what_came_before() -> None:
+    lax = (look_of(0.0, 100, log_of(1000, 1000)), look_of(0.1, 200, log_of(2000, 1000)))
+    seen = exposure_of(*lax, look_of(0.2, 200, log_of(2000, 1000, flush=1)))
+    assert seen.power_cut == Loss(100, 0, 100, 200.0)
+    seen = exposure_of(*lax, look_of(0.2, 200, log_of(2000, 2000, flush=1)))
+    assert seen.power_cut == Loss(0, 0, 0)
+
+
+def test_before_a_flush_was_seen_nothing_is_said_of_a_power_cut() -> None:
+    seen = exposure_of(look_of(0.0, 100, log_of(2000, 1000)), look_of(0.4, 200, log_of(3000, 1000)))
+    assert seen.power_cut == Unknown("no flush of the redo log was seen yet in 0.4 s of looking")
+
+
+@pytest.mark.parametrize(("flush", "found"), [(1, Loss(0, 0, 0)), (2, None)])
+def test_a_server_without_lsns_is_known_only_while_it_is_strict(flush: int, found: Loss | None) -> None:
+    log = replace(log_of(0, None, flush=flush), current_lsn=None)
+    why = Unknown("the server does not say how far its redo log is flushed")
+    assert disk_exposure([look_of(0.0, 1, log)]) == (found or why, found or why)
+
+
+def test_after_a_restart_nothing_seen_before_counts() -> None:
+    seen = exposure_of(
+        look_of(0.0, 100, log_of(1000, 1000, uptime_s=50)), look_of(9.0, 150, log_of(5000, 5000, uptime_s=1))
+    )
+    assert seen.power_cut == Loss(0, 0, 0)
+
+
+NOW = look_of(10.0, 1000, log_of(1, 1, flush=1, connected=3))
+
+
+@pytest.mark.parametrize(
+    ("received", "found"),
+    [
+        ({}, Unknown("there is no replica")),
+        ({"db2": None}, Unknown("no replica has answered yet")),
+        (
+            {"db2": Received(4.0, gtids(400), in_turn=False)},
+            Unknown("no replica answers; 600 commits since the last answer, 6 s ago"),
+        ),
+        ({"db2": Received(10.0, gtids(900))}, Loss(100, 97, 100)),
+        ({"db2": Received(10.0, gtids(900)), "db3": Received(10.0, gtids(990))}, Loss(10, 7, 10)),
+        ({"db2": Received(10.0, gtids(1000)), "db3": None}, Loss(0, 0, 0)),
+        ({"db2": Received(9.0, gtids(900), in_turn=False)}, Loss(100, 0, 100)),
+    ],
+)
+def test_the_best_replica_that_answers_counts(
+    received: Mapping[str, Received | None], found: Loss | Unknown
+) -> None:
+    assert replica_exposure(NOW, received) == found
+
+
+def test_what_waited_for_an_acknowledgement_is_on_a_replica() -> None:
+    waiting = replace(NOW.log, waits=True, not_waited=5)
+    before = replace(look_of(9.9, 950, waiting))
+    now = SourceLook(10.0, gtids(1000), gtids(1010), waiting, first=gtids(990))
+    received = {"db2": Received(10.0, gtids(985))}
+    assert replica_exposure(now, received, before) == Loss(0, 0, 0)
+    fell_back = replace(now, log=replace(waiting, not_waited=6))
+    assert replica_exposure(fell_back, received, before) == Loss(5, 2, 15)
+    assert replica_exposure(now, {**received, "db3": None}, before) == Loss(5, 2, 15), "db3 may have it"
+
+
+def test_the_age_is_that_of_the_oldest_commit_that_is_lacking() -> None:
+    received = {"db2": Received(20.0, gtids(150))}
+    looks = [look_of(float(at), 100 * (at + 1), log_of(1, 1, flush=1)) for at in range(21)]
+    seen = exposure_of(*looks, received=received)
+    assert isinstance(seen.source_lost, Loss)
+    assert seen.source_lost.commits == 2100 - 150
+    assert seen.source_lost.age_ms == pytest.approx(19_500)
+
+
+def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
+    meter = ExposureMeter()
+    for at in range(5000):
+        meter.take(look_of(at / 10, 10 * at, log_of(100 * at, 50)), {"db2": Received(at / 10, gtids(5))})
+    seen = meter.exposure()
+    assert seen is not None
+    assert isinstance(seen.power_cut, Loss)
+    assert isinstance(seen.source_lost, Loss)
+    assert seen.power_cut.low <= 49_985 <= seen.power_cut.high
+    assert seen.source_lost.age_ms == pytest.approx(499_900 - 50)
+
+
+def test_looks_over_time_are_one_with_the_median_and_the_extremes() -> None:
+    unknown = Unknown("why")
+    looks = [Exposure(Loss(n, n - 1, n + 2, 10.0 * n), unknown, unknown) for n in (5, 1, 9)]
+    looks[0] = replace(looks[0], source_lost=Loss(1, 0, 2))
+    assert over_time(looks) == Exposure(Loss(5, 0, 11, 50.0), unknown, unknown)
+    assert over_time([]) is None
