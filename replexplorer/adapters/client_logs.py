@@ -15,8 +15,8 @@ _KEPT_RUNS: Final = 5
 
 
 class FileClientLogs:
-    """`ports.ClientLogs`: a run is named by the second of its beginning, and by the next one where another
-    took that."""
+    """`ports.ClientLogs`: a run is named by the second of its beginning, or by the one after the last
+    run's where that took it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -25,9 +25,11 @@ class FileClientLogs:
         """See `ports.ClientLogs`."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for old in sorted(self._runs(), key=lambda each: int(each.name))[: 1 - _KEPT_RUNS]:
-                shutil.rmtree(old, ignore_errors=True)
-            run = int(time.time())
+            runs = sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdigit())
+            for old in runs[: 1 - _KEPT_RUNS]:
+                shutil.rmtree(self._directory / str(old), ignore_errors=True)
+            # Later than any that there was: the rows of a run that is forgotten are in the table still.
+            run = max(int(time.time()), runs[-1] + 1 if runs else 0)
             while True:
                 made = self._directory / str(run)
                 try:
@@ -38,10 +40,6 @@ class FileClientLogs:
                     return str(made)
         except OSError as error:
             raise self._closed(error) from None
-
-    def _runs(self) -> list[Path]:
-        """Of the runs that are kept, in no order."""
-        return [each for each in self._directory.iterdir() if each.name.isdigit() and each.is_dir()]
 
     async def read(self, run: str) -> RunLog:
         """See `ports.ClientLogs`."""

@@ -15,6 +15,7 @@ from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import number, table
 from replexplorer.formats.json.load import (
+    ClientLogHealth,
     Course,
     CourseEvent,
     GeneratorHealth,
@@ -90,6 +91,7 @@ def load_report(
             arrivals=total.arrivals if is_open and total is not None else None,
             limited=_limit(measured),
             path=path,
+            client_log=_client_log(total) if total is not None else None,
         ),
         intervals=rows,
         qps=round(_rate(total.queries, measured.duration_s), 2) if total is not None else 0.0,
@@ -261,6 +263,15 @@ def render(report: LoadReport) -> str:
     if report.mode == "open":
         health += f"; backlog at most {generator.backlog_max}, dropped {generator.dropped}"
     rows.append(("generator", health))
+    if (noted := generator.client_log) is not None:
+        rows.append(
+            (
+                "client log",
+                f"{noted.fsyncs:,} fsyncs of {number(noted.fsync_ms, 2)} ms; a row waits "
+                f"{number(noted.wait_ms, 2)} ms before it is sent, {number(noted.wait_percent, 0)} % of a "
+                "client's time, in no latency above",
+            )
+        )
     if generator.limited is not None:
         rows.append(("limit", generator.limited))
     rows.append(("mode", report.hides))
@@ -269,6 +280,22 @@ def render(report: LoadReport) -> str:
     if report.course is not None:
         rows += _course_rows(report.course)
     return table(rows)
+
+
+def _client_log(total: Interval) -> ClientLogHealth | None:
+    """What noting each row cost; None for a load that notes nothing."""
+    if not total.log_sync.count:
+        return None
+    wait_us, service_us = total.log_wait.sum_us, total.service.sum_us
+    spent_us = wait_us + service_us
+    return ClientLogHealth(
+        fsyncs=total.log_sync.count,
+        fsync_ms=_rounded(total.log_sync.mean_ms),
+        fsync_p99_ms=_rounded(total.log_sync.percentile_ms(99)),
+        wait_ms=_rounded(total.log_wait.mean_ms),
+        wait_p99_ms=_rounded(total.log_wait.percentile_ms(99)),
+        wait_percent=round(100 * wait_us / spent_us, 1) if spent_us else None,
+    )
 
 
 def _until(report: LoadReport) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -60,12 +61,13 @@ class Wire:
 class Scene:
     """A run with its surroundings."""
 
-    def __init__(self, workload: Workload, pace: Pace | None = None) -> None:
+    def __init__(self, workload: Workload, pace: Pace | None = None, job: ClientJob | None = None) -> None:
         self.wire = Wire()
         self.leaving = asyncio.Event()
         self.refusals: list[ServerRefused] = []
         self.tally = Tally()
-        job = ClientJob(workload, lambda: lambda: [(n, ()) for n in range(len(workload.statements))])
+        if job is None:
+            job = ClientJob(workload, lambda: lambda: [(n, ()) for n in range(len(workload.statements))])
         self.dispatcher = Dispatcher(
             LoadTarget("", 0, "", "", "direct"),
             job,
@@ -267,3 +269,83 @@ async def test_a_drain_serves_who_waits(one: Scene) -> None:
         one.wire.ok()
     await asyncio.wait_for(draining, 5)
     assert len(one.tally.responses_s) == 3
+
+
+class Notes:
+    """A client log whose disk is as slow as the test says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.noted: list[Callable[[], None]] = []
+
+    def intend(self, client: int, seq: int, noted: Callable[[], None]) -> None:
+        self.lines.append(f"i {client} {seq}")
+        self.noted.append(noted)
+
+    def acknowledge(self, client: int, seq: int, at_s: float) -> None:
+        self.lines.append(f"a {client} {seq}")
+
+    def refuse(self, client: int, seq: int, number: int) -> None:
+        self.lines.append(f"f {client} {seq} {number}")
+
+    def sync(self) -> None:
+        """All that was written is on the disk."""
+        told, self.noted = self.noted, []
+        for each in told:
+            each()
+
+    def told(self) -> list[str]:
+        """What was noted since the last time."""
+        lines, self.lines = self.lines, []
+        return lines
+
+
+def noting() -> tuple[Scene, Notes]:
+    """A client of the `ledger` load, its first row under way."""
+    notes, numbers = Notes(), itertools.count(1)
+    job = ClientJob(
+        SINGLE,
+        lambda: lambda: ((0, (7, next(numbers))),),
+        log=notes,  # type: ignore[arg-type]
+    )
+    return Scene(SINGLE, job=job), notes
+
+
+async def test_a_row_is_sent_when_its_intent_is_on_the_disk() -> None:
+    one, notes = noting()
+    await asyncio.sleep(0)
+    assert (notes.told(), one.said()) == (["i 7 1"], "")
+    assert not one.run.is_in_doubt
+    notes.sync()
+    assert one.said() == "UPDATE"
+    one.wire.ok()
+    assert (notes.told(), one.said()) == (["a 7 1", "i 7 2"], "")
+    notes.sync()
+    one.wire.refuse(Refusal(1290, "super-read-only"))
+    assert await one.turn() is RunEnd.REFUSED
+    assert notes.told() == ["f 7 2 1290"]
+
+
+async def test_a_row_whose_reply_never_came_stays_an_intent() -> None:
+    one, notes = noting()
+    await asyncio.sleep(0)
+    notes.sync()
+    one.wire.lose()
+    assert await one.turn() is RunEnd.LOST
+    assert notes.told() == ["i 7 1"]
+    assert one.tally.unknown == 1
+
+
+@pytest.mark.parametrize("end", ["lost", "cancelled"])
+async def test_what_is_noted_too_late_is_not_sent(end: str) -> None:
+    """The line went away, or the load is stopped, while the disk was slow."""
+    one, notes = noting()
+    await asyncio.sleep(0)
+    if end == "lost":
+        one.wire.lose()
+    else:
+        one.life.cancel()
+    await asyncio.gather(one.life, return_exceptions=True)
+    notes.sync()
+    assert one.said() == ""
+    assert one.tally.unknown == 0

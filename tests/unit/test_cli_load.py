@@ -216,6 +216,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "arrivals": None,
         "limited": None,
         "path": "direct",
+        "client_log": None,
     }
     assert list(document["intervals"][0])[:6] == ["t_s", "tps", "p50_ms", "p95_ms", "p99_ms", "errors"]
     assert (document["errors"], document["unknown"], document["reconnects"]) == (1, 2, 3)

@@ -10,6 +10,17 @@ from replexplorer.formats.json.measured import Conditions, Latency
 from replexplorer.formats.json.model import JsonObject
 
 
+class ClientLogHealth(JsonObject):
+    """What the client log of the workload `ledger` costs."""
+
+    fsyncs: int
+    fsync_ms: float | None = Field(description="mean")
+    fsync_p99_ms: float | None
+    wait_ms: float | None = Field(description="mean, of each transaction, before it was sent: in no latency")
+    wait_p99_ms: float | None
+    wait_percent: float | None = Field(description="of a client's time: wait / (wait + latency)")
+
+
 class GeneratorHealth(JsonObject):
     """The load generator's own health."""
 
@@ -21,6 +32,7 @@ class GeneratorHealth(JsonObject):
     arrivals: int | None = None
     limited: str | None = None
     path: Literal["direct", "published"] | None
+    client_log: ClientLogHealth | None = None
 
 
 class LoadInterval(JsonObject):

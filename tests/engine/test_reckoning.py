@@ -1,0 +1,142 @@
+"""Reckoning on servers that answer as a test says: relay logs applied, each node's rows, who is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.question import Row
+from replexplorer.core.errors import ServerRefused, ServerUnreachable, StackUnavailable
+from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, read_run
+from replexplorer.engine.experiment.reckoning import reckoned
+from tests.fakes.clock import virtual
+from tests.fakes.rig import FakeRig
+from tests.fakes.servers import mysql_9
+
+RUN = 1_795_000_000
+LOG = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 900000\ni 1 4\n"
+
+
+@dataclass
+class Rows:
+    """What each node answers."""
+
+    highest: dict[str, int]
+    """The last row of client 1; 0: there is no table."""
+    queued: list[str] = field(default_factory=list)
+    """What db2's relay log still holds, look by look; the last for ever."""
+    away: tuple[str, ...] = ()
+
+    def answer(self, node: str, statement: str) -> Sequence[Row]:
+        """One of the questions that reckoning asks."""
+        if node in self.away:
+            raise ServerUnreachable(f"{node} does not answer")
+        if "received_transaction_set" in statement:
+            if node == "db1":
+                return ()
+            queued = self.queued.pop(0) if len(self.queued) > 1 else next(iter(self.queued), "")
+            return [
+                {"queued": queued, "missing": "", "applying_us": None, "waiting_us": None, "applied_us": None}
+            ]
+        if "ledger" in statement:
+            highest = self.highest[node]
+            if not highest:
+                raise ServerRefused(1146, f"{node}: 1146 Table 'replexplorer.ledger' doesn't exist")
+            return [{"client": RUN * CLIENTS_A_RUN + 1, "low": 1, "high": highest}]
+        if "STATUS" in statement:
+            return [
+                {
+                    "Replica_IO_Running": "Yes", "Replica_SQL_Running": "No", "Last_IO_Errno": 0,
+                    "Last_SQL_Errno": 1062, "Last_SQL_Error": "Duplicate entry",
+                }
+            ]  # fmt: skip
+        return [{"executed": f"u:1-{self.highest[node] + 5}"}]
+
+
+class Rig(FakeRig):
+    """A stack whose servers are asked in MySQL's dialect."""
+
+    def dialect(self, node: str) -> Dialect:
+        return mysql_9()
+
+
+def rig_of(rows: Rows, replicas: int = 1) -> Rig:
+    rig = Rig(replicas=replicas, answer=rows.answer)
+    rig.load.log = read_run([("0.log", LOG.encode())])
+    rig.load.ledgers = 1
+    return rig
+
+
+@virtual
+async def test_what_the_survivor_lacks_is_lost_and_the_old_source_has_more() -> None:
+    rig = rig_of(Rows({"db1": 4, "db2": 2}))
+    ledger = await reckoned(rig, "db2", failed_at_s=1.0)
+    assert (ledger.lost, ledger.lost_sample, ledger.newest_lost_age_ms) == (1, ((1, 3),), 100.0)
+    assert (ledger.unknown, ledger.unknown_absent) == (1, 1)
+    assert list(ledger.nodes) == ["db1", "db2"]
+    assert (ledger.nodes["db1"].extra, ledger.nodes["db1"].errant_gtids) == (2, "u:8-9")
+    assert rig.load.settings is None
+    assert all(sql.closed for sql in rig.sqls)
+
+
+@virtual
+async def test_what_is_in_the_relay_log_is_applied_first() -> None:
+    rows = Rows({"db1": 4, "db2": 3}, queued=["u:6-8", "u:7-8", "u:8", ""])
+    rig = rig_of(rows)
+    ledger = await reckoned(rig, "db2", failed_at_s=None)
+    assert (ledger.lost, rows.queued) == (0, [""])
+    assert rig.clock.monotonic() >= 0.3
+
+
+@virtual
+async def test_an_applier_that_goes_no_further_is_named() -> None:
+    rig = rig_of(Rows({"db1": 4, "db2": 3}, queued=["u:6-8"]))
+    with pytest.raises(StackUnavailable) as caught:
+        await reckoned(rig, "db2", failed_at_s=None)
+    assert str(caught.value) == (
+        "db2 does not apply its relay log (Duplicate entry): 3 transactions wait there: "
+        "START REPLICA SQL_THREAD on db2, or clear the fault that stopped it"
+    )
+    assert all(sql.closed for sql in rig.sqls)
+
+
+@pytest.mark.parametrize(
+    ("rows", "survivor", "lost", "nodes"),
+    [
+        (Rows({"db1": 3, "db2": 3, "db3": 1}, away=("db1",)), "db2", 0, ["db2", "db3"]),
+        (Rows({"db1": 3, "db2": 3, "db3": 1}, away=("db1",)), "db3", 2, ["db2", "db3"]),
+        (Rows({"db1": 3, "db2": 3, "db3": 0}), "db3", 3, ["db1", "db2", "db3"]),
+    ],
+    ids=["the source is gone", "the slower replica", "not even the table arrived"],
+)
+def test_every_node_that_answers_is_compared(rows: Rows, survivor: str, lost: int, nodes: list[str]) -> None:
+    @virtual
+    async def run() -> None:
+        ledger = await reckoned(rig_of(rows, replicas=2), survivor, failed_at_s=None)
+        assert (ledger.lost, list(ledger.nodes)) == (lost, nodes)
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("change", "survivor", "complaint"),
+    [
+        (lambda rig: None, "db7", "there is no node 'db7': one of db1, db2"),
+        (lambda rig: setattr(rig.load, "ledgers", 0), "db2", "no load of this session kept a client log"),
+    ],
+)
+def test_what_cannot_be_reckoned_is_said(
+    change: Callable[[Rig], None], survivor: str, complaint: str
+) -> None:
+    @virtual
+    async def run() -> None:
+        rig = rig_of(Rows({"db1": 3, "db2": 3}))
+        change(rig)
+        with pytest.raises(StackUnavailable) as caught:
+            await reckoned(rig, survivor, failed_at_s=None)
+        assert str(caught.value) == complaint
+
+    run()
