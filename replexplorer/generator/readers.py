@@ -2,7 +2,7 @@
 
 A row that another session has read and that no row of the survivor is was a phantom read. Each look asks
 for the highest number of each client, which is one dive into the primary key a client, and for what is new
-of those that moved on; a session is busy for at most a twentieth of the time. Law: a row is written down
+of those that moved on; a session rests four times as long as it looks. Law: a row is written down
 only if a look counted it: where the new numbers of a client have a gap each is fetched.
 """
 
@@ -23,7 +23,7 @@ from replexplorer.generator.client_log import ClientLog
 from replexplorer.ports import LoadTarget
 
 LOOK_EVERY_S: Final = 0.02
-_REST: Final = 20
+_REST: Final = 4
 """Times the length of a look that a session rests after it."""
 _RETRY_S: Final = 0.5
 _DEADLINE_S: Final = 2.0

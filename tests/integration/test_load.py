@@ -17,6 +17,7 @@ from typing import Any
 import docker
 import pytest
 
+from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.adapters.load_group import LoadGroup
 from replexplorer.adapters.load_process import LoadChild
@@ -24,7 +25,11 @@ from replexplorer.adapters.mysql import ControlConnection, connect_address
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, UsageError
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.workload import OTHER, READ, WORKLOADS, WRITE, statements_in
+from replexplorer.core.loss.client_log import CLIENTS_A_FILE, Rows, RunLog, read_run
+from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.loss.spans import without
 from replexplorer.core.stats.histogram import slot_middle_us
+from replexplorer.engine.asking import ask, probe
 from replexplorer.ports import Credentials, LoadSettings, LoadTarget, NodeAddress, UpOptions
 from tests.waiting import patience, until
 
@@ -618,6 +623,91 @@ async def test_two_processes_are_one_load(primary: Primary) -> None:
 
 async def _sessions(primary: Primary, count: int) -> bool:
     return len(await primary.sessions()) == count
+
+
+def client_log_of(directory: Path) -> RunLog:
+    """What the clients of one run noted."""
+    return read_run((str(file), file.read_bytes()) for file in sorted(directory.glob("*.log")))
+
+
+async def rows_of(primary: Primary, run: int) -> Rows:
+    """The rows of a run on the primary."""
+    async with primary.sql() as sql:
+        return await ask(sql, (await probe(sql)).ledger_rows(run), deadline_s=60)
+
+
+async def test_the_log_of_a_load_that_was_killed_has_every_row(primary: Primary, tmp_path: Path) -> None:
+    """kill -9 between the statement and its reply, with many clients: a row may be there that its client
+    never heard of, and none that it did not mean to write; none that it heard of is missing."""
+    run = Path(FileClientLogs(tmp_path).new_run())
+    clients, child = 64, LoadChild()
+
+    async def kill_it_at_work(pid: int) -> None:
+        commits = 0
+        async for interval in child.intervals():
+            commits += interval.commits
+            if commits > 5 * clients:
+                os.kill(pid, signal.SIGKILL)
+
+    await child.start(primary.target, LoadSettings(clients, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
+    assert child.pid is not None
+    try:
+        with pytest.raises(ReplexplorerError, match="signal 9"):
+            await kill_it_at_work(child.pid)
+    finally:
+        await child.stop()
+
+    async def gone() -> bool:
+        return not await primary.sessions()
+
+    await until(gone, "its sessions are gone")
+    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
+    ledger = reckon(log, {"db1": rows}, "db1", executed={})
+    assert ledger.lost == 0
+    assert ledger.acknowledged > clients
+    assert ledger.unknown <= clients
+    for client, spans in rows.items():
+        assert without(spans, log.clients[client].attempted) == ()
+    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
+
+
+async def test_a_full_disk_under_the_client_log_ends_the_load(primary: Primary, tmp_path: Path) -> None:
+    """A limit of the file's size refuses a write as a full disk does."""
+    run = Path(FileClientLogs(tmp_path).new_run())
+    limited = ("sh", "-c", 'ulimit -f 64 && exec "$0" -P -m replexplorer.load_process', sys.executable)
+    child = LoadChild(command=limited)
+    await child.start(primary.target, LoadSettings(8, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
+    try:
+        with pytest.raises(ReplexplorerError) as caught:
+            async for _ in child.intervals():
+                pass
+    finally:
+        await child.stop()
+    assert str(caught.value) == (
+        f"the load ended: the client log {run}/0.log cannot be written: file too large: "
+        "make room or name another $XDG_STATE_HOME"
+    )
+    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
+    ledger = reckon(log, {"db1": rows}, "db1", executed={})
+    assert (ledger.lost, ledger.failed) == (0, 0)
+    assert ledger.unknown <= 8, "nothing was sent that is not noted"
+    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
+
+
+async def test_several_processes_note_under_numbers_of_their_own(primary: Primary, tmp_path: Path) -> None:
+    run = Path(FileClientLogs(tmp_path).new_run())
+    group = LoadGroup(most=2)
+    try:
+        await group.start(primary.target, LoadSettings(70, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
+        await until(lambda: _sessions(primary, 70), "seventy sessions")
+    finally:
+        await group.stop()
+    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
+    assert len(log.clients) == 70
+    assert {client // CLIENTS_A_FILE for client in log.clients} == {0, 1}
+    ledger = reckon(log, {"db1": rows}, "db1", executed={})
+    assert (ledger.lost, ledger.failed) == (0, 0)
+    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
 
 
 async def test_wrong_targets_are_one_clear_line(primary: Primary) -> None:

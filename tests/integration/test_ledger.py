@@ -1,0 +1,117 @@
+"""The loss ledger on real servers: what clients were told, and the rows that are there after a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.loss.client_log import LedgerStanding
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.engine.console import Clear, Inject
+from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
+from tests.integration.conftest import LiveStack, bring_up
+from tests.integration.sessions import connected
+from tests.turning import turn
+from tests.waiting import until
+
+pytestmark = pytest.mark.docker
+
+CLIENTS, ROWS = 8, 400
+
+
+async def inject(session: Session, *faults: str) -> float:
+    """One fault after the other; answers when the last was in force."""
+    for text in faults:
+        await session.console.do(Inject(parse_fault(text, session.fleet.roster)))
+    return session.outside.clock.monotonic()
+
+
+async def begin(session: Session, *settings: str, state: ProtectionState, rows: int = ROWS) -> None:
+    """Turn knobs, and let clients write so many rows that are acknowledged."""
+    await turn(session, *settings)
+
+    async def protection() -> ProtectionState:
+        return (await session.rig.look()).protection.state
+
+    await session.rig.load.keep_ledger(clients=CLIENTS)
+    await acknowledged(session, rows)
+    await until(protection, holds=lambda found: found is state)
+
+
+async def acknowledged(session: Session, rows: int) -> LedgerStanding:
+    """Wait for so many rows that clients were told of."""
+
+    async def standing() -> LedgerStanding:
+        return (await session.rig.load.client_log()).standing
+
+    return await until(standing, holds=lambda found: found.acknowledged >= rows, within_s=60)
+
+
+async def mended(session: Session, live: LiveStack) -> None:
+    """Take every fault back and wait until all replicates again."""
+    await session.console.do(Clear())
+    await live.ready()
+
+
+async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvider) -> None:
+    live = await bring_up(own_stack, UpOptions())
+    async with connected(live, "drill") as session:
+        rig = session.rig
+
+        # A source that is protected dies, for good: whatever a client was told is on the replica.
+        lossless = ("semi_sync=on", "wait_point=after_sync", "semi_sync_timeout=60s", "rtt=20ms")
+        await begin(session, *lossless, state=ProtectionState.PROTECTED)
+        failed_at_s = await inject(session, "kill")
+        ledger = await rig.reckon("db2", failed_at_s=failed_at_s)
+        assert (ledger.lost, ledger.failed, list(ledger.nodes)) == (0, 0, ["db2"])
+        assert ledger.acknowledged >= ROWS
+        assert ledger.unknown <= CLIENTS, "one row of each client was under way"
+        assert ledger.nodes["db2"].rows == ledger.acknowledged + ledger.unknown_present
+        await mended(session, live)
+
+        # It dies and comes back: the clients come back too, and send nothing twice.
+        await begin(session, state=ProtectionState.PROTECTED, rows=100)
+        await inject(session, "kill")
+        before = (await rig.load.client_log()).standing
+        await mended(session, live)
+        after = await acknowledged(session, before.acknowledged + 100)
+        assert after.unknown >= before.unknown - CLIENTS
+        ledger = await rig.reckon("db1")
+        assert (ledger.lost, ledger.failed) == (0, 0)
+        assert ledger.nodes["db1"].errant_gtids == ledger.nodes["db2"].errant_gtids == ""
+
+        # An asynchronous one whose line is cut first: what was on the way is lost, of every client.
+        await begin(session, "semi_sync=off", "rtt=85ms", state=ProtectionState.OFF)
+        failed_at_s = await inject(session, "partition=both", "kill")
+        ledger = await rig.reckon("db2", failed_at_s=failed_at_s)
+        assert ledger.lost > 0
+        assert ledger.nodes["db2"].missing == ledger.lost
+        assert ledger.oldest_lost_age_ms is not None
+        assert ledger.newest_lost_age_ms is not None
+        assert ledger.oldest_lost_age_ms > ledger.newest_lost_age_ms
+        print(f"{ledger.lost} rows of {ledger.clients_with_loss} clients, {ledger.phantom_reads} were read")
+        await mended(session, live)
+        ledger = await rig.reckon("db1", failed_at_s=failed_at_s)
+        assert ledger.lost == 0, "the old source still has them all"
+
+        # AFTER_COMMIT shows rows to others that no replica has: they were read, and are gone.
+        shown = ("semi_sync=on", "wait_point=after_commit", "rtt=0")
+        await begin(session, *shown, state=ProtectionState.PROTECTED)
+        await inject(session, "partition=dump")
+
+        async def read() -> int:
+            log = await rig.load.client_log()
+            seen = log.seen.get("db1", {})
+            return sum(
+                client in seen and seen[client][-1][1] >= each.attempted[-1][1]
+                for client, each in log.clients.items()
+            )
+
+        await until(read, "each client's row that waits was read", holds=lambda found: found == CLIENTS)
+        await inject(session, "kill")
+        ledger = await rig.reckon("db2")
+        assert (ledger.lost, ledger.unknown_absent, ledger.phantom_reads) == (0, CLIENTS, CLIENTS)
+        await mended(session, live)
+        await session.console.do(Clear())
