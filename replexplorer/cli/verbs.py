@@ -46,6 +46,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("scene", "named sets of knobs: list, save, apply", "scene:run"),
     Verb("load", "run a load in the foreground and report", "load:run"),
     Verb("lab", "scripted experiments: list, run", "lab:run"),
+    Verb("drill", "rehearse a failure and count what it lost: list, run", "drill:run"),
     Verb("fault", "break a node or a link on purpose: list, inject, clear", "fault:run"),
     Verb("sweep", "measure every combination of some knobs", "sweep:run"),
     Verb("replay", "play a recorded session in the dashboard", "recorded:replay"),

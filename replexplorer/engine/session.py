@@ -106,7 +106,7 @@ class Session:
         driver = Driver(options.holder, options.beside, options.table_size)
         self.driving = Driving(driver, self.sight, self.load, self.chronicle)
         self.lost = Lost(
-            self.sight, self.controls, self.changes, self.chronicle,
+            self.sight, self.turns, self.controls, self.changes, self.chronicle,
             reapply=options.reapply, asks=options.asks,
         )  # fmt: skip
         faults = Faults(self.sight, self.turns, self.accounts, self.changes, self.chronicle)

@@ -17,7 +17,7 @@ from replexplorer.reports.directory import write_files
 from replexplorer.reports.lab_result import limits_of
 from replexplorer.reports.svg_chart import STYLE, Series, bar_chart, line_chart
 
-_PAGE_STYLE = """\
+PAGE_STYLE = """\
 :root { color-scheme: light dark; --paper: #fff; --ink: #1d2733; --dim: #5b6875; --rule: #dde3e9;
   --tps: #0b6e99; --p50: #2f7d32; --p95: #b26a00; --p99: #b3261e; --predicted: #7a4fb5; --good: #2f7d32;
   --bad: #b3261e; }
@@ -30,6 +30,7 @@ table { border-collapse: collapse; width: 100%; margin: 1rem 0; font-variant-num
 th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
 th { color: var(--dim); font-weight: 600; } .holds { color: var(--good); } .deviates { color: var(--bad); }
 pre, code { font: 13px ui-monospace, monospace; } pre { overflow-x: auto; } .dim { color: var(--dim); }"""
+"""Of every page that is a report."""
 
 _HEADINGS = (
     "phase", "clients", "RTT ms", "fsync ms", "published", "predicted TPS", "measured TPS", "ceiling",
@@ -151,7 +152,7 @@ def html(document: LabResult, ticks: Sequence[Tick]) -> str:
         "<!doctype html>",
         f'<html lang="en"><meta charset="utf-8"><title>{escape(document.lab)}: {escape(word)}</title>',
         '<meta name="viewport" content="width=device-width">',
-        f"<style>{_PAGE_STYLE}\n{STYLE}</style>",
+        f"<style>{PAGE_STYLE}\n{STYLE}</style>",
         f"<h1>{escape(document.lab)}: {_verdict(word)}</h1>",
         *(f"<p>{escape(fact)}</p>" for fact in _facts(document)),
         _bars(document),

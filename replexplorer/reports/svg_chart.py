@@ -24,8 +24,10 @@ STYLE = """\
 .chart .p50 { --c: var(--p50); } .chart .p95 { --c: var(--p95); } .chart .p99 { --c: var(--p99); }
 .chart .ceiling, .chart .published { --c: var(--dim); } .chart .predicted { --c: var(--predicted); }
 .chart path { stroke: var(--c); } .chart rect { fill: var(--c); } .chart text.label { fill: var(--c); }
-.chart path.ceiling { stroke-dasharray: 5 4; }"""
-"""What a page adds to its own: it needs --ink, --dim, --rule, --tps, --p50, --p95, --p99, --predicted."""
+.chart path.ceiling { stroke-dasharray: 5 4; } .chart .lost { --c: var(--p99); }
+.chart rect.window { fill: var(--bad); opacity: .16; }"""
+"""What a page adds to its own: it needs --ink, --dim, --rule, --tps, --p50, --p95, --p99, --predicted and
+--bad."""
 
 Points = Sequence[tuple[float, float | None]]
 """(seconds, value) in order; None is a gap."""
@@ -80,9 +82,16 @@ class _Frame:
 
 
 def line_chart(
-    title: str, unit: str, series: Sequence[Series], marks: Iterable[tuple[float, str]], *, log: bool = False
+    title: str,
+    unit: str,
+    series: Sequence[Series],
+    marks: Iterable[tuple[float, str]],
+    *,
+    log: bool = False,
+    windows: Iterable[tuple[float, float, str]] = (),
 ) -> str:
-    """Lines over seconds; an unknown value is a gap; marks are dashed with their label beside.
+    """Lines over seconds; an unknown value is a gap; marks are dashed with their label beside. `windows`
+    (from, to, what) are shaded.
 
     Empty where nothing is known.
     """
@@ -95,6 +104,11 @@ def line_chart(
     bottom, top = (min(positive) * 0.9 if log else 0.0), max(values) * 1.08 or 1.0
     frame = _Frame(min(times), max(max(times), min(times) + 1), bottom, top, log)
     parts = [_head(title, _HEIGHT), _text(_LEFT, 16, f"{title} ({unit})", style="name"), *frame.axes()]
+    for from_s, to_s, what in windows:
+        left, right = (frame.x(min(max(at_s, frame.low_s), frame.high_s)) for at_s in (from_s, to_s))
+        place = f'x="{left:.1f}" y="{_TOP}" width="{max(1.0, right - left):.1f}" height="{_FOOT - _TOP}"'
+        parts.append(f'<rect class="window" {place}><title>{escape(what)}</title></rect>')
+        parts.append(_text(left + 3, _FOOT - 6, what))
     for at_s, label in marks:
         if frame.low_s <= at_s <= frame.high_s:
             parts.append(_stroke("mark", frame.x(at_s), _TOP - 4, frame.x(at_s), _FOOT))

@@ -13,12 +13,14 @@ from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import KnobName, desired_of
+from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep
 from replexplorer.engine.experiment.loan import on_loan
 from replexplorer.engine.experiment.rig import Procedure, Rig
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.ports import LoadSettings
+from tests.engine.test_drill import KILL
 from tests.engine.test_lab import LAB
 from tests.fakes.clock import Counted, until, virtual
 from tests.fakes.rig import FakeRig, Taken
@@ -108,7 +110,8 @@ def sweep() -> SweepRun:
 KINDS: dict[str, Callable[[], Procedure[object]]] = {
     "a lab": lambda: LabRun(LAB, quick=True),
     "a sweep": sweep,
-    "a drill": Everything,
+    "a drill": lambda: DrillRun(KILL, quick=True),
+    "everything": Everything,
 }
 
 
@@ -150,7 +153,7 @@ def test_whatever_happens_at_whatever_step_everything_is_as_before(kind: str, ho
             rig = stack(driven=driven)
             before = rig.taken
             failed = await disturbed(rig, KINDS[kind](), how, number)
-            if failed in {"stop", "start", "scale", "attach", "follow"}:
+            if failed in {"stop", "start", "scale", "attach", "drive", "follow"}:
                 # What itself fails is said, and all the rest is restored.
                 assert any("not restored: refused by the test" in text for _, text in rig.log.events)
                 await rig.scale(before.replicas, lambda text, done: None)

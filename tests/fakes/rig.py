@@ -43,6 +43,7 @@ STEP_S = 0.01
 INTERVAL_S = 0.5
 LOCAL_MS = 1.0
 CLIENTS = KnobName("clients", "load")
+WORKLOAD = KnobName("workload", "load")
 _STOPS = ("kill", "stop", "pause", "power_cut")
 SEMI_SYNC = KnobName("semi_sync", SOURCE)
 
@@ -119,6 +120,9 @@ class FakeLoad:
         """See `experiment.rig.Load`."""
         await self._rig.step("follow")
         if self.settings is not None:
+            if clients is None:
+                workload = str(self._rig.requested[WORKLOAD])
+                self.settings = replace(self.settings, workload=workload, ledger=None)
             clients = int(self._rig.requested[CLIENTS]) if clients is None else clients
             self.settings = replace(
                 self.settings, clients=clients, table_size=table_size or self.settings.table_size
@@ -171,7 +175,7 @@ class FakeLoad:
         service, rig = Histogram(), self._rig
         waits = rig.seen.protection.state is ProtectionState.PROTECTED
         latency_ms = LOCAL_MS + (rig.seen.rtt_ms or 0.0 if waits else 0.0)
-        if SOURCE not in rig.down:
+        if not rig.down.intersection((SOURCE, rig.names[0])):
             for _ in range(int(clients * INTERVAL_S * 1000 / latency_ms)):
                 service.record(round(latency_ms * 1000))
         return Interval(

@@ -23,6 +23,7 @@ CONTRACT = [
     "scene",
     "load",
     "lab",
+    "drill",
     "fault",
     "sweep",
     "replay",

@@ -54,7 +54,7 @@ async def foreground(rig: Rig) -> AsyncIterator[ForegroundFigures]:
     ]
     try:
         yield felt
-        await _caught_up(rig)
+        await caught_up(rig)
         for task in watching:
             if task.done():
                 task.result()
@@ -75,12 +75,14 @@ async def _watch_lag(rig: Rig, replicas: Mapping[str, Sql], felt: ForegroundFigu
         await rig.clock.sleep(_LOOK_S)
 
 
-async def _caught_up(rig: Rig) -> None:
+async def caught_up(rig: Rig, within_s: float = _CATCH_UP_S) -> bool:
     """Wait until the replicas have what the source has now, on connections of its own: the lag is looked
-    at meanwhile."""
+    at meanwhile. Answers whether they have, each within this time."""
     executed = await _asked(rig, rig.seen.source, rig.dialect(rig.seen.source).executed())
-    for name in rig.seen.replicas:
-        await _asked(rig, name, rig.dialect(name).reached(executed, _CATCH_UP_S))
+    have = [
+        await _asked(rig, name, rig.dialect(name).reached(executed, within_s)) for name in rig.seen.replicas
+    ]
+    return all(have)
 
 
 async def _asked(rig: Rig, node: str, question: Question[T]) -> T:

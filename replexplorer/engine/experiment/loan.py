@@ -236,6 +236,8 @@ class Loan:
     async def _follow(self) -> None:
         """A load that ran before does again what it did."""
         if self.load is not None:
+            if self.rig.load.settings is None:  # it was ended, to compare the rows
+                await self.rig.load.drive(clients=0)
             await self.rig.load.follow(table_size=self.load.table_size)
 
 

@@ -10,6 +10,7 @@ from replexplorer.core.event import Severity
 from replexplorer.core.knobs.names import Desired, KnobName, Value, format_value
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.incidents.absence import restarts_since_the_request
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
@@ -24,6 +25,7 @@ class Lost:
     def __init__(
         self,
         sight: Sight,
+        turns: Turns,
         controls: Controls,
         changes: MarkedChanges,
         chronicle: Chronicle,
@@ -33,6 +35,7 @@ class Lost:
     ) -> None:
         """`reapply` is auto, ask or off; `asks`: somebody is there who can be asked."""
         self._sight = sight
+        self._turns = turns
         self._controls = controls
         self._changes = changes
         self._chronicle = chronicle
@@ -72,6 +75,7 @@ class Lost:
 
     async def restore(self, what: str, lost: Desired) -> None:
         """Give back what was lost as configured, and say `what` happened; nothing may be lost."""
+        lost = await self._still(lost)
         if not lost:
             self._chronicle.tell(Severity.WARN, what)
             return
@@ -84,6 +88,19 @@ class Lost:
             self.keep(lost)
         else:
             await self._reapply(lost)
+
+    async def _still(self, lost: Desired) -> Desired:
+        """What of this is lost when no change is under way: in the midst of one what is requested and what is
+        in force differ, and nothing was lost."""
+        if not lost:
+            return lost
+        try:
+            async with self._turns.change(anyway=True):
+                await self._sight.refresh()
+        except ReplexplorerError:
+            return lost
+        still = self._sight.lost_values(self._sight.fleet.members)
+        return {name: value for name, value in still.items() if name in lost}
 
     async def give_back(self, yes: bool) -> None:
         """The answer to what waits: re-apply it, or leave it and do not ask again."""

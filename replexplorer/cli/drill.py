@@ -1,0 +1,206 @@
+"""The verb `drill`: list the failures that can be rehearsed, run one and say whether it came as expected."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from replexplorer.cli.arguments import Parser, add_global_flags, add_json
+from replexplorer.cli.output import Output, reported
+from replexplorer.cli.own_drills import drill_named, own_drill_file, own_drills, shipped_drills
+from replexplorer.cli.running import run_async
+from replexplorer.cli.wiring import composed, recorded_ticks
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.experiment.drill import Drill
+from replexplorer.core.knobs.names import parse_assignment
+from replexplorer.core.text import folded, table
+from replexplorer.core.topology import new_roster
+from replexplorer.engine.console import Run
+from replexplorer.engine.experiment.drills.progress import DrillProgress
+from replexplorer.engine.experiment.drills.run import DrillRun
+from replexplorer.formats.json.drill import DrillEntry
+from replexplorer.ports import UpOptions
+from replexplorer.reports.conditions import again, conditions_of
+from replexplorer.reports.directory import report_directory
+from replexplorer.reports.drill_pages import write_drill_report
+from replexplorer.reports.drill_result import drill_document, render_drill
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+
+_EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exit_code}
+_BESIDE_TITLE: Final = 18
+"""Columns of the list beside name and title."""
+_LEAST_TITLE: Final = 20
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """What is typed after the verb."""
+    actions = parser.add_subparsers(
+        title="actions", dest="action", metavar="ACTION", required=True, parser_class=Parser
+    )
+    listing = actions.add_parser(
+        "list", help="the drills that there are", description="The drills that there are."
+    )
+    run = actions.add_parser(
+        "run",
+        help="run one",
+        description="Break something on purpose, count what was lost, mend it, and say whether it came as"
+        " expected.",
+    )
+    run.add_argument(
+        "name", metavar="NAME", help="as `drill list` has it; or your own drill's file, as ./mine.toml"
+    )
+    run.add_argument("--quick", action="store_true", help="shorter waits, the same method")
+    run.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="in place of the drill's own settings",
+    )
+    run.add_argument(
+        "--report", metavar="DIR", help="write report.md, report.html, result.json and the session"
+    )
+    run.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
+    for child in (listing, run):
+        add_global_flags(child)
+        add_json(child)
+
+
+def run(call: Call) -> int:
+    """List the drills, or run one."""
+    if call.args.action == "list":
+        return _list(call)
+    return run_async(_run(call, asked(call.args)))
+
+
+def asked(args: Namespace) -> Drill:
+    """The drill with the settings that were typed; raises UsageError for what cannot be one."""
+    drill = drill_named(args.name)
+    texts = [text for group in args.settings for text in group]
+    for text in texts:
+        if "=" not in text:
+            raise UsageError(f"--set {text}: no value", "KEY=VALUE")
+        parse_assignment(text, new_roster())
+    return drill.with_settings(texts)
+
+
+def command_of(args: Namespace) -> list[str]:
+    """The command that runs the same for somebody else, beside whose files stand in the report."""
+    own = own_drill_file(args.name)
+    texts = [text for group in args.settings for text in group]
+    return [
+        "replexplorer", "drill", "run", args.name if own is None else f"./{own.name}",
+        *(["--quick"] if args.quick else ()), *(word for text in texts for word in ("--set", text)),
+    ]  # fmt: skip
+
+
+def _list(call: Call) -> int:
+    own, failed = own_drills()
+    for _, error in failed:
+        call.console.warn(str(error))
+    if call.console.json:
+        entries = [
+            *(_entry(drill) for drill in shipped_drills().values()),
+            *(_entry(drill, file) for drill, file in own),
+        ]
+        broken = [
+            DrillEntry(name=file.stem, title="", file=str(file), error=str(error)) for file, error in failed
+        ]
+        call.console.document([*entries, *broken])
+    else:
+        drills = [*shipped_drills().values(), *(drill for drill, _ in own)]
+        call.console.print(_table(drills, call.console.columns))
+    return 0
+
+
+def _table(drills: Sequence[Drill], columns: int | None) -> str:
+    """A drill a row, its title in as many as it needs."""
+    beside = max((len(drill.name) for drill in drills), default=0) + _BESIDE_TITLE
+    rows = []
+    for drill in drills:
+        width = None if columns is None else max(columns - beside, _LEAST_TITLE)
+        first, *more = folded(drill.title, width, "").splitlines() or [""]
+        takes = [f"{drill.seconds(quick=quick):.0f} s" for quick in (False, True)]
+        rows += [(drill.name, first, *takes), *(("", line, "", "") for line in more)]
+    return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3))
+
+
+def _entry(drill: Drill, file: Path | None = None) -> DrillEntry:
+    return DrillEntry(
+        name=drill.name,
+        title=drill.title,
+        teaches=drill.teaches,
+        seconds=drill.seconds(quick=False),
+        quick_seconds=drill.seconds(quick=True),
+        turns=list(drill.turns),
+        faults=list(drill.faults),
+        replicas=drill.replicas,
+        file=None if file is None else str(file),
+    )
+
+
+async def _run(call: Call, drill: Drill) -> int:
+    """Bring a stack up where none is, run, and remove the stack again if this call made it."""
+    console, args = call.console, call.args
+    report = report_directory(args.report)
+    async with composed(
+        call,
+        f"drill {drill.name}",
+        up=UpOptions(),
+        on_quit="remove",
+        beside=args.beside,
+        recorded=True,
+        calibrated=True,
+    ) as session:
+        try:
+            await session.up(lambda step: console.progress(step.text, step.done))
+            conditions = conditions_of(session)
+            async with session.observed(console.hear):
+                result = await session.console.do(Run(DrillRun(drill, args.quick, DrillNarration(console))))
+        finally:
+            console.narrate(await asyncio.shield(session.close()))
+    document = drill_document(result)
+    document.conditions, document.again = conditions, again(conditions, command_of(args))
+    unwritten = 0
+    if report is not None:
+        session_file = session.file
+        write = partial(
+            write_drill_report,
+            report,
+            document,
+            session_file,
+            own_drill_file(args.name),
+            recorded_ticks(session_file),
+        )
+        unwritten = reported(console, write)
+    if console.json:
+        console.document(document)
+    else:
+        console.print(render_drill(document))
+    return unwritten or _EXIT_CODES[document.verdict]
+
+
+class DrillNarration:
+    """Reports a drill's steps on stderr: a line a step, and the time left."""
+
+    def __init__(self, console: Output) -> None:
+        self._console = console
+        self._number = 0
+
+    def __call__(self, now: DrillProgress) -> None:
+        """Report what is done now."""
+        step = now.step
+        if step is not None and now.number != self._number:
+            self._number = now.number
+            shows = f": {step.shows}" if step.shows else ""
+            self._console.recount(f"{now.number}/{len(now.drill.steps)} {step.text}{shows}")
+        left = f", {now.left_s:.0f} s left" if now.left_s else ""
+        self._console.progress(now.doing, now.done, left)

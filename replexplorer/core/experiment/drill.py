@@ -1,0 +1,250 @@
+"""A drill: a failure on purpose as data. What is set up, what is done step by step, what must come of it.
+
+Law: a drill names no server and does nothing by itself; the same data is narrated, run by hand, run without a
+terminal and written into a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.fault import kind_of
+
+DEFAULT_CLIENTS: Final = 8
+WRITING: Final = "writing"
+"""What one waits for: clients have their commits acknowledged."""
+CAUGHT_UP: Final = "caught_up"
+"""What one waits for: every replica has applied all that the source has executed."""
+
+_QUICK_SHARE: Final = 3
+_LEAST_QUICK_S: Final = 1.0
+
+
+class Doing(StrEnum):
+    """What a step does."""
+
+    SET = "set"
+    """Turn knobs."""
+    LOAD = "load"
+    """Let this many clients write; 0 pauses the load."""
+    WAIT = "wait"
+    INJECT = "inject"
+    """Break something on purpose, until it is cleared or for some seconds."""
+    CLEAR = "clear"
+    """Mend it."""
+    UNTIL = "until"
+    """Wait for a protection state, for commits, or for the replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How long something lasts at most; seconds."""
+
+    full_s: float
+    quick_s: float
+    """Under --quick: shorter, never another method."""
+
+    def seconds(self, *, quick: bool) -> float:
+        """In this run."""
+        return self.quick_s if quick else self.full_s
+
+
+def span(full_s: float, quick_s: float | None = None) -> Span:
+    """A span; without a `quick_s` a third of it, at least one second."""
+    if quick_s is None:
+        quick_s = min(full_s, max(_LEAST_QUICK_S, full_s / _QUICK_SHARE))
+    return Span(full_s, quick_s)
+
+
+@dataclass(frozen=True, slots=True)
+class DrillStep:
+    """One thing that a drill does."""
+
+    doing: Doing
+    what: str = ""
+    """Of INJECT and CLEAR the fault as it is typed (empty: all), of UNTIL what is waited for, of LOAD how
+    many clients."""
+    settings: tuple[str, ...] = ()
+    """Of SET: `KEY=VALUE` as they are typed."""
+    lasts: Span | None = None
+    """Of WAIT how long, of UNTIL at most how long, of INJECT for how long; None: until it is cleared."""
+    shows: str = ""
+    """One sentence: what to watch."""
+
+    @property
+    def text(self) -> str:
+        """What is done, in a few words: `inject kill`."""
+        match self.doing:
+            case Doing.SET:
+                return " ".join(("set", *self.settings))
+            case Doing.WAIT:
+                return "let the load run"
+            case Doing.LOAD:
+                return "pause the load" if self.what == "0" else f"{self.what} clients write"
+            case Doing.CLEAR:
+                return f"clear {self.what or 'every fault'}"
+            case Doing.UNTIL:
+                return f"wait until {self.what.replace('_', ' ')}"
+            case _:
+                return f"{self.doing} {self.what}".strip()
+
+    def seconds(self, *, quick: bool) -> float:
+        """About how long it takes."""
+        own_s = 0.0 if self.lasts is None else self.lasts.seconds(quick=quick)
+        return _EXPECTED_S.get(self.doing, 0.0) + (0.0 if self.doing is Doing.UNTIL else own_s)
+
+
+_EXPECTED_S: Final[Mapping[Doing, float]] = {
+    Doing.SET: 2.0,
+    Doing.INJECT: 0.5,
+    Doing.CLEAR: 4.0,
+    Doing.UNTIL: 2.0,
+}
+_AROUND_S: Final = 12.0
+"""Setting up, comparing rows, returning everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateCondition:
+    """The protection state that something must be in, or pass through."""
+
+    state: str
+    never: bool = False
+    """It must not be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureCondition:
+    """left `sign` times x right + plus."""
+
+    left: str | float
+    """A name of `FIGURES`, or a number."""
+    sign: str
+    right: str | float
+    times: float = 1.0
+    plus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What must come of a drill."""
+
+    name: str
+    condition: StateCondition | FigureCondition
+
+
+@dataclass(frozen=True, slots=True)
+class Precheck:
+    """What must be so before anything is broken."""
+
+    state: str
+    """The protection state."""
+    within_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """A named failure."""
+
+    name: str
+    title: str
+    teaches: str
+    """What it shows, in a sentence."""
+    settings: tuple[str, ...] = ()
+    """`KEY=VALUE` as they are typed, in force from the start."""
+    clients: int = DEFAULT_CLIENTS
+    """That write to the ledger."""
+    replicas: int = 1
+    """That it needs; those missing are brought up for it and removed again."""
+    survivor: str = ""
+    """The node whose rows count in the end; empty: the source of that moment."""
+    prechecks: tuple[Precheck, ...] = ()
+    steps: tuple[DrillStep, ...] = ()
+    expects: tuple[Expectation, ...] = ()
+    rollback: tuple[DrillStep, ...] = ()
+    """Done whatever happens, before what was taken is returned."""
+
+    def seconds(self, *, quick: bool) -> float:
+        """About how long it takes."""
+        return _AROUND_S + sum(step.seconds(quick=quick) for step in self.steps)
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """Keys of the knobs that it turns."""
+        settings = (*self.settings, *(text for step in self.steps for text in step.settings))
+        return tuple(dict.fromkeys(text.partition("=")[0] for text in settings))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What it breaks, each as typed."""
+        return tuple(dict.fromkeys(step.what for step in self.steps if step.doing is Doing.INJECT))
+
+    def with_settings(self, texts: Iterable[str]) -> Drill:
+        """The same with these `KEY=VALUE` in place of its own; raises UsageError for a knob that one of its
+        steps turns."""
+        given = dict(text.partition("=")[::2] for text in texts)
+        for number, step in enumerate(self.steps, 1):
+            for key in (text.partition("=")[0] for text in step.settings):
+                if key in given:
+                    raise UsageError(
+                        f"{key}: step {number} of {self.name} turns it", "set another knob, or write a drill"
+                    )
+        own = dict(text.partition("=")[::2] for text in self.settings)
+        return replace(self, settings=tuple(f"{key}={value}" for key, value in {**own, **given}.items()))
+
+
+FIGURES: Final[Mapping[str, str]] = {
+    "attempted": "rows that clients sent",
+    "acknowledged": "rows whose client has the OK",
+    "failed": "rows that the server refused",
+    "unknown": "rows whose connection went away before the answer",
+    "lost": "acknowledged rows that the survivor does not have",
+    "newest_lost_age_ms": "how long before the failure the newest lost row was acknowledged",
+    "unknown_present": "unknown rows that the survivor has",
+    "unknown_absent": "unknown rows that it does not have",
+    "phantom_reads": "rows that another session has seen and the survivor does not have",
+    "extra": "rows on any other node and not on the survivor",
+    "missing": "rows of the survivor that another node does not have, summed",
+    "clients": "clients of the load",
+    "clients_with_loss": "clients that lost a row",
+    "most_lost_of_one_client": "rows of the client that lost most",
+    "rpo_ms": "the time of commits that was lost",
+    "recovery_ms": "from the mending of the last fault to the first OK",
+    "tps_before": "commits per second before the first fault",
+    "tps_during": "while any fault was in force",
+    "tps_after": "after the last one was over",
+    "fallbacks": "times that semi-sync fell back to asynchronous",
+    **{
+        f"exposure_{name}_{part}": f"said by the meter before the failure of what {words} would lose{more}"
+        for name, words in (
+            ("process_dies", "a crash of mysqld"),
+            ("power_cut", "a power cut"),
+            ("source_lost", "the loss of the source"),
+        )
+        for part, more in (
+            ("low", ", at least"),
+            ("commits", ""),
+            ("high", ", at most, with the commits between its reading and the failure"),
+        )
+    },
+}
+"""What an expectation may name, and what it is."""
+
+
+def checked_steps(steps: Sequence[DrillStep]) -> tuple[int, UsageError] | None:
+    """What is wrong with the order of steps: the index of the step and the error; None where nothing is."""
+    broken: set[str] = set()
+    for at, step in enumerate(steps):
+        kind = step.what.partition("@")[0].partition("=")[0]
+        if step.doing is Doing.INJECT:
+            if step.lasts is None:
+                broken.add(kind)
+        elif step.doing is Doing.CLEAR:
+            if step.what and kind_of(kind).key not in broken:
+                return at, UsageError(f"clears {kind}, which no step before it injects", "inject it first")
+            broken = broken - {kind} if step.what else set()
+    return None

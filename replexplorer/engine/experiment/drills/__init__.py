@@ -1,0 +1,1 @@
+"""Drills: failures on purpose, carried out on a rig and reckoned."""

@@ -1,0 +1,115 @@
+"""What a drill goes through: protection states, falls back, faults in force, what was done when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.experiment.drill_verdict import FaultSpan, StateAt, noted
+from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.core.fault import Fault, written
+from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.server.exposure import Exposure
+from replexplorer.engine.experiment.rig import Rig
+
+_LOOK_EVERY_S: Final = 0.25
+
+
+@dataclass(slots=True)
+class DrillCourse:
+    """One run's course; seconds since it began."""
+
+    rig: Rig
+    began_s: float
+    """On the monotonic clock."""
+    timeline: tuple[StateAt, ...] = ()
+    windows: tuple[FaultSpan, ...] = ()
+    told: list[tuple[float, str]] = field(default_factory=list)
+    fallbacks: int | None = None
+    measured: Measurement = field(default_factory=Measurement)
+    """Of the load, for the pace of what waits for it."""
+    exposure: Exposure | None = None
+    """As read just before the failure."""
+    read_s: float = 0.0
+    failed_s: float | None = None
+    """When the failure was complete; None before."""
+    silences: bool = False
+    """It ended all commits."""
+    mended_s: float | None = None
+    """When the mending of the last fault began."""
+    _before: int | None = None
+    """Falls back, by the server's own count, at the look before."""
+    _measuring: asyncio.Task[object] | None = None
+
+    def now_s(self) -> float:
+        """Seconds since it began."""
+        return self.rig.clock.monotonic() - self.began_s
+
+    def tell(self, text: str) -> None:
+        """Note what was done or seen."""
+        self.told.append((self.now_s(), text))
+
+    def take(self, seen: Sighting) -> None:
+        """Note what a look has seen."""
+        state = seen.protection.state.value
+        if not self.timeline or self.timeline[-1].state != state:
+            self.tell(f"protection: {state}")
+        self.timeline = noted(self.timeline, self.now_s(), state)
+        count = seen.protection.fallbacks
+        if count is not None:
+            if self._before is not None:
+                grown = count - self._before if count >= self._before else count  # a restart counts from 0
+                self.fallbacks = (self.fallbacks or 0) + grown
+            self._before = count
+            self.fallbacks = self.fallbacks or 0
+
+    def opened(self, faults: Sequence[Fault], from_s: float) -> None:
+        """These are in force since a moment."""
+        self.windows += tuple(
+            FaultSpan(written(fault.kind, fault.value), fault.node, from_s, None) for fault in faults
+        )
+
+    def closed(self, faults: Sequence[Fault], to_s: float) -> None:
+        """These are over."""
+        over = {(written(fault.kind, fault.value), fault.node) for fault in faults}
+        self.windows = tuple(
+            replace(each, to_s=to_s) if each.to_s is None and (each.fault, each.node) in over else each
+            for each in self.windows
+        )
+
+    def check(self) -> None:
+        """Raise what ended the measuring of the load, if anything did."""
+        if self._measuring is not None and self._measuring.done():
+            self._measuring.result()
+
+    def writes_since(self, at_s: float) -> bool:
+        """Whether an interval of the load that began after a moment of the monotonic clock had commits."""
+        return any(each.commits for each in self.measured.intervals if each.start_s >= at_s)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Look on, and measure the load, until the block ends."""
+        self._measuring = asyncio.create_task(
+            self.rig.load.measure(duration_s=inf, into=self.measured), name="drill load"
+        )
+        looking = asyncio.create_task(self._look_on(), name="drill looks")
+        try:
+            yield
+            if looking.done():
+                looking.result()
+        finally:
+            for task in (looking, self._measuring):
+                task.cancel()
+            await asyncio.gather(looking, self._measuring, return_exceptions=True)
+            self._measuring = None
+
+    async def _look_on(self) -> None:
+        while True:
+            with suppress(ReplexplorerError):
+                self.take(await self.rig.look())
+            await self.rig.clock.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,133 @@
+"""The steps of a drill, carried out one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.experiment.drill import CAUGHT_UP, WRITING, Doing, DrillStep
+from replexplorer.core.fault import Fault
+from replexplorer.core.knobs.names import desired_of
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.topology import Roster, in_order
+from replexplorer.engine.experiment.drills.course import DrillCourse
+from replexplorer.engine.experiment.foreground import caught_up
+from replexplorer.engine.experiment.loan import Loan
+from replexplorer.ports import Report
+
+_LOOK_EVERY_S: Final = 0.1
+_SILENCING: Final = ("kill", "stop", "pause", "power_cut")
+"""Faults after which the source's clients have no OK any more."""
+
+
+@dataclass(slots=True)
+class StepWork:
+    """Does what steps say; what it takes is the drill's loan."""
+
+    loan: Loan
+    course: DrillCourse
+    quick: bool
+    tell: Report
+    _failing: bool = False
+    """The last step injected something: what follows at once is one failure with it."""
+
+    async def do(self, step: DrillStep) -> None:
+        """Carry one out; raises what the rig does, and StackUnavailable for what one waits for in vain."""
+        self.course.tell(step.text)
+        carries_out: dict[Doing, Callable[[DrillStep], Awaitable[None]]] = {
+            Doing.SET: self._set,
+            Doing.LOAD: self._load,
+            Doing.WAIT: self._wait,
+            Doing.INJECT: self._inject,
+            Doing.CLEAR: self._clear,
+            Doing.UNTIL: self._until,
+        }
+        if step.doing is not Doing.INJECT:
+            self._failing = False
+        await carries_out[step.doing](step)
+        self.course.check()
+
+    def node(self, text: str) -> str:
+        """The node of a name or an alias; the source for an empty text."""
+        seen = self.loan.rig.seen
+        roster = Roster(tuple(in_order((seen.source, *seen.replicas))), seen.source)
+        return roster.find(text) or seen.source
+
+    async def _set(self, step: DrillStep) -> None:
+        await self.loan.turn(desired_of(map(self.loan.rig.parse, step.settings)))
+
+    async def _load(self, step: DrillStep) -> None:
+        await self.loan.rig.load.follow(clients=int(step.what))
+
+    async def _wait(self, step: DrillStep) -> None:
+        await self._pass_time(0.0 if step.lasts is None else step.lasts.seconds(quick=self.quick))
+
+    async def _pass_time(self, seconds: float) -> None:
+        clock = self.loan.rig.clock
+        began_s = clock.monotonic()
+        while (passed_s := clock.monotonic() - began_s) < seconds:
+            self.tell("", passed_s / seconds)
+            await clock.sleep(min(_LOOK_EVERY_S, seconds - passed_s))
+            self.course.check()
+
+    async def _inject(self, step: DrillStep) -> None:
+        course, rig = self.course, self.loan.rig
+        if course.failed_s is None or self._failing:
+            seen = await rig.look()
+            course.exposure, course.read_s = seen.exposure, course.now_s()
+        from_s = course.now_s()
+        done = await self.loan.inject(step.what)
+        course.opened(done, from_s)
+        if course.failed_s is None or self._failing:
+            course.failed_s = course.now_s()
+            course.silences = done[-1].kind in _SILENCING and done[-1].node == rig.seen.source
+        self._failing = True
+        if step.lasts is not None:
+            await self._pass_time(step.lasts.seconds(quick=self.quick))
+            self._failing = False
+            await self._mend(lambda: self._those(done))
+
+    async def _those(self, faults: Sequence[Fault]) -> Sequence[Fault]:
+        return [over for fault in faults for over in await self.loan.clear(f"{fault.kind}@{fault.node}")]
+
+    async def _clear(self, step: DrillStep) -> None:
+        await self._mend(lambda: self.loan.clear(step.what or None))
+
+    async def _mend(self, mending: Callable[[], Awaitable[Sequence[Fault]]]) -> None:
+        course = self.course
+        course.mended_s = course.now_s()
+        over = await mending()
+        course.closed(over, course.now_s())
+
+    async def _until(self, step: DrillStep) -> None:
+        within_s = 0.0 if step.lasts is None else step.lasts.seconds(quick=self.quick)
+        rig = self.loan.rig
+        if step.what == WRITING:
+            from_s = rig.clock.monotonic()
+            while not self.course.writes_since(from_s):
+                if rig.clock.monotonic() - from_s > within_s:
+                    raise StackUnavailable(
+                        f"no commit was acknowledged for {within_s:g} s", "`replexplorer status` shows why"
+                    )
+                await rig.clock.sleep(_LOOK_EVERY_S)
+                self.course.check()
+        elif step.what == CAUGHT_UP:
+            if not await caught_up(rig, within_s):
+                raise StackUnavailable(
+                    f"a replica has not caught up within {within_s:g} s",
+                    "`replexplorer status` shows its lag",
+                )
+        else:
+            await reach(self.loan, step.what, within_s)
+
+
+async def reach(loan: Loan, state: str, within_s: float) -> None:
+    """Wait for a protection state; raises StackUnavailable naming the one that is there instead."""
+    await loan.until_state(ProtectionState(state), within_s=within_s)
+    found = loan.rig.seen.protection.state
+    if found.value != state:
+        raise StackUnavailable(
+            f"protection is {found} and not {state} after {within_s:g} s", "`replexplorer status` shows why"
+        )

@@ -1,0 +1,113 @@
+"""`drill`: what a failure on purpose came to, and the drills that there are."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from replexplorer.formats.json.ledger import LossLedgerJson
+from replexplorer.formats.json.measured import Conditions
+from replexplorer.formats.json.model import JsonObject, Scalar
+from replexplorer.formats.json.status import ExposureJson
+
+
+class FaultWindowJson(JsonObject):
+    """A fault in force; seconds since the drill began."""
+
+    fault: str
+    node: str
+    from_s: float
+    to_s: float | None = Field(description="null: until the drill's end")
+
+
+class StateJson(JsonObject):
+    """The protection state from a moment on."""
+
+    at_s: float
+    state: str
+
+
+class ExpectationJson(JsonObject):
+    """What had to come of it, and what did."""
+
+    name: str
+    holds: bool
+    evidence: str
+
+
+class RpoJson(JsonObject):
+    """What was lost."""
+
+    commits: int
+    ms: float | None = Field(description="how long before the failure the oldest lost row was acknowledged")
+
+
+class RtoJson(JsonObject):
+    """How long it took until a client wrote again; null parts where no role changed."""
+
+    detect_ms: float | None
+    promote_ms: float | None
+    first_write_ms: float | None
+    total_ms: float | None
+
+
+class MomentJson(JsonObject):
+    """Something that was done or seen."""
+
+    at_s: float
+    text: str
+
+
+class DrillRunJson(JsonObject):
+    """`drill run`."""
+
+    drill: str
+    title: str = ""
+    system: str
+    server: str | None
+    settings: dict[str, Scalar]
+    started: str = Field(description="when its first step began, UTC")
+    duration_s: float
+    quick: bool = False
+    clients: int | None = None
+    windows: list[FaultWindowJson]
+    exposure_before: ExposureJson | None = Field(description="what the meter said just before the failure")
+    exposure_read_ms: float | None = Field(
+        default=None, description="how long before the failure was complete the meter was read"
+    )
+    acknowledged_since: int | None = Field(
+        default=None, description="commits acknowledged between that reading and the failure"
+    )
+    ledger: LossLedgerJson | None
+    rpo: RpoJson | None
+    rto: RtoJson | None
+    recovery_ms: float | None = Field(description="from the mending of the last fault to the first OK")
+    tps: dict[str, float] = Field(default={}, description="before, during and after the faults")
+    fallbacks: int | None = None
+    protection: list[StateJson]
+    told: list[MomentJson] = Field(default=[], description="what was done and seen, in order")
+    expectations: list[ExpectationJson]
+    verdict: Literal["holds", "deviates", "aborted"]
+    aborted: str | None = None
+    unrestored: list[str] = Field(default=[], description="what could not be returned yet")
+    conditions: Conditions | None = Field(default=None, description="before it began")
+    again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
+
+
+class DrillEntry(JsonObject):
+    """A drill in `drill list`."""
+
+    name: str
+    title: str
+    teaches: str = ""
+    seconds: float | None = None
+    quick_seconds: float | None = None
+    turns: list[str] = Field(default=[], description="keys of the knobs that it turns")
+    faults: list[str] = Field(default=[], description="what it breaks, as typed for `fault inject`")
+    replicas: int = 1
+    file: str | None = Field(default=None, description="of a drill of one's own")
+    error: str | None = Field(default=None, description="why the file cannot be used")
+
+
+DOCUMENTS: Final[dict[str, Any]] = {"drill run": DrillRunJson, "drill list": list[DrillEntry]}

@@ -1,0 +1,211 @@
+"""Running a drill: its steps, what it saw, its verdict, and everything given back whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from replexplorer.core.errors import ServerRefused, UsageError
+from replexplorer.core.experiment.drill import (
+    Doing,
+    Drill,
+    DrillStep,
+    Expectation,
+    FigureCondition,
+    Precheck,
+    StateCondition,
+    span,
+)
+from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.loss.client_log import Attempts, RunLog
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.engine.experiment.drills.progress import DrillProgress
+from replexplorer.engine.experiment.drills.run import DrillRun
+from replexplorer.engine.experiment.labs.step import Conductor
+from replexplorer.reports.drill_pages import drill_html, drill_markdown
+from replexplorer.reports.drill_result import drill_document, render_drill
+from tests.fakes.clock import until, virtual
+from tests.fakes.rig import FakeRig
+
+KILL = Drill(
+    name="kill",
+    title="The source is killed",
+    teaches="What a crash costs.",
+    settings=("sync_binlog=0", "rtt=20ms"),
+    clients=4,
+    steps=(
+        DrillStep(Doing.WAIT, lasts=span(4, 2), shows="all is well"),
+        DrillStep(Doing.INJECT, "kill"),
+        DrillStep(Doing.WAIT, lasts=span(3, 1)),
+        DrillStep(Doing.CLEAR, "kill"),
+        DrillStep(Doing.UNTIL, "writing", lasts=span(20, 20)),
+        DrillStep(Doing.INJECT, "partition=ack@db2", lasts=span(2, 1)),
+        DrillStep(Doing.SET, settings=("semi_sync=on",)),
+        DrillStep(Doing.UNTIL, "protected", lasts=span(9, 9)),
+        DrillStep(Doing.WAIT, lasts=span(2, 1)),
+    ),
+    expects=(
+        Expectation("nothing is lost", FigureCondition("lost", "==", 0.0)),
+        Expectation("it is protected in the end", StateCondition("protected")),
+    ),
+    rollback=(DrillStep(Doing.SET, settings=("fsync_delay=0",)),),
+)
+
+
+async def run(rig: FakeRig, drill: Drill = KILL, **more: object) -> DrillResult:
+    return await DrillRun(drill, True, **more).run(rig)  # type: ignore[arg-type]
+
+
+@virtual
+async def test_a_drill_breaks_mends_reckons_and_returns_everything() -> None:
+    rig, told = FakeRig(), list[DrillProgress]()
+    before = rig.taken
+    result = await run(rig, watch=told.append)
+    assert result.verdict == "holds", result.expectations
+    assert [(each.fault, each.node) for each in result.windows] == [("kill", "db1"), ("partition=ack", "db2")]
+    assert all(each.to_s is not None and each.to_s > each.from_s for each in result.windows)
+    assert [each.state for each in result.timeline] == ["off", "protected"]
+    assert result.ledger is not None
+    assert result.unrestored == ()
+    assert [step for step in rig.steps if "kill" in step] == ["inject kill", "clear kill@db1"]
+    assert list(dict.fromkeys(each.number for each in told if each.number)) == list(range(1, 10))
+    assert rig.taken == before
+    [end] = [text for _, text in rig.log.events if text.startswith("the drill")]
+    assert end == "the drill is done; the knobs are restored"
+
+
+@virtual
+async def test_an_expectation_that_does_not_hold_deviates_with_its_evidence() -> None:
+    rig = FakeRig()
+    drill = replace(KILL, expects=(Expectation("rows are lost", FigureCondition("lost", ">", 0.0)),))
+    result = await run(rig, drill)
+    assert result.verdict == "deviates"
+    assert result.expectations[0].evidence == "found 0; more than 0 would hold"
+
+
+@virtual
+async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
+    exposures = iter(range(1000))
+    real = vars(FakeRig)["seen"].fget
+
+    def seen(self: FakeRig) -> object:
+        loss = Loss(next(exposures), 0, 9)
+        return replace(real(self), exposure=Exposure(loss, loss, Unknown("no replica is reachable")))
+
+    rig = type("Metered", (FakeRig,), {"seen": property(seen)})()
+    times_us = tuple(range(0, 60_000_000, 10_000))
+    log = Attempts(
+        ((1, 6000),), ((1, 6000),), (), (), acknowledged_seqs=tuple(range(1, 6001)), acknowledged_us=times_us
+    )
+    rig.load.log = RunLog(1, {1: log}, {})
+    result = await run(rig)
+    reading = result.reading
+    assert reading is not None
+    assert result.windows[0].from_s <= reading.failed_s
+    assert reading.at_s <= result.windows[0].from_s
+    assert reading.meanwhile >= 1
+    assert result.recovery_ms is not None
+    assert 0 <= result.recovery_ms <= 10.1
+    document = drill_document(result)
+    assert document.exposure_before is not None
+    for text in (render_drill(document), drill_markdown(document), drill_html(document, ())):
+        assert "unknown: no replica is reachable" in text
+        assert "nothing is lost" in text
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (
+            DrillStep(Doing.UNTIL, "degraded", lasts=span(2, 2)),
+            "protection is off and not degraded after 2 s",
+        ),
+        (DrillStep(Doing.UNTIL, "writing", lasts=span(2, 2)), "no commit was acknowledged for 2 s"),
+    ],
+)
+@virtual
+async def test_what_is_waited_for_in_vain_aborts_it(step: DrillStep, why: str) -> None:
+    rig = FakeRig()
+    before = rig.taken
+    first = (
+        DrillStep(Doing.INJECT, "kill") if step.what == "writing" else DrillStep(Doing.WAIT, lasts=span(1))
+    )
+    result = await run(rig, replace(KILL, steps=(first, step)))
+    assert result.verdict == "aborted"
+    assert result.aborted is not None
+    assert why in result.aborted
+    assert rig.taken == before
+
+
+@virtual
+async def test_a_precheck_that_fails_breaks_nothing() -> None:
+    rig = FakeRig()
+    result = await run(rig, replace(KILL, prechecks=(Precheck("protected", 1.0),)))
+    assert result.verdict == "aborted"
+    assert not [step for step in rig.steps if step.startswith("inject")]
+
+
+@virtual
+async def test_what_this_stack_cannot_have_is_refused_before_anything_is_done() -> None:
+    rig = FakeRig()
+    with pytest.raises(UsageError):
+        await run(rig, replace(KILL, settings=("sync_binlog=-3",)))
+    assert "drive" not in rig.steps
+
+
+@virtual
+async def test_a_rollback_step_that_fails_is_said_and_the_rest_goes_on() -> None:
+    rig = FakeRig()
+    before = rig.taken
+    rollback = (DrillStep(Doing.CLEAR, "kill"), DrillStep(Doing.SET, settings=("fsync_delay=7",)))
+    failing = replace(KILL, rollback=(DrillStep(Doing.UNTIL, "degraded", lasts=span(1)), *rollback))
+    result = await run(rig, failing)
+    assert result.verdict == "holds"
+    assert any("rollback, wait until degraded" in text for _, text in rig.log.events)
+    assert rig.taken == before
+
+
+@virtual
+async def test_a_presenter_steps_through_it_and_aborts() -> None:
+    rig, conductor, told = FakeRig(), Conductor(by_hand=True), list[DrillProgress]()
+    before = rig.taken
+    task = asyncio.create_task(run(rig, watch=told.append, conductor=conductor))
+    await until(lambda: conductor.waits)
+    assert told[-1].doing == "waiting for the next step"
+    conductor.next()
+    await until(lambda: conductor.waits and told[-1].number == 2)
+    assert [str(fault) for fault in rig.faults] == ["kill@db1"]
+    conductor.abort("ended by hand")
+    task.cancel()
+    result = await task
+    assert (result.verdict, result.aborted) == ("aborted", "ended by hand")
+    assert rig.taken == before
+
+
+@virtual
+async def test_a_load_that_ends_aborts_it() -> None:
+    rig = FakeRig()
+    before = rig.taken
+    task = asyncio.create_task(run(rig))
+    await until(lambda: "inject kill" in rig.steps)
+    rig.load.settings = None
+    result = await task
+    assert result.aborted == "the load ended"
+    assert rig.taken == before
+
+
+@virtual
+async def test_what_a_server_refuses_is_raised_once_all_is_returned() -> None:
+    rig = FakeRig()
+    before = rig.taken
+
+    def refuse(number: int) -> None:
+        if rig.steps[number] == "clear kill@db1" and not rig.troubles:
+            rig.troubles[number] = ServerRefused(1227, "refused")
+
+    rig.on_step = refuse
+    with pytest.raises(ServerRefused):
+        await run(rig)
+    assert rig.taken == before

@@ -1,0 +1,190 @@
+"""Drills as TOML: what a file says, and the line of what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli.arguments import parse
+from replexplorer.cli.drill import asked
+from replexplorer.cli.own_drills import drill_named, own_drills, shipped_drills
+from replexplorer.core.errors import UsageError
+from replexplorer.core.experiment.drill import (
+    Doing,
+    DrillStep,
+    Expectation,
+    FigureCondition,
+    Precheck,
+    Span,
+    StateCondition,
+)
+from replexplorer.formats import paths
+from replexplorer.formats.drill_files import read_drill
+
+MINE = """\
+title = "Our source freezes"
+teaches = "What a freeze costs us."
+clients = 4
+replicas = 2
+
+[set]
+semi_sync = "on"
+rtt = "20ms"
+
+[[precheck]]
+state = "protected"
+within = 30
+
+[[step]]
+wait = 9
+shows = "all is well"
+
+[[step]]
+inject = "pause"
+for = 12
+quick = 3
+
+[[step]]
+set = { "rtt@db3" = "5ms" }
+
+[[step]]
+until = "writing"
+within = 20
+
+[[expect]]
+name = "nothing is lost"
+left = "lost"
+is = "<="
+right = "clients"
+times = 2
+plus = 1
+
+[[expect]]
+name = "the freeze is seen"
+passes = "down"
+
+[[rollback]]
+set = { rtt = "0ms" }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.toml"
+    file.write_text(MINE)
+    return file
+
+
+def test_a_file_is_a_drill(file: Path) -> None:
+    drill = drill_named(str(file))
+    assert (drill.name, drill.clients, drill.replicas) == ("mine", 4, 2)
+    assert drill.settings == ("semi_sync=on", "rtt=20ms")
+    assert drill.prechecks == (Precheck("protected", 30),)
+    assert drill.steps == (
+        DrillStep(Doing.WAIT, lasts=Span(9, 3), shows="all is well"),
+        DrillStep(Doing.INJECT, "pause", lasts=Span(12, 3)),
+        DrillStep(Doing.SET, settings=("rtt@db3=5ms",)),
+        DrillStep(Doing.UNTIL, "writing", lasts=Span(20, 20)),
+    )
+    assert drill.expects == (
+        Expectation("nothing is lost", FigureCondition("lost", "<=", "clients", 2, 1)),
+        Expectation("the freeze is seen", StateCondition("down")),
+    )
+    assert drill.rollback == (DrillStep(Doing.SET, settings=("rtt=0ms",)),)
+    assert drill.turns == ("semi_sync", "rtt", "rtt@db3")
+    assert drill.faults == ("pause",)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('title = "Our source freezes"', 'titel = "x"', "mine.toml:1: title: is missing"),
+        ("clients = 4", "clients = 0", "mine.toml:3: clients: "),
+        ('rtt = "20ms"', 'rtt = "20parsec"', "mine.toml:8: set.rtt: "),
+        ('rtt = "20ms"', 'rrt = "20ms"', "mine.toml:8: set.rrt: "),
+        (
+            'state = "protected"',
+            'state = "protectd"',
+            "mine.toml:11: precheck 1.state: 'protectd' is no state",
+        ),
+        ("wait = 9", "wait = -9", "mine.toml:15: step 1.wait: "),
+        ("wait = 9", 'wait = 9\ninject = "kill"', "mine.toml:16: step 1.inject: has wait and inject"),
+        ("wait = 9\n", "", "mine.toml:14: step 1: says nothing to do"),
+        ('inject = "pause"', 'inject = "pasue"', "mine.toml:19: step 2.inject: unknown fault 'pasue'"),
+        ('inject = "pause"', 'inject = "pause@db9"', "mine.toml:19: step 2.inject: "),
+        ("for = 12", "within = 12", "mine.toml:20: step 2.within: inject has no 'within'"),
+        ('until = "writing"', 'until = "writting"', "mine.toml:27: step 4.until: 'writting' is no state"),
+        ('until = "writing"\nwithin = 20', 'clear = "kill"', "mine.toml:27: step 4.clear: clears kill"),
+        ('until = "writing"\nwithin = 20', "clear = false", "mine.toml:27: step 4.clear: is false"),
+        (
+            'left = "lost"',
+            'left = "losst"',
+            "mine.toml:32: expect 1.left: 'losst' is no figure, did you mean",
+        ),
+        ('is = "<="', 'is = "=<"', "mine.toml:33: expect 1.is: '=<' compares nothing"),
+        ('left = "lost"', 'passes = "off"', "mine.toml:31: expect 1.name: is no expectation"),
+        ('passes = "down"', 'passes = "dwon"', "mine.toml:40: expect 2.passes: 'dwon' is no state"),
+        ('set = { rtt = "0ms" }', 'set = { rtt = "-1ms" }', "mine.toml:43: rollback 1.set.rtt: "),
+    ],
+)
+def test_a_mistake_names_file_line_and_key(file: Path, right: str, wrong: str, said: str) -> None:
+    assert right in MINE
+    file.write_text(MINE.replace(right, wrong, 1))
+    with pytest.raises(UsageError) as raised:
+        read_drill(file)
+    told = str(raised.value)
+    assert told.startswith(f"{file.parent}/{said}"), told
+    assert "\n" not in told
+
+
+def test_every_drill_that_ships_is_read_and_expects_something() -> None:
+    drills = shipped_drills()
+    wanted = {
+        "kill-primary", "stop-primary", "pause-primary", "power-cut", "power-cut-aged", "power-cut-torn",
+        "isolate", "ack-path", "event-path", "flapping", "replica-killed", "applier-stopped", "disk-stall",
+        "latency-ramp",
+    }  # fmt: skip
+    assert wanted <= set(drills)
+    for drill in drills.values():
+        assert drill.teaches, drill.name
+        assert drill.expects, drill.name
+        assert drill.seconds(quick=True) < drill.seconds(quick=False), drill.name
+
+
+def test_own_drills_lie_in_the_configuration(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    directory = paths.drills_directory()
+    directory.mkdir(parents=True)
+    for name, text in (("mine", MINE), ("kill-primary", MINE), ("broken", "title = 3")):
+        (directory / f"{name}.toml").write_text(text)
+    found, failed = own_drills()
+    assert [drill.name for drill, _ in found] == ["mine"]
+    assert [wrong.name for wrong, _ in failed] == ["broken.toml", "kill-primary.toml"]
+    assert drill_named("mine").title == "Our source freezes"
+    with pytest.raises(UsageError, match="did you mean mine"):
+        drill_named("mime")
+
+
+def test_settings_that_are_typed_take_the_place_of_its_own() -> None:
+    args = parse(["drill", "run", "kill-primary", "--set", "sync_binlog=0", "rtt=5ms", "--set", "clients=1"])
+    settings = dict(text.split("=") for text in asked(args).settings)
+    assert (settings["sync_binlog"], settings["rtt"], settings["semi_sync"]) == ("0", "5ms", "off")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["kill-primary", "--set", "sync_binlog"], "--set sync_binlog: no value"),
+        (["kill-primary", "--set", "sync_bimlog=1"], "sync_bimlog"),
+        (["kill-primary", "--set", "sync_binlog=-1"], "sync_binlog"),
+        (["latency-ramp", "--set", "rtt=3ms"], "rtt: step 2 of latency-ramp turns it"),
+        (["kil-primary"], "unknown drill 'kil-primary': did you mean kill-primary"),
+    ],
+)
+def test_what_cannot_be_typed_is_one_line(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        asked(parse(["drill", "run", *words]))
+    assert said in str(raised.value)
