@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.cli.output import Output
     from replexplorer.core.event import Event
+    from replexplorer.core.loss.ledger import LossLedger
     from replexplorer.core.tick import Tick
 
 
@@ -172,6 +173,15 @@ class _Witness:
         )
 
 
+async def _reckoned(load: Foreground, console: Output) -> LossLedger | None:
+    """What became of each row, where the clients noted them; says why that cannot be known."""
+    try:
+        return await load.reckon()
+    except ReplexplorerError as error:
+        console.warn(f"the rows could not be compared with the client log: {error}")
+        return None
+
+
 async def _load(call: Call, script: str | None) -> int:
     args, console = call.args, call.console
     interval_s = args.duration / ceil(args.duration)
@@ -192,6 +202,7 @@ async def _load(call: Call, script: str | None) -> int:
                 if not load.measured.intervals:
                     raise
                 ended = error  # what was measured until then is reported first
+        ledger = None if isinstance(ended, asyncio.CancelledError) else await _reckoned(load, console)
         why = None if ended is None else (str(ended) or "interrupted")
         circumstances = seen.circumstances(conditions, command_of(args, settings), why)
     path: Literal["direct", "published"] = "direct" if load.path == "direct" else "published"
@@ -202,6 +213,7 @@ async def _load(call: Call, script: str | None) -> int:
         anatomy=load.anatomy(),
         circumstances=circumstances,
         warmup_s=args.warmup,
+        ledger=ledger,
     )
     if console.json:
         console.document(report)

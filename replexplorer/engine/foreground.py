@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load.driver import LoadDriver, load_knobs
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.load.measure import measure
@@ -25,6 +27,7 @@ class Foreground:
     load: LoadDriver
     driving: Driving
     chronicle: Chronicle
+    rig: LiveRig
     measured: Measurement = field(default_factory=Measurement)
     """What counts of it so far, after the warm-up."""
     path: str = ""
@@ -65,6 +68,15 @@ class Foreground:
         await measure(
             self.load, clock, duration_s=duration_s, from_s=from_s, on_interval=take, into=self.measured
         )
+
+    async def reckon(self) -> LossLedger | None:
+        """End it and compare what its clients were told with the rows on each node, the source the survivor.
+
+        None for a load whose clients keep no log. Raises StackUnavailable where the source does not answer.
+        """
+        if self.load.settings is None or self.load.settings.ledger is None:
+            return None
+        return await self.rig.reckon(self.sight.fleet.source_name)
 
     def is_its_end(self, text: str) -> bool:
         """Whether an event's text says why the load ended, which `measure` raises as well."""

@@ -388,7 +388,7 @@ class Session:
 
     def foreground(self) -> Foreground:
         """A load that is driven and measured for a report."""
-        return Foreground(self.sight, self.load, self.driving, self.chronicle)
+        return Foreground(self.sight, self.load, self.driving, self.chronicle, self.rig)
 
     def learn(self, calibration: Calibration) -> None:
         """Let predictions rest on this from now on."""

@@ -71,6 +71,7 @@ class ClientLog:
         self._lines: list[bytes] = []
         self._waiting: list[tuple[float, Noted]] = []
         self._must_sync = False
+        self._reset_us: int | None = None
         self._is_woken = False
         self._is_closing = False
         self._is_broken = False
@@ -102,8 +103,11 @@ class ClientLog:
         self._add(FAILED % (client - self.base, seq, number))
 
     def reset(self) -> None:
-        """The table was emptied just now."""
-        self._add(RESET % (time.monotonic() * _US_PER_S))
+        """The table was emptied just now: what the file has until here is dropped."""
+        with self._news:
+            self._reset_us = int(time.monotonic() * _US_PER_S)
+            self._lines.append(b"")
+        self._wake()
 
     def see(self, node: str, rows: Sequence[tuple[int, int, int]]) -> None:
         """A session on this node saw rows for the first time there: (client, first, last). A kill of the
@@ -160,7 +164,9 @@ class ClientLog:
         """Write and sync what has gathered, until the log is closed or the disk refuses."""
         try:
             while (batch := self._gathered()) is not None:
-                lines, waiting, must_sync = batch
+                lines, waiting, must_sync, reset_us = batch
+                if reset_us is not None:
+                    self._begin_again(reset_us)
                 self._write(TIME % (time.monotonic() * _US_PER_S) + b"".join(lines))
                 sync_s: float | None = None
                 if must_sync:
@@ -173,16 +179,32 @@ class ClientLog:
         finally:
             os.close(self._descriptor)
 
-    def _gathered(self) -> tuple[list[bytes], list[tuple[float, Noted]], bool] | None:
+    def _gathered(self) -> tuple[list[bytes], list[tuple[float, Noted]], bool, int | None] | None:
         """What is to be written next; None when the log is closed and nothing is left."""
         with self._news:
             while not self._lines:
                 if self._is_closing:
                     return None
                 self._news.wait()
-            batch = self._lines, self._waiting, self._must_sync
-            self._lines, self._waiting, self._must_sync = [], [], False
+            batch = self._lines, self._waiting, self._must_sync, self._reset_us
+            self._lines, self._waiting, self._must_sync, self._reset_us = [], [], False, None
             return batch
+
+    def _begin_again(self, reset_us: int) -> None:
+        """Replace the file by one that says no more than that."""
+        part = self.file.with_suffix(".part")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(part, flags, 0o600)
+        try:
+            os.write(descriptor, f"{HEAD}{self.run}\n".encode() + RESET % reset_us)
+            os.fsync(descriptor)
+            part.replace(self.file)
+            _sync_directory(self.file.parent)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(self._descriptor)
+        self._descriptor = descriptor
 
     def _write(self, lines: bytes) -> None:
         """Append all of it or nothing."""

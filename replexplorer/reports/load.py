@@ -11,9 +11,11 @@ from replexplorer.core.experiment.course import Passage
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
+from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import number, table
+from replexplorer.formats.json.ledger import LossLedgerJson
 from replexplorer.formats.json.load import (
     ClientLogHealth,
     Course,
@@ -59,6 +61,7 @@ def load_report(
     anatomy: Anatomy | None = None,
     circumstances: Circumstances | None = None,
     warmup_s: float = 0.0,
+    ledger: LossLedger | None = None,
 ) -> LoadReport:
     """The whole run: percentiles from the merged histogram, counts summed; the mean commit taken apart
     over what of it lies between two samples of the primary."""
@@ -108,6 +111,7 @@ def load_report(
         hides=HIDES[settings.mode],
         started=_moment(circumstances.started_wall_s) if circumstances else None,
         warmup_s=warmup_s,
+        ledger=None if ledger is None else LossLedgerJson.of(ledger),
         table_size=settings.table_size if settings.script is None else None,
         workload_text=settings.script,
         interrupted=circumstances.interrupted if circumstances else None,
@@ -272,6 +276,8 @@ def render(report: LoadReport) -> str:
                 "client's time, in no latency above",
             )
         )
+    if report.ledger is not None:
+        rows.append(("ledger", _ledger(report.ledger)))
     if generator.limited is not None:
         rows.append(("limit", generator.limited))
     rows.append(("mode", report.hides))
@@ -296,6 +302,14 @@ def _client_log(total: Interval) -> ClientLogHealth | None:
         wait_p99_ms=_rounded(total.log_wait.percentile_ms(99)),
         wait_percent=round(100 * wait_us / spent_us, 1) if spent_us else None,
     )
+
+
+def _ledger(ledger: LossLedgerJson) -> str:
+    """What became of each row, on one line."""
+    told = f"{ledger.acknowledged:,} acknowledged, {ledger.failed:,} failed, {ledger.unknown:,} unknown"
+    lacks = "; ".join(f"{name} lacks {node.missing:,}" for name, node in ledger.nodes.items())
+    phantoms = f"; phantom reads {ledger.phantom_reads:,}" if ledger.phantom_reads else ""
+    return f"{told}: {lacks}{phantoms}"
 
 
 def _until(report: LoadReport) -> str:

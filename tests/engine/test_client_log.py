@@ -94,6 +94,19 @@ async def test_a_reader_s_rows_are_kept_by_node(tmp_path: Path) -> None:
     assert health.syncs_s == [], "nobody waits for that"
 
 
+async def test_an_emptied_table_empties_the_file(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (log, _):
+        client, number = log.writer()
+        for _ in range(50):
+            await noted(log, client, number())
+        log.acknowledge(client, 50, 3.0)
+        log.reset()
+        await noted(log, client, number())
+        assert read(log).standing == LedgerStanding(1, 0, 0, 1)
+    assert log.file.stat().st_size < 150
+    assert [each.name for each in log.file.parent.iterdir()] == ["0.log"]
+
+
 async def test_a_full_disk_ends_the_log_with_what_it_has_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -694,6 +694,21 @@ async def test_a_full_disk_under_the_client_log_ends_the_load(primary: Primary, 
     assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
 
 
+async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
+    primary: Primary, load: Watched, tmp_path: Path
+) -> None:
+    run = Path(FileClientLogs(tmp_path).new_run())
+    await load.start(primary, LoadSettings(8, "ledger", ledger=str(run), rows_bound=300))
+    await load.shown(lambda each: each.rows_reset > 0, "the table was emptied")
+    await load.shown(lambda each: each.commits > 0, "and the load goes on")
+    await load.stop()
+    log, rows = client_log_of(run), await rows_of(primary, int(run.name))
+    ledger = reckon(log, {"db1": rows}, "db1", executed={})
+    assert (ledger.lost, ledger.failed, ledger.nodes["db1"].extra) == (0, 0, 0)
+    assert ledger.acknowledged > 0
+    assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
+
+
 async def test_several_processes_note_under_numbers_of_their_own(primary: Primary, tmp_path: Path) -> None:
     run = Path(FileClientLogs(tmp_path).new_run())
     group = LoadGroup(most=2)

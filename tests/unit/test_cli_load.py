@@ -204,6 +204,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "interrupted",
         "conditions",
         "course",
+        "ledger",
         "again",
     ]
     assert list(document["latency_ms"]) == ["mean", "min", "p50", "p95", "p99", "max"]

@@ -68,6 +68,9 @@ def test_the_wire_form_reads_back_exactly(values: list[int]) -> None:
 def test_a_limit_of_the_load_s_own_is_named() -> None:
     calm = replace(an_interval(0.0, [20_000] * 50), cpu_busiest_percent=30.0, lateness_p99_ms=1.9)
     assert calm.limited is None
+    noted = Histogram()
+    noted.record_all([29_100] * 100)
+    assert replace(calm, log_wait=noted).limited == "client log: a row waits 29.1 ms for its note"
     assert replace(calm, cpu_busiest_percent=93.0).limited == "generator at 93 % of a core"
     late = replace(calm, lateness_p99_ms=9.0)
     assert late.limited == "machine short of CPU, generator 9.0 ms late"

@@ -97,6 +97,17 @@ def test_what_the_table_held_when_it_was_emptied_is_no_loss() -> None:
     assert ledger.nodes["db2"].missing == 1
 
 
+def test_a_file_that_was_begun_again_says_nothing_of_before() -> None:
+    """Its clients of before are told of rows whose intents are gone: those are settled, and so is a client
+    that left."""
+    log = log_of("r 20", "t 21", "a 1 7 22", "f 2 4 1290", "i 1 8", "a 1 8 23", "s db1 1 5 8")
+    lagging = rows(c1=[6, 7, 8], c2=[3, 4], c9=[1, 2])
+    ledger = reckon(log, {"db1": rows(c1=[8]), "db2": lagging}, "db1", executed={})
+    assert (ledger.attempted, ledger.acknowledged, ledger.failed, ledger.lost) == (1, 1, 0, 0)
+    assert ledger.phantom_reads == 0
+    assert (ledger.nodes["db2"].rows, ledger.nodes["db2"].extra) == (1, 0)
+
+
 @dataclass
 class History:
     """What clients did and where their rows are, as plain sets."""

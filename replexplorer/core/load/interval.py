@@ -134,14 +134,18 @@ class Interval:
     def limited(self) -> str | None:
         """In words, when something of the load's own and not the server may be the limit.
 
-        A busy generator process, an open loop whose clients are all busy while arrivals wait, or a
-        process that is late itself (docs/facts.md, "Looking at servers and links").
+        A busy generator process, an open loop whose clients are all busy while arrivals wait, a client log
+        that takes longer than the server, or a process that is late itself (docs/facts.md, "Looking at
+        servers and links").
         """
         if self.cpu_busiest_percent > _CPU_LIMIT_PERCENT:
             return f"generator at {self.cpu_busiest_percent:.0f} % of a core"
         if self.backlog and self.clients and self.under_way >= self.clients:
             return f"all {self.clients} clients busy, {self.backlog:,} arrivals wait"
         p50_ms = self.service.percentile_ms(50)
+        noted_ms = self.log_wait.percentile_ms(50)
+        if p50_ms is not None and noted_ms is not None and noted_ms > p50_ms:
+            return f"client log: a row waits {noted_ms:.1f} ms for its note"
         if p50_ms is not None and self.lateness_p99_ms > max(_LATE_MS, _LATE_SHARE * p50_ms):
             late = f"generator {self.lateness_p99_ms:.1f} ms late"
             # Late without having worked: something else on this machine had the cores.

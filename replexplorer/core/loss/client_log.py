@@ -7,7 +7,8 @@
 | `i CLIENT SEQ` | the client is about to insert the row |
 | `a CLIENT SEQ US` | the server said OK, at this time |
 | `f CLIENT SEQ NUMBER` | the server refused it with this error of MySQL's |
-| `r US` | the table was emptied: what was intended before is settled and no longer looked for |
+| `r US` | the table was emptied: what was intended before is settled and no longer looked for. The file \
+begins with it where what stood before was dropped |
 | `s NODE CLIENT FIRST LAST` | a session on this node saw these rows, for the first time there |
 
 Times are microseconds of the host's monotonic clock, which all processes of a load share. A client has one
@@ -40,6 +41,8 @@ FAILED: Final = b"f %d %d %d\n"
 TIME: Final = b"t %d\n"
 RESET: Final = b"r %d\n"
 SEEN: Final = b"s %b %d %d %d\n"
+
+_ALL: Final = 1 << 62
 
 Rows = Mapping[int, Spans]
 """Sequence numbers by client, numbered within the run."""
@@ -92,14 +95,14 @@ class _Client:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """One client's rows by class: each that was attempted is in exactly one of the other three."""
+    """One client's rows by class: each that was attempted is in exactly one of the next three."""
 
     attempted: Spans
     acknowledged: Spans
     failed: Spans
     unknown: Spans
     settled: Spans = ()
-    """Attempted before the table was emptied: in none of the others."""
+    """What was attempted before the table was emptied is among these; in none of the others."""
     acknowledged_seqs: Sequence[int] = ()
     """Ascending, also those that are settled."""
     acknowledged_us: Sequence[int] = ()
@@ -121,6 +124,8 @@ class RunLog:
     clients: Mapping[int, Attempts]
     seen: Mapping[str, Rows]
     """By node."""
+    was_reset: bool = False
+    """The table was emptied meanwhile: clients of before need not be here."""
 
     @property
     def standing(self) -> LedgerStanding:
@@ -141,7 +146,8 @@ class _Reading:
         self.run: int | None = None
         self.clients: dict[int, _Client] = {}
         self.seen: dict[str, dict[int, list[tuple[int, int]]]] = {}
-        self.reset_us = -1
+        self.reset_us = 0
+        self.was_reset = False
 
     def read(self, name: str, content: bytes) -> None:
         """One file; a last line without its end was never finished and says nothing."""
@@ -172,7 +178,7 @@ class _Reading:
                     rows.setdefault(int(client), []).append((int(first), int(last)))
                 elif kind == b"r":
                     [time_us] = values
-                    self.reset_us = max(self.reset_us, int(time_us))
+                    self.was_reset, self.reset_us = True, max(self.reset_us, int(time_us))
                 else:
                     raise ValueError
             except ValueError:
@@ -207,14 +213,17 @@ class _Reading:
     def attempts(self, client: _Client) -> Attempts:
         """One client's rows by class."""
         settled: Spans = ()
-        last = bisect_left(client.began_us, self.reset_us + 1)
-        if last:
-            settled = common(client.attempted.spans(), ((0, client.began_seqs[last - 1]),))
-        acknowledged = without(client.acknowledged.spans(), settled)
+        attempted = client.attempted.spans()
+        if self.was_reset:
+            first = bisect_left(client.began_us, self.reset_us + 1)
+            has_one = first < len(client.began_seqs)
+            settled = ((0, client.began_seqs[first] - 1 if has_one else _ALL),)
+            attempted = without(attempted, settled)
+        # What was told of a row whose intent was dropped is about one that is settled.
+        acknowledged = common(client.acknowledged.spans(), attempted)
         # Who was told OK was not refused, whatever the file says.
-        failed = without(without(client.failed.spans(), settled), acknowledged)
+        failed = without(common(client.failed.spans(), attempted), acknowledged)
         told = together(acknowledged, failed)
-        attempted = together(without(client.attempted.spans(), settled), told)
         return Attempts(
             attempted,
             acknowledged,
@@ -239,4 +248,4 @@ def read_run(files: Iterable[tuple[str, bytes]]) -> RunLog:
         node: {client: spans_of(pairs) for client, pairs in rows.items()}
         for node, rows in reading.seen.items()
     }
-    return RunLog(reading.run or 0, clients, seen)
+    return RunLog(reading.run or 0, clients, seen, reading.was_reset)

@@ -152,8 +152,10 @@ def _age_ms(told_us: int | None, failed_at_us: int | None) -> float | None:
 
 def _of_now(log: RunLog, client: int, spans: Spans) -> Spans:
     """Without the rows that were settled when the table was emptied."""
+    if not log.was_reset:
+        return spans
     attempts = log.clients.get(client)
-    return without(spans, attempts.settled) if attempts is not None and attempts.settled else spans
+    return () if attempts is None else without(spans, attempts.settled)
 
 
 def _phantoms(log: RunLog, survived: Rows) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from replexplorer.formats.json.ledger import LossLedgerJson
 from replexplorer.formats.json.measured import Conditions, Latency
 from replexplorer.formats.json.model import JsonObject
 
@@ -126,6 +127,9 @@ class LoadReport(JsonObject):
     interrupted: str | None = Field(default=None, description="why it ended before its time")
     conditions: Conditions | None = None
     course: Course | None = None
+    ledger: LossLedgerJson | None = Field(
+        default=None, description="of the workload `ledger`: what became of its rows, the source the survivor"
+    )
     again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 
 
