@@ -1,7 +1,7 @@
 """`make bench`: the targets, measured side by side in one run on a stack of its own.
 
-QUICK=1 shortens it, HOUR=1 adds the hour of P12; `python -m tests.bench NAME...` measures these only.
-Prints one table; every raw figure goes to build/bench.json.
+QUICK=1 shortens it, HOUR=1 adds the hour of P12, WHOLE=1 makes every power cut; `python -m tests.bench
+NAME...` measures these only. Prints one table; every raw figure goes to build/bench.json.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from tests.bench import (
     dashboard,
     effect,
     fsync_shim,
+    ledger_cost,
     link_loop,
     load_parity,
+    power_cut,
     semi_sync,
     truth_of_the_link,
 )
@@ -75,6 +77,8 @@ SECTIONS: Mapping[str, Section] = {
     "link": lambda session, quick: truth_of_the_link.figures(session, 2 if quick else 10),
     "shim": lambda session, quick: fsync_shim.figures(session, quick=quick),
     "packets": _packet_loop,
+    "ledger": lambda session, quick: ledger_cost.figures(session, quick=quick),
+    "power_cut": lambda session, quick: power_cut.figures(session, quick=quick),
     "hour": lambda session, _: dashboard.hour(session),
 }
 """What can be measured, in order; `hour` only where it is asked for."""
