@@ -24,6 +24,7 @@ from tests.bench import (
     anatomy_cost,
     dashboard,
     effect,
+    exposure,
     fsync_shim,
     ledger_cost,
     link_loop,
@@ -80,8 +81,9 @@ SECTIONS: Mapping[str, Section] = {
     "ledger": lambda session, quick: ledger_cost.figures(session, quick=quick),
     "power_cut": lambda session, quick: power_cut.figures(session, quick=quick),
     "hour": lambda session, _: dashboard.hour(session),
+    "exposure": lambda session, quick: exposure.figures(session, quick=quick),
 }
-"""What can be measured, in order; `hour` only where it is asked for."""
+"""What can be measured, in order; `hour` only where it is asked for. After `exposure` the stack is of no more use."""
 
 
 async def measured(names: list[str], quick: bool) -> list[Figure]:

@@ -71,6 +71,8 @@ class SourceLook:
     after: str
     """The same, read after the logs."""
     log: LogState
+    asked_s: float | None = None
+    """When `before` was asked for: commits that were told of later may be in no number; None: at once."""
     first: str = ""
     """The same, read before the replicas were asked."""
     committed_before: int = field(init=False)
@@ -239,8 +241,11 @@ class ExposureMeter:
 
     @property
     def looked_s(self) -> float | None:
-        """When the last look was; None before one."""
-        return self._looks[-1].at_s if self._looks else None
+        """When the last look was: each commit that was told of before is in its numbers; None before one."""
+        if not self._looks:
+            return None
+        now = self._looks[-1]
+        return now.at_s if now.asked_s is None else now.asked_s
 
     def take(self, look: SourceLook, received: Mapping[str, Received | None]) -> None:
         """Take a look, and the last answer of each replica that there is; None: it gave none."""

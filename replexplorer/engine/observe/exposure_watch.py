@@ -64,6 +64,11 @@ class ExposureWatch:
             return silent(f"{self._fleet.source_name} was not looked at for more than {LATE_S:g} s")
         return self._meter.exposure()
 
+    @property
+    def looked_s(self) -> float | None:
+        """When the look was that `exposure` is of, on the monotonic clock; None where nothing is known."""
+        return None if self._fault is not None else self._meter.looked_s
+
     async def look_until_known(self) -> None:
         """Look until what is known now is all known, as far as a second or so of looking can make it so: a
         redo log that no commit flushes is flushed once a second."""
@@ -99,12 +104,13 @@ class ExposureWatch:
         first = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
         replicas = self._fleet.replicas
         answered = set(await asyncio.gather(*map(self._ask_replica, replicas)))
-        before = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
         asked_s = self._clock.monotonic()
+        before = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
+        log_asked_s = self._clock.monotonic()
         log = await ask(sql, dialect.log_state(), deadline_s=_SOURCE_WITHIN_S)
-        at_s = (asked_s + self._clock.monotonic()) / 2
+        at_s = (log_asked_s + self._clock.monotonic()) / 2
         after = await ask(sql, dialect.executed(), deadline_s=_SOURCE_WITHIN_S)
-        look = SourceLook(at_s, before, after, log, first=first)
+        look = SourceLook(at_s, before, after, log, asked_s=asked_s, first=first)
         received: dict[str, Received | None] = {}
         for replica in replicas:
             known = self._received.get(replica.name)

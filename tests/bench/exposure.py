@@ -1,0 +1,275 @@
+"""P13: what the exposure meter says just before a failure, beside what the failure took; and its cost.
+
+Each cut: the `ledger` load of 8 clients, the meter looking all the time, then the power cut of the source, or
+its isolation and kill; then the client log against the rows of the survivor: the source after its restart,
+or the replica after its relay log was applied. What counts as "said just before" is the last look that was
+whole before the server died. Between it and the end some milliseconds pass, and commits are told in them:
+they are known one by one from the client log, so the bounds that are judged are `low` and `high` plus those.
+`low` is judged as it stands: where a flush or a packet saved commits in that time, it is a miss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.engine.console import Reset
+from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
+from replexplorer.engine.session import Session
+from tests.bench.anatomy_cost import ServerCpu, Turn, judged
+from tests.bench.anatomy_cost import turn as turn_of_load
+from tests.bench.figure import Figure
+from tests.turning import turn
+
+CLIENTS = 8
+RTTS_MS = (0, 10, 85)
+CUT_MODES = ((1, 2), (0, 1), (0, 2), (0, 0), (1000, 1))
+"""sync_binlog and innodb_flush_log_at_trx_commit with which a power cut loses something."""
+LOST_MODES = ((1, 1), (1, 2), (0, 1))
+"""Those with which a killed source comes back whole: it lives on after the cut."""
+LEAST_S, MOST_S = 1.5, 2.6
+"""How long the load runs before the cut: a flush comes once a second, and the cut at any part of it."""
+LOOK_EVERY_S = 0.02
+WANTED, WITHIN = 40, 38
+PAIRS, QUICK_PAIRS = 20, 4
+MOST_COST = 0.01
+SETTLED_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One failure: what was said of it and what it took."""
+
+    kind: str
+    """`power_cut` or `source_lost`."""
+    sync_binlog: int
+    flush: int
+    rtt_ms: int
+    said: Loss
+    told_since: int
+    """Commits that clients were told of after that look."""
+    since_look_ms: float
+    """From that look to the last commit that a client was told of."""
+    acknowledged: int
+    lost: int
+
+    @property
+    def holds(self) -> bool:
+        """What was lost lies within the bounds."""
+        return self.said.low <= self.lost <= self.said.high + self.told_since
+
+    @property
+    def holds_as_said(self) -> bool:
+        """So even without the commits since."""
+        return self.said.low <= self.lost <= self.said.high
+
+    def __str__(self) -> str:
+        """In one line."""
+        return (
+            f"{self.kind} {self.sync_binlog}/{self.flush} {self.rtt_ms} ms: said {self.said.commits:,} "
+            f"({self.said.low:,} to {self.said.high:,}), told since {self.told_since} in "
+            f"{self.since_look_ms:.0f} ms, lost {self.lost:,} of {self.acknowledged:,}"
+            f"{'' if self.holds else ': MISSED'}"
+        )
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """All cuts, and why others were not measured."""
+
+    found: Sequence[Cut]
+    failed: Sequence[str]
+
+
+class Looking:
+    """The meter looks until it is stopped; the last whole look stays."""
+
+    def __init__(self, session: Session) -> None:
+        self._exposures = session.sight.exposures
+        self.last: tuple[float, Exposure] | None = None
+
+    async def go_on(self) -> None:
+        """Look for ever; a source that does not answer leaves the last look as it was."""
+        while True:
+            await self._exposures.look()
+            seen, at_s = self._exposures.exposure(), self._exposures.looked_s
+            if seen is not None and at_s is not None:
+                self.last = at_s, seen
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+@contextlib.asynccontextmanager
+async def looking(session: Session) -> AsyncIterator[Looking]:
+    """The meter at work meanwhile."""
+    look = Looking(session)
+    task = asyncio.create_task(look.go_on(), name="looking")
+    try:
+        yield look
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def tell(text: str) -> None:
+    """Progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+async def settled(session: Session) -> None:
+    """Wait until both servers answer and the replica has all that the source has."""
+    ends_s = time.monotonic() + SETTLED_WITHIN_S
+    while time.monotonic() < ends_s:
+        await session.sight.refresh()
+        await session.sight.exposures.look()
+        seen = session.sight.exposures.exposure()
+        if seen is not None and isinstance(seen.source_lost, Loss) and not seen.source_lost.high:
+            return
+        await asyncio.sleep(0.2)
+    raise RuntimeError("the replica did not catch up")
+
+
+async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, length_s: float) -> Cut:
+    """One failure from a sound stack to a sound stack, but for what a power cut took of the binlog."""
+    rig, sync_binlog, flush = session.rig, *mode
+    source, replica = session.fleet.source_name, session.fleet.replica_names[0]
+    knobs = (f"sync_binlog={sync_binlog}", f"innodb_flush_log_at_trx_commit={flush}", f"rtt={rtt_ms}")
+    await turn(session, *knobs, *(("undo_journal=on",) if kind == "power_cut" else ()))
+    await rig.load.keep_ledger(clients=CLIENTS)
+    try:
+        async with looking(session) as look:
+            await asyncio.sleep(length_s)
+            if kind == "power_cut":
+                await rig.inject("power_cut")
+            else:
+                await rig.inject("isolate")
+                await rig.inject("kill")
+            last = look.last
+        if last is None:
+            raise RuntimeError("no look before the cut")
+        at_s, seen = last
+        await rig.load.stop()
+        survivor = replica
+        if kind == "power_cut":
+            survivor = source
+            await rig.clear("power_cut")
+        ledger = await rig.reckon(survivor)
+        told_s = sorted(
+            us / 1e6 for each in (await rig.load.client_log()).clients.values() for us in each.acknowledged_us
+        )
+    finally:
+        await rig.load.stop()
+        await rig.clear()
+    said = seen.power_cut if kind == "power_cut" else seen.source_lost
+    if not isinstance(said, Loss):
+        raise RuntimeError(f"{kind} {mode} {rtt_ms} ms: the meter said: {said.why}")
+    since = [each for each in told_s if each > at_s]
+    return Cut(
+        kind, sync_binlog, flush, rtt_ms, said,
+        told_since=len(since),
+        since_look_ms=1000 * (since[-1] - at_s) if since else 0.0,
+        acknowledged=ledger.acknowledged,
+        lost=ledger.lost,
+    )  # fmt: skip
+
+
+def cells(quick: bool) -> Iterator[tuple[str, tuple[int, int], int]]:
+    """Kind, mode and round trip of each cut: first those after which source and replica are one again."""
+    if quick:
+        yield from (("source_lost", (1, 1), 10), ("source_lost", (1, 2), 85))
+        yield from (("power_cut", (1, 2), 0), ("power_cut", (0, 1), 10), ("power_cut", (0, 0), 85))
+        return
+    for rtt_ms in RTTS_MS:
+        for mode in LOST_MODES:
+            yield from [("source_lost", mode, rtt_ms)] * 2
+    for rtt_ms in RTTS_MS:
+        for mode in CUT_MODES:
+            yield from [("power_cut", mode, rtt_ms)] * 2
+
+
+async def cuts(session: Session, wanted: Iterable[tuple[str, tuple[int, int], int]]) -> Cuts:
+    """All of them, in order; what one lacks is kept beside the others."""
+    found, failed = list[Cut](), list[str]()
+    moments = random.Random(13)
+    for kind, mode, rtt_ms in wanted:
+        try:
+            if kind == "source_lost":
+                await settled(session)
+            done = await cut(session, kind, mode, rtt_ms, moments.uniform(LEAST_S, MOST_S))
+        except (ReplexplorerError, RuntimeError) as error:
+            failed.append(f"{kind} {mode} {rtt_ms} ms: {error}")
+            tell(failed[-1])
+            continue
+        found.append(done)
+        tell(str(done))
+    return Cuts(found, failed)
+
+
+def judged_cuts(done: Cuts) -> list[Figure]:
+    """How many lie within the bounds, of those that had anything to lose."""
+    exposed = [each for each in done.found if each.said.commits or each.lost]
+    within = sum(each.holds for each in exposed)
+    as_said = sum(each.holds_as_said for each in exposed)
+    target = f">= {WITHIN} of {WANTED}"
+    holds = within >= WITHIN / WANTED * len(exposed) if exposed else None
+    words = f"{within} of {len(exposed)}; {as_said} without the commits told after the last look"
+    samples = {"cuts": [asdict(each) for each in done.found], "not_measured": done.failed}
+    return [Figure("P13", "cuts whose loss lies within what the meter said", target, words, holds, samples)]
+
+
+async def cost(session: Session, pairs: int) -> list[Figure]:
+    """TPS and server CPU a commit, with the meter looking as the dashboard lets it and without, in turns."""
+    await turn(session, "semi_sync=off", "sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "rtt=0")
+    await session.drive(replace(session.load_settings(), clients=CLIENTS, workload="update_index"))
+    cpu, measured = ServerCpu(session.outside.provider.name), list[tuple[float, float]]()
+    try:
+        await one_turn(session, cpu, on=True)
+        for pair in range(pairs):
+            order = (True, False) if pair % 2 else (False, True)
+            both = {on: await one_turn(session, cpu, on=on) for on in order}
+            measured.append((both[True].tps / both[False].tps, both[True].cpu_us / both[False].cpu_us))
+    finally:
+        cpu.close()
+        await session.driving.stop()
+    tps, told_tps = judged([tps for tps, _ in measured])
+    cpu_share, told_cpu = judged([cpu_us for _, cpu_us in measured])
+    what = f"the meter looking against not, nothing durable, {CLIENTS} clients"
+    return [
+        Figure(
+            "P13", f"TPS, {what}", f">= {1 - MOST_COST}", told_tps, tps >= 1 - MOST_COST, {"pairs": measured}
+        ),
+        Figure("P13", f"server CPU a commit, {what}", "", told_cpu, cpu_share <= 1 + MOST_COST),
+    ]
+
+
+async def one_turn(session: Session, cpu: ServerCpu, *, on: bool) -> Turn:
+    """Some seconds of the load, with the looks of the dashboard or without."""
+
+    async def look() -> None:
+        while True:
+            await session.sight.exposures.look()
+            await asyncio.sleep(BUSY_EVERY_S)
+
+    task = asyncio.create_task(look() if on else asyncio.sleep(0), name="looking")
+    try:
+        return await turn_of_load(session, cpu, on=True)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def figures(session: Session, *, quick: bool) -> list[Figure]:
+    """Both, on an attached session whose load is not running; the knobs are left at their defaults, and
+    after the power cuts the replica may lack what the source has: the stack is of no more use."""
+    try:
+        found = await cost(session, QUICK_PAIRS if quick else PAIRS)
+        await session.console.do(Reset())
+        return found + judged_cuts(await cuts(session, cells(quick)))
+    finally:
+        await session.console.do(Reset())
