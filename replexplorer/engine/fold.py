@@ -47,6 +47,9 @@ class TickFold:
         load = self._load_view()
         ceiling = self.outlook.ceiling(protection, load)
         anatomy = lookback.anatomy(since_s) if self.load.is_running else None
+        exposure = self.sight.exposures.exposure()
+        if exposure is not None:
+            self.chronicle.expose(exposure)
         return Tick(
             at_s=self.chronicle.at_s,
             wall_s=self.sight.fleet.outside.clock.wall(),
@@ -63,7 +66,7 @@ class TickFold:
             predicted=self.outlook.predicted(protection, load, anatomy=anatomy, ceiling=ceiling),
             anatomy=anatomy,
             truth=lookback.truth(since_s, self.watcher.heartbeat.beats_s),
-            exposure=self.sight.exposures.exposure(),
+            exposure=exposure,
             epochs=self.chronicle.epochs(),
             events=self.chronicle.take_events(),
             faults=self.sight.requested.faults,

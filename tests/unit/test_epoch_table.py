@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.epochs.table import figure, interval_of, markdown, with_interval
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.measured import Estimate
 
 BEFORE = EpochSide(Estimate(619.2, 611.4, 627.0), Estimate(25.2, 25.1, 25.3), n=28_500, length_s=46)
 AFTER = EpochSide(
-    Estimate(88.4, 88.1, 88.7), Estimate(89, 88.8, 89.2), Estimate(93), Estimate(98, 97, None), 7433, 84
-)
+    Estimate(88.4, 88.1, 88.7), Estimate(89, 88.8, 89.2), Estimate(93), Estimate(98, 97, None), 7433, 84,
+    exposure=Exposure(Loss(0, 0, 0), Loss(455, 0, 912, 413.0), Unknown("no replica has answered yet")),
+)  # fmt: skip
 CHANGE = Epoch(
     number=1,
     at_s=75.0,
@@ -36,11 +38,11 @@ def test_a_change_is_two_rows() -> None:
     assert len({len(cells(line)) for line in lines[:4]}) == 1
     assert cells(lines[2]) == [
         "1", "00:01:00", "rtt 20 → 85 ms / both", "before", "619 [611, 627]", "25.2 [25.1, 25.3]",
-        "-", "-", "28500", "", "",
+        "-", "-", "28500", "-", "-", "-", "", "",
     ]  # fmt: skip
     assert cells(lines[3]) == [
         "", "", "", "after", "88.4 [88.1, 88.7]", "89.0 [88.8, 89.2]", "93.0", "98.0 [97.0, …]",
-        "7433", "-85.7 % [-86.0, -85.4], d -31.2", "slower",
+        "7433", "0", "455 (0 to 912)", "?", "-85.7 % [-86.0, -85.4], d -31.2", "slower",
     ]  # fmt: skip
     assert "one test" in lines[-1]
 
@@ -54,7 +56,7 @@ def test_the_baseline_is_one_row() -> None:
 
 def test_nothing_is_known_yet() -> None:
     row = cells(markdown([Epoch(3, 0.0, "x", 100.0, None)]).splitlines()[2])
-    assert row[4:] == ["-", "-", "-", "-", "0", "", "measuring"]
+    assert row[4:] == ["-", "-", "-", "-", "0", "-", "-", "-", "", "measuring"]
 
 
 def test_figures() -> None:

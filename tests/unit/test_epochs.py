@@ -11,6 +11,7 @@ import pytest
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.load.interval import Interval
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.student import t_quantile_975
 
@@ -247,6 +248,44 @@ def test_the_interval_of_the_difference_is_wider_than_one_look_needs() -> None:
         assert side.tps.value is not None
         pointwise += (side.tps.high - side.tps.value) ** 2
     assert widths[-1] / 100 * 200 > 1.2 * pointwise**0.5
+
+
+def exposed(commits: int) -> Exposure:
+    return Exposure(
+        Loss(0, 0, 0), Loss(commits, commits // 2, 2 * commits), Unknown("no replica has answered yet")
+    )
+
+
+def test_each_side_has_what_a_failure_would_have_lost_but_for_the_transition() -> None:
+    epochs = Epochs(0.0)
+    changed_s = play(epochs, 0.0, [50] * 30)
+    for at_s in (2.0, 3.0, 4.0):
+        epochs.expose(at_s, exposed(0))
+    epochs.begin(1, changed_s, "innodb_flush_log_at_trx_commit 1 → 2")
+    epochs.effective(1, changed_s + 1)
+    epochs.expose(changed_s + 0.5, exposed(99_999))
+    play(epochs, changed_s, [90] * 30)
+    for at, commits in enumerate((300, 700, 100)):
+        epochs.expose(changed_s + 2 + at, exposed(commits))
+    row = epochs.rows()[1]
+    assert row.before is not None
+    assert row.after is not None
+    assert (row.before.exposure, row.after.exposure) == (
+        exposed(0),
+        replace(exposed(0), power_cut=Loss(300, 50, 1400)),
+    )
+
+
+def test_a_long_epoch_keeps_a_share_of_its_looks() -> None:
+    epochs = Epochs(0.0)
+    play(epochs, 0.0, [50] * 30)
+    for number in range(10_000):
+        epochs.expose(1.0 + number / 1000, exposed(number))
+    (row,) = epochs.rows()
+    assert row.after is not None
+    assert row.after.exposure is not None
+    assert isinstance(row.after.exposure.power_cut, Loss)
+    assert row.after.exposure.power_cut.commits == pytest.approx(5000, rel=0.02)
 
 
 def test_the_effect_counts_deviations_of_a_second() -> None:

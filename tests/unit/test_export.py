@@ -12,6 +12,7 @@ from replexplorer.core.event import Event, Severity
 from replexplorer.core.history.export import CSV_COLUMNS, csv_rows, json_lines, markdown_report
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from tests.fakes.facade import WALL_S, knob_views, make_tick
@@ -78,3 +79,12 @@ def test_the_report_says_how_many_commits_went_unprotected() -> None:
     assert line in markdown_report(ABOUT, [*told[:-1], counted])
     assert "unprotected" not in markdown_report(ABOUT, told), "in an old file nobody counted"
     assert list(csv_rows([counted]))[1][CSV_COLUMNS.index("unprotected")] == 18_678
+
+
+def test_each_row_says_what_a_failure_would_have_lost_as_far_as_it_is_known() -> None:
+    seen = Exposure(Loss(0, 0, 0), Loss(455, 443, 470, 413.0), Unknown("no replica has answered yet"))
+    [_, row] = csv_rows([replace(session()[0], exposure=seen)])
+    cells = dict(zip(CSV_COLUMNS, row, strict=True))
+    assert [cells[f"power_cut{part}"] for part in ("", "_low", "_high", "_age_ms")] == [455, 443, 470, 413.0]
+    assert cells["process_dies"] == 0
+    assert cells["source_lost"] is cells["source_lost_high"] is None

@@ -29,6 +29,7 @@ from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.outage import Outage
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
@@ -78,7 +79,10 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
     tick = make_tick(at_s)
     service = histogram_of([int(chance.lognormvariate(6.2, 0.5)) for _ in range(commits)])
     assert tick.load is not None
-    side = EpochSide(tps=Estimate(chance.random(), 1.0, None), n=seed, length_s=at_s)
+    exposure = Exposure(
+        Loss(0, 0, 0), Loss(seed, 0, 9, chance.random()), Unknown("no replica has answered yet")
+    )
+    side = EpochSide(tps=Estimate(chance.random(), 1.0, None), n=seed, length_s=at_s, exposure=exposure)
     return replace(
         tick,
         load=replace(tick.load, service=service, response=None, mean_ms=service.mean_ms, n=commits),
@@ -87,6 +91,7 @@ def rich_tick(at_s: float, seed: int = 1, commits: int = 1000) -> Tick:
             2.5, seed, 1.5, replicas=(ReplicaTruth("db2", chance.random(), 3, 1e6),),
             checks=(CrossCheck("Little's law", True, f"{chance.random():.3f}"),),
         ),
+        exposure=exposure,
         predicted=Prediction(chance.random(), 2.0, "network wait: 97 % of a commit", None),
         faults=(
             Fault(seed, "isolate", None, "db1", 1.0, None, "tui (pid 7)", {"rtt@db2": 0.5}),

@@ -19,6 +19,8 @@ from typing import Final
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, OPEN
+from replexplorer.core.server.exposure import Exposure
+from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.core.server.outage import Outage, with_restart
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.states import OutageSpan, StateChange
@@ -38,6 +40,8 @@ from replexplorer.core.stats.sequential import Difference, difference
 from replexplorer.core.stats.stretches import Moments, Stretches
 
 _KEPT: Final = 100
+_MOST_EXPOSURES: Final = 240
+"""Of an epoch; of a longer one every second is kept, then every fourth."""
 _OUTAGE: Final = "outage"
 _UNDER_WAY_S: Final = 1.0
 """So long before a change a commit may have begun that waits because of it."""
@@ -75,6 +79,8 @@ class _Segment:
     """What of an outage lies in it."""
     is_exact: bool = False
     """It is what somebody measures, from `from_s` on: what its change passes through is not in it."""
+    _exposures: list[Exposure] = field(default_factory=list)
+    _exposures_seen: int = 0
     _spreads: Spreads = field(default_factory=Spreads)
     _spread_at: int = 0
     """Full seconds when the spreads were taken."""
@@ -97,6 +103,20 @@ class _Segment:
         self.commits += interval.commits
         self.latency.add(latency)
         self.stretches.add(interval.duration_s, interval.commits, latency)
+        self.touch()
+
+    def expose(self, at_s: float, exposure: Exposure) -> None:
+        """Take what a failure would have lost at this moment; before its figures begin it is nobody's."""
+        if self.from_s is None or at_s < self.from_s:
+            return
+        stride = 1
+        while len(self._exposures) >= _MOST_EXPOSURES:
+            self._exposures = self._exposures[::2]
+        while stride * _MOST_EXPOSURES <= self._exposures_seen:
+            stride *= 2
+        if self._exposures_seen % stride == 0:
+            self._exposures.append(exposure)
+        self._exposures_seen += 1
         self.touch()
 
     def within(self, from_s: float, to_s: float) -> float:
@@ -149,7 +169,8 @@ class _Segment:
             estimate(self.latency.percentile_ms(percent), found)
             for percent, found in zip(PERCENTS, percentiles, strict=True)
         ]
-        side = EpochSide(estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s)
+        exposure = over_time(self._exposures)
+        side = EpochSide(estimate(tps, mean), p50, p95, p99, self.commits, self.duration_s, exposure=exposure)
         if self.outage:
             side = _without_intervals(side, self.outage)
         if self.mode == OPEN:
@@ -159,7 +180,7 @@ class _Segment:
     def forget(self) -> None:
         """Keep the figures and let go what they were made from."""
         self.figures()
-        self.stretches = Stretches()
+        self.stretches, self._exposures = Stretches(), []
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +223,15 @@ class Epochs:
                 within = segment.until_s is None or interval.end_s <= segment.until_s
                 if within and segment.number not in self._final:
                     segment.add(interval)
+                return
+
+    def expose(self, at_s: float, exposure: Exposure) -> None:
+        """Take what a failure would have lost at this moment, for the epoch that it lies in."""
+        for segment in reversed(self._segments):
+            if at_s >= segment.at_s:
+                within = segment.until_s is None or at_s <= segment.until_s
+                if within and segment.number not in self._final:
+                    segment.expose(at_s, exposure)
                 return
 
     def begin(self, number: int, at_s: float, title: str) -> None:
@@ -350,7 +380,7 @@ def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Di
 def _without_intervals(side: EpochSide, outage: Outage) -> EpochSide:
     """The figures of several states together: no interval says how far they would repeat."""
     tps, p50, p95, p99 = (Estimate(each.value) for each in (side.tps, side.p50_ms, side.p95_ms, side.p99_ms))
-    return EpochSide(tps, p50, p95, p99, side.n, side.length_s, outage)
+    return replace(side, tps=tps, p50_ms=p50, p95_ms=p95, p99_ms=p99, outage=outage)
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:

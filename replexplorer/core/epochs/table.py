@@ -7,15 +7,21 @@ from typing import Final
 
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.printable import printable
+from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.outage import outage_words
 from replexplorer.core.stats.measured import Estimate
 
-_HEADS: Final = ("#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", "difference", "verdict")
+_LOSSES: Final = ("mysqld dies", "power cut", "source lost")
+_HEADS: Final = (
+    "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *_LOSSES, "difference", "verdict",
+)  # fmt: skip
 _NOTE: Final = (
     "Brackets: 95 % confidence intervals from batch means, the transition after each change left out. "
     "Verdict and difference (TPS in the closed loop, response p95 in the open loop) come from one test, "
     "which holds at every moment of an epoch at once; d: in standard deviations of single seconds. Where "
-    "a side holds an outage its figures are of several states, and nothing is compared."
+    "a side holds an outage its figures are of several states, and nothing is compared. The three columns "
+    "before the difference: acknowledged commits that such a failure would have lost, the median of the "
+    "epoch's looks, in parentheses from the least to the most; ?: not known."
 )
 
 
@@ -34,6 +40,13 @@ def with_interval(estimate: Estimate) -> str:
         return text
     low = "…" if estimate.low is None else figure(estimate.low)
     return f"{text} [{low}, {'…' if estimate.high is None else figure(estimate.high)}]"
+
+
+def loss_figure(loss: Loss | Unknown | None) -> str:
+    """`455 (0 to 900)`, `0`, `?` where it is not known; `-` where nobody looked."""
+    if not isinstance(loss, Loss):
+        return "-" if loss is None else "?"
+    return f"{loss.commits} ({loss.low} to {loss.high})" if loss.high else "0"
 
 
 def difference_interval(epoch: Epoch, unit: str = " %") -> str:
@@ -107,7 +120,10 @@ def _title(epoch: Epoch) -> str:
 
 def _cells(side: EpochSide) -> list[str]:
     estimates = (side.tps, side.p50_ms, side.p95_ms, side.p99_ms)
-    return [*(with_interval(estimate) for estimate in estimates), str(side.n)]
+    seen = side.exposure
+    losses = (None,) * 3 if seen is None else (seen.process_dies, seen.power_cut, seen.source_lost)
+    figures = [with_interval(estimate) for estimate in estimates]
+    return [*figures, str(side.n), *(loss_figure(loss) for loss in losses)]
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -12,24 +12,30 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.epochs.table import figure, markdown
 from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName, format_value
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.printable import LAYOUT, printable
+from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
 _HISTOGRAMS: Final = ("service", "response")
 _LOAD: Final = tuple(each.name for each in fields(LoadView) if each.name not in _HISTOGRAMS)
 
+_LOSSES: Final = tuple(
+    f"{kind.name}{part}" for kind in fields(Exposure) for part in ("", "_low", "_high", "_age_ms")
+)
+
 CSV_COLUMNS: Final = (
     "at_s", "time_utc", "stack_state", "protection", "unprotected", "rtt_asked_ms", "rtt_measured_ms",
-    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOAD, "mark", "event",
+    "fsync_measured_ms", "ceiling_tps", "predicted_tps", "lag_ms", *_LOSSES, *_LOAD, "mark", "event",
 )  # fmt: skip
-"""What a row of the CSV holds; `unprotected` counts from the session's beginning, the load's are the fields
-of `LoadView`."""
+"""What a row of the CSV holds; `unprotected` counts from the session's beginning; `process_dies`, `power_cut`
+and `source_lost` are commits that such a failure would have lost, each with its bounds and the age of the
+oldest; the load's are the fields of `LoadView`."""
 _FORMULA: Final = ("=", "+", "-", "@")
 """A spreadsheet calculates a text that begins so."""
 
@@ -73,9 +79,22 @@ def _figures(tick: Tick) -> dict[str, Any]:
         "predicted_tps": tick.predicted.tps if tick.predicted else None,
         "lag_ms": max(lags_ms, default=None),
     }
+    row |= _losses(tick.exposure)
     if tick.load is not None:
         row |= {name: getattr(tick.load, name) for name in _LOAD}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def _losses(exposure: Exposure | None) -> dict[str, Any]:
+    """Commits that each kind of failure would have lost, with bounds and age; none where it is not known."""
+    row: dict[str, Any] = {}
+    for kind in fields(Exposure):
+        loss = getattr(exposure, kind.name, None)
+        if isinstance(loss, Loss):
+            values = (loss.commits, loss.low, loss.high, loss.age_ms)
+            names = (f"{kind.name}{part}" for part in ("", "_low", "_high", "_age_ms"))
+            row |= dict(zip(names, values, strict=True))
+    return row
 
 
 def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict[str, Any]]:
@@ -107,8 +126,13 @@ def json_lines(about: Mapping[str, str], ticks: Iterable[Tick]) -> Iterator[dict
             "mode": epoch.mode, "before_tps": epoch.before_tps, "after_tps": epoch.after_tps,
             "delta_percent": epoch.delta_percent, "low_percent": epoch.low_percent,
             "high_percent": epoch.high_percent, "verdict": epoch.verdict, "n": epoch.n,
-            "outage": _outage(epoch),
+            "outage": _outage(epoch), "exposure_before": _losses(_exposure_of(epoch.before)),
+            "exposure_after": _losses(_exposure_of(epoch.after)),
         }  # fmt: skip
+
+
+def _exposure_of(side: EpochSide | None) -> Exposure | None:
+    return None if side is None else side.exposure
 
 
 def _outage(epoch: Epoch) -> dict[str, Any] | None:

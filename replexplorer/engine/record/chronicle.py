@@ -10,6 +10,7 @@ from replexplorer.core.epochs.epochs import Epochs
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.server.counters import Sample
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.state_words import turn_words
@@ -130,6 +131,10 @@ class Chronicle:
         """The node with when it was last seen to have restarted."""
         at_s = self._restarts_s.get(node.name)
         return node if at_s is None else replace(node, restarted_s=at_s)
+
+    def expose(self, exposure: Exposure) -> None:
+        """Take what a failure would lose now."""
+        self._epochs.expose(self._clock.monotonic(), exposure)
 
     def add(self, interval: Interval) -> None:
         """Take an interval of the load."""
