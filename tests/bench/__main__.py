@@ -83,7 +83,7 @@ SECTIONS: Mapping[str, Section] = {
     "hour": lambda session, _: dashboard.hour(session),
     "exposure": lambda session, quick: exposure.figures(session, quick=quick),
 }
-"""What can be measured, in order; `hour` only where it is asked for, `exposure`, which breaks the stack, last."""
+"""What can be measured, in order; `hour` only where it is asked for, `exposure` last: it breaks the stack."""
 
 
 async def measured(names: list[str], quick: bool) -> list[Figure]:
