@@ -24,7 +24,7 @@ class EpochSide:
     outage: Outage = field(default_factory=Outage)
     """What stood in the way of commits meanwhile: then the figures are of no one state."""
     exposure: Exposure | None = None
-    """What a failure would have lost meanwhile (`exposure_meter.over_time`); None where nobody looked."""
+    """What a failure would have lost meanwhile (`exposure_meter.over_time`); None before any look."""
 
 
 @dataclass(frozen=True, slots=True)
