@@ -1,7 +1,7 @@
 """`make bench`: the targets, measured side by side in one run on a stack of its own.
 
-QUICK=1 shortens it, HOUR=1 adds the hour of P12, WHOLE=1 makes every power cut; `python -m tests.bench
-NAME...` measures these only. Prints one table; every raw figure goes to build/bench.json.
+QUICK=1 shortens it, HOUR=1 adds the hour of P12, WHOLE=1 makes every power cut and failure; `python -m
+tests.bench NAME...` measures these only. Prints one table; every raw figure goes to build/bench.json.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.bench import (
     ledger_cost,
     link_loop,
     load_parity,
+    lossless,
     power_cut,
     semi_sync,
     truth_of_the_link,
@@ -79,6 +80,7 @@ SECTIONS: Mapping[str, Section] = {
     "shim": lambda session, quick: fsync_shim.figures(session, quick=quick),
     "packets": _packet_loop,
     "ledger": lambda session, quick: ledger_cost.figures(session, quick=quick),
+    "lossless": lambda session, quick: lossless.figures(session, quick=quick),
     "power_cut": lambda session, quick: power_cut.figures(session, quick=quick),
     "hour": lambda session, _: dashboard.hour(session),
     "exposure": lambda session, quick: exposure.figures(session, quick=quick),
