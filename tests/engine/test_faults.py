@@ -268,12 +268,12 @@ async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused() -> 
             "db3: STOP REPLICA SQL_THREAD",
         )
         assert preview("applier_stop@db3").undo == ("db3: START REPLICA SQL_THREAD",)
-        assert preview("partition=ack@db3").statements == ("link primary <-> db3: partition ack",)
-        assert preview("disk_stall=200").statements == ("disk of primary: fsync_delay 200 ms",)
+        assert preview("partition=ack@db3").statements == ("link db1 <-> db3: partition ack",)
+        assert preview("disk_stall=200").statements == ("disk of db1: fsync_delay 200 ms",)
         cut = preview("power_cut=torn")
         assert cut.statements[:3] == (
-            "link primary <-> db2: partition both",
-            "link primary <-> db3: partition both",
+            "link db1 <-> db2: partition both",
+            "link db1 <-> db3: partition both",
             "SIGKILL to mysqld of db1",
         )
         assert "--mode torn" in cut.statements[3]

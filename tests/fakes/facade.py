@@ -34,6 +34,7 @@ from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
@@ -62,6 +63,8 @@ from replexplorer.engine.outcome import Changed, ExperimentUnderWay, Injected, P
 from replexplorer.engine.progress import Progress, ProgressCallback
 
 R = TypeVar("R")
+EXPOSED = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Loss(8, 8, 8, 12.0))
+"""What a stack with `innodb_flush_log_at_trx_commit=2` over a slow link may have at risk."""
 WALL_S = 1_760_000_000.0
 """The fake's wall clock at its zero: a fixed moment."""
 
@@ -91,6 +94,7 @@ def make_tick(
     viewer: bool = False,
     healing: bool = False,
     fsync_ms: float | None = 0.2,
+    exposure: Exposure | None = EXPOSED,
 ) -> Tick:
     """A plausible tick of a running stack: links and disks do what their knobs in `values` ask.
 
@@ -161,6 +165,7 @@ def make_tick(
         epochs=epochs,
         events=events,
         viewer=viewer,
+        exposure=exposure,
     )
 
 

@@ -13,11 +13,12 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
-from replexplorer.core.history.points import Point, Points
+from replexplorer.core.history.points import EXPOSURES, Point, Points
 from replexplorer.core.history.recent import ENOUGH, Recent, recent_of
 from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.server.exposure import Loss
 from replexplorer.core.stats.density import DensityHistory
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
@@ -81,7 +82,7 @@ class History:
                 self._stalls = False
         ceiling = tick.ceiling.tps if tick.ceiling else None
         point = self._point(tick.at_s, last_s, tick.load, ceiling)
-        self.points.append(point._replace(predicted_tps=tick.predicted.tps) if tick.predicted else point)
+        self.points.append(_with_outlook(point, tick))
         if len(self.points) > self.capacity:
             self.points.forget(max(1, self.capacity // 8))  # seldom, so that it costs nothing a tick
 
@@ -154,6 +155,17 @@ class History:
         if not taken:  # nothing newer than the mark yet
             return recent_of([load], load.duration_s, is_mixed=True)
         return recent_of([part.load for part in taken], sum(part.length_s for part in taken))
+
+
+def _with_outlook(point: Point, tick: Tick) -> Point:
+    """The point with the prediction and what failures would lose, as far as they are known."""
+    found: dict[str, Any] = {}
+    if tick.predicted is not None:
+        found["predicted_tps"] = tick.predicted.tps
+    if tick.exposure is not None:
+        losses = {name: getattr(tick.exposure, name) for name in EXPOSURES}
+        found |= {name: loss.commits for name, loss in losses.items() if isinstance(loss, Loss)}
+    return point._replace(**found) if found else point
 
 
 def _rests(load: LoadView) -> bool:

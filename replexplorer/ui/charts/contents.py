@@ -1,4 +1,4 @@
-"""What the two charts show of one page of the history: throughput and latency as chart models."""
+"""What the charts show of one page of the history: throughput, latency and exposure as chart models."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from replexplorer.ui.charts.chart_model import (
 )
 from replexplorer.ui.charts.limits import finite, least_that_lasts
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.exposure import DANGERS, Danger
 
 PAGE_LENGTHS_S: Final[tuple[float, ...]] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Lengths of the page, what `+` and `-` walk through."""
@@ -146,7 +147,7 @@ def latency_model(
             one(p50, "p50"),
         ),
         marks=tuple(marks),
-        windows=tuple(span if span.end_s is None else replace(span, word="", short="") for span in windows),
+        windows=tuple(map(_without_word, windows)),
         log=True,
     )
 
@@ -165,6 +166,46 @@ def density_model(lines: ChartModel, density: Sequence[Slice]) -> ChartModel:
         series=tuple(replace(one, stroke=Stroke.LABEL) for one in lines.series),
         density=tuple(density),
     )
+
+
+def exposure_model(
+    points: Sequence[Point],
+    *,
+    page: tuple[float, float],
+    origin_s: float = 0.0,
+    marks: Iterable[ChartMark] = (),
+    windows: Iterable[FaultWindow] = (),
+) -> ChartModel:
+    """The exposure chart: commits that each kind of failure would lose at each moment, 0 in its lowest
+    row; what is not known is a gap.
+
+    Ended windows are tinted without their word: it stands in the TPS chart above.
+    """
+
+    def one(danger: Danger) -> ChartSeries:
+        shown = in_page([(point.at_s, getattr(point, danger.field)) for point in points], page)
+        last = _last(shown)
+        figure = figures.UNKNOWN if last is None else figures.count(round(last))
+        return ChartSeries(shown, danger.ink, _with_words(figure, (danger.word, danger.short, danger.tag)))
+
+    return ChartModel(
+        title="Exposure",
+        subtitle="commits that a failure would lose, log",
+        short_subtitle="commits at risk, log",
+        start_s=page[0],
+        end_s=page[1],
+        origin_s=origin_s,
+        series=tuple(map(one, DANGERS)),
+        marks=tuple(marks),
+        windows=tuple(map(_without_word, windows)),
+        log=True,
+        empty="not known yet",
+    )
+
+
+def _without_word(window: FaultWindow) -> FaultWindow:
+    """A window that lasts keeps its word."""
+    return window if window.end_s is None else replace(window, word="", short="")
 
 
 def chart_models(

@@ -6,9 +6,10 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from replexplorer.core.event import Event
+from replexplorer.core.history.points import Point
 from replexplorer.core.history.recent import Recent
 from replexplorer.core.history.series import History, page_of
 from replexplorer.core.link_view import partition_words
@@ -18,7 +19,13 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import ChartMark, ChartModel, FaultWindow, WindowKind
-from replexplorer.ui.charts.contents import DEFAULT_PAGE_S, chart_models, density_model, zoomed
+from replexplorer.ui.charts.contents import (
+    DEFAULT_PAGE_S,
+    chart_models,
+    density_model,
+    exposure_model,
+    zoomed,
+)
 from replexplorer.ui.charts.notes import Notes, latency_notes, qps_of, tps_notes, window_words
 from replexplorer.ui.desks.fault_windows import MARK_WITHIN_S, FaultWindows
 from replexplorer.ui.words.figures import count, rate
@@ -34,6 +41,17 @@ _DROPS_APART_S: Final = 2.0
 """Without any for so long, what is dropped next has a window of its own."""
 _LOG_CAPACITY: Final = 5000
 _MARK_CAPACITY: Final = 500
+
+
+class _Page(NamedTuple):
+    """What the charts of one page have in common."""
+
+    edges: tuple[float, float]
+    until_s: float
+    """Now, or the right edge."""
+    points: Sequence[Point]
+    marks: Sequence[ChartMark]
+    windows: Sequence[FaultWindow]
 
 
 @dataclass(slots=True)
@@ -137,30 +155,17 @@ class Picture:
 
     def charts(self, *, wide: bool) -> tuple[ChartModel, ChartModel]:
         """TPS and latency over the present page."""
-        of = self.shown
-        tick, recent, origin_s = of.tick, of.recent, of.origin_s
-        now_s = tick.at_s if tick else 0.0
-        page = page_of(now_s, origin_s, self.page_s)
-        points = of.history.page(page[0], min(page[1], now_s))
+        page = self._page()
+        tick, recent = self.shown.tick, self.shown.recent
         load = tick.load if tick else None
-        marks = [mark for mark in of.marks if page[0] <= mark.at_s <= now_s]
-        injected = [_as_of(now_s, one) for one in of.faults.windows if _in_page(one, page[0], now_s)]
-        cuts = [_as_of(now_s, one) for one in of.partitions if _in_page(one, page[0], now_s)]
-        faults = [_as_of(now_s, one) for one in of.windows if _in_page(one, page[0], now_s)]
-        windows = [
-            *(_with_length(one) for one in (*injected, *cuts)),
-            *(_as_of(now_s, one) for one in of.drops if _in_page(one, page[0], now_s)),
-            *(_with_length(one) for one in faults),
-            *(one for one in of.restarts if _in_page(one, page[0], now_s)),
-        ]
         above = tps_notes(tick, wide=wide) if tick else Notes((), "muted")
         below = latency_notes(load, recent)
         tps, latency = chart_models(
-            points,
-            page=page,
-            origin_s=origin_s,
-            marks=marks,
-            windows=windows,
+            page.points,
+            page=page.edges,
+            origin_s=self.shown.origin_s,
+            marks=page.marks,
+            windows=page.windows,
             log=self.log_scale,
             mode=load.mode if load else CLOSED,
             tps_notes=above.texts,
@@ -171,9 +176,38 @@ class Picture:
             window=window_words(recent),
         )
         if self.as_density:
-            slices = of.history.density.page(page[0], min(page[1], now_s))
+            slices = self.shown.history.density.page(page.edges[0], page.until_s)
             latency = density_model(latency, slices)
         return tps, latency
+
+    def exposure_chart(self) -> ChartModel:
+        """What failures would lose, over the present page."""
+        page = self._page()
+        return exposure_model(
+            page.points,
+            page=page.edges,
+            origin_s=self.shown.origin_s,
+            marks=page.marks,
+            windows=page.windows,
+        )
+
+    def _page(self) -> _Page:
+        """What of the shown picture is on the present page."""
+        of = self.shown
+        now_s = of.tick.at_s if of.tick else 0.0
+        edges = page_of(now_s, of.origin_s, self.page_s)
+        start_s, until_s = edges[0], min(edges[1], now_s)
+        injected = [_as_of(now_s, one) for one in of.faults.windows if _in_page(one, start_s, now_s)]
+        cuts = [_as_of(now_s, one) for one in of.partitions if _in_page(one, start_s, now_s)]
+        faults = [_as_of(now_s, one) for one in of.windows if _in_page(one, start_s, now_s)]
+        windows = [
+            *(_with_length(one) for one in (*injected, *cuts)),
+            *(_as_of(now_s, one) for one in of.drops if _in_page(one, start_s, now_s)),
+            *(_with_length(one) for one in faults),
+            *(one for one in of.restarts if _in_page(one, start_s, now_s)),
+        ]
+        marks = [mark for mark in of.marks if start_s <= mark.at_s <= now_s]
+        return _Page(edges, until_s, of.history.page(start_s, until_s), marks, windows)
 
     def _watch_drops(self, load: LoadView, at_s: float) -> None:
         """A window of what an open loop drops is open while it drops, and a moment longer."""

@@ -176,15 +176,27 @@ class DashboardScreen(KnobScreen):
         self._draw_charts()
 
     def action_chart_heat(self) -> None:
-        """Latency as lines or as a density; a small screen turns to that chart."""
+        """Latency as lines or as a density; where it is not seen, it is turned to."""
         self.picture.as_density = not self.picture.as_density
+        self.remove_class("-exposure")
         if self.has_class("-compact") and not self.has_class("-tall"):
             self.add_class("-latency")
         self.call_after_refresh(self._draw)
 
     def action_view_next(self) -> None:
-        """The other chart of a small screen."""
-        self.toggle_class("-latency")
+        """The next chart of a small screen: TPS, latency, exposure."""
+        shown = "-latency" if self.has_class("-latency") else "-exposure" * self.has_class("-exposure")
+        self._turn_to({"": "-latency", "-latency": "-exposure", "-exposure": ""}[shown])
+
+    def action_chart_exposure(self) -> None:
+        """What a failure would lose over time, in place of another chart, or that one again; a large
+        screen has room for all."""
+        self._turn_to("" if self.has_class("-exposure") else "-exposure")
+
+    def _turn_to(self, view: str) -> None:
+        """Show this chart: `-latency`, `-exposure`, or TPS for none."""
+        for name in ("-latency", "-exposure"):
+            self.set_class(name == view, name)
         self.call_after_refresh(self._draw)
 
     def action_statement_copy(self) -> None:

@@ -27,6 +27,7 @@ from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.epoch_table import EpochStrip, EpochTable
 from replexplorer.ui.widgets.event_log import EventLog
+from replexplorer.ui.widgets.exposure_line import ExposureLine
 from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
@@ -75,8 +76,11 @@ class WatchingScreen(Screen[None]):
                 yield StatementPanel(glyphs=glyphs, id="statement")
             with Vertical(id="right"):
                 yield Chart(glyphs=glyphs, id="tps-chart")
-                yield Chart(glyphs=glyphs, id="latency-chart")
+                with Horizontal(id="lower"):
+                    yield Chart(glyphs=glyphs, id="latency-chart")
+                    yield Chart(glyphs=glyphs, id="exposure-chart")
                 yield ValueStrip(glyphs=glyphs, id="value-strip")
+                yield ExposureLine(glyphs=glyphs, id="exposure")
                 yield AnatomyPanel(glyphs=glyphs, id="anatomy")
                 yield EpochTable(glyphs=glyphs, id="epochs")
                 yield EpochStrip(glyphs=glyphs, id="epoch-strip")
@@ -145,6 +149,7 @@ class WatchingScreen(Screen[None]):
             self.query_one(Footer).condition = "" if self._is_whole else "down"
             self._draw_epochs(tick)
             self.query_one(AnatomyPanel).tick = tick
+            self.query_one(ExposureLine).exposure = tick.exposure
             self._draw_charts()
             self._draw_knobs()
 
@@ -186,6 +191,9 @@ class WatchingScreen(Screen[None]):
             chart = self.query_one(name, Chart)
             if chart.display:
                 chart.show(model)
+        exposed = self.query_one("#exposure-chart", Chart)
+        if exposed.display:
+            exposed.show(self.picture.exposure_chart())
 
     def _draw_knobs(self) -> None:
         """The panel, what the selected knob runs, and the knob line."""

@@ -20,12 +20,18 @@ from replexplorer.core.server.outage import Outage, outage_words
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.exposure import exposure_words, in_short
 from replexplorer.ui.words.runs import Line, Run, cut, rule, width_of
 
 _LEAST_TITLE = 12
 """Cells that a change's title keeps beside the words of an outage."""
 WIDE_FROM = 100
 """Columns from which the table shows the time of each change and the interval itself."""
+EXPOSED_FROM = 110
+"""Columns from which it shows what a failure would have lost before and after as well."""
+_EXPOSED_CELLS = 18
+_ALL_FROM = 140
+"""Columns from which that takes no other figure's place."""
 
 
 class EpochTable(Lines):
@@ -110,21 +116,25 @@ def unprotected_total(count: int | None) -> Line:
 def heads(width: int) -> Line:
     """The row of column heads."""
     wide = width >= WIDE_FROM
-    tail = _tail_widths(wide)
+    tail = _tail_widths(width)
+    exposed = _right([("at risk", "faint")], exposed_cells(width)) if exposed_cells(width) else []
     left: list[Run] = [("         at change" if wide else "    change", "faint")]
-    middle = width - sum(tail)
+    middle = width - sum(tail) - width_of(exposed)
     before = _right([("TPS before → after", "faint")], max(0, middle - width_of(left)))
     words = ("Δ %", "95% CI" if wide else "±95%", "p50", "p95", "p99", "n")
     tokens = ("faint", "faint", "p50", "p95", "p99", "faint")
-    cells = [_right([(word, token)], size) for word, token, size in zip(words, tokens, tail, strict=True)]
-    return [*left, *before, *(run for cell in cells for run in cell)]
+    cells = [
+        _right([(word, token)], size) for word, token, size in zip(words, tokens, tail, strict=True) if size
+    ]
+    return [*left, *before, *exposed, *(run for cell in cells for run in cell)]
 
 
 def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
     """One epoch."""
     wide = width >= WIDE_FROM
-    tail = _tail_widths(wide)
-    middle = width - sum(tail)
+    tail = _tail_widths(width)
+    exposed = _right(_exposures(epoch, exposed_cells(width)), exposed_cells(width))
+    middle = width - sum(tail) - width_of(exposed)
     left: list[Run] = [(number_cells(epoch.number, glyphs), "mark")]
     if wide:
         left.append((f"{figures.moment(epoch.at_s - origin_s):>7} ", "faint"))
@@ -145,8 +155,8 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
         ),
         _right([(figures.count(epoch.n) if epoch.n else "", "muted")], tail[5]),
     ]
-    cells = [run for cell in found for run in cell]
-    return [*left, *_right(change, max(0, middle - width_of(left))), *cells]
+    cells = [run for size, cell in zip(tail, found, strict=True) if size for run in cell]
+    return [*left, *_right(change, max(0, middle - width_of(left))), *exposed, *cells]
 
 
 def details(epoch: Epoch, width: int) -> list[Line]:
@@ -199,17 +209,39 @@ def _side(name: str, side: EpochSide, width: int) -> list[Line]:
         )
     ]  # fmt: skip
     cells.append([("n ", "faint"), (figures.count(side.n), "muted")])
+    lost: list[Line] = []
+    if side.exposure is not None:
+        blank: Run = (" " * width_of(head), "text")
+        lost.append([blank, *exposure_words(side.exposure, width - width_of(head))])
     whole = [*head, *(run for cell in cells for run in cell)]
     if width_of(whole) <= width:
-        return [whole]
+        return [whole, *lost]
     first = [*head, *cells[0], *cells[1], *cells[4]]
     second = [(" " * width_of(head), "text"), *(run for cell in cells[2:4] for run in cell)]
-    return [cut(first, width), cut(second, width)]
+    return [cut(first, width), cut(second, width), *lost]
 
 
-def _tail_widths(wide: bool) -> Sequence[int]:
-    """Widths of difference, interval, p50, p95, p99 and n."""
-    return (11, 18, 7, 7, 7, 10) if wide else (10, 7, 5, 5, 5, 7)
+def exposed_cells(width: int) -> int:
+    """Columns of what a failure would have lost."""
+    return _EXPOSED_CELLS if width >= EXPOSED_FROM else 0
+
+
+def _exposures(epoch: Epoch, cells: int) -> list[Run]:
+    """`0·0·8 → 0·312·8`: what each failure would have lost before and after, where that was seen; after
+    alone where both are too long."""
+    before, after = (in_short(side.exposure if side else None) for side in (epoch.before, epoch.after))
+    if not cells or not (before or after):
+        return []
+    now: list[Run] = [(after or figures.UNKNOWN, "text b")]
+    both: list[Run] = [(f"{before} → ", "muted"), *now] if before else now
+    return both if width_of(both) < cells else cut(now, cells - 1)
+
+
+def _tail_widths(width: int) -> Sequence[int]:
+    """Widths of difference, interval, p50, p95, p99 and n; 0 for one that is not shown."""
+    if width < WIDE_FROM:
+        return (10, 7, 5, 5, 5, 7)
+    return (11, 18, 7, 0, 7, 0) if EXPOSED_FROM <= width < _ALL_FROM else (11, 18, 7, 7, 7, 10)
 
 
 def _before_after(epoch: Epoch) -> list[Run]:

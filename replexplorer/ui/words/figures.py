@@ -49,6 +49,16 @@ def span(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
 
 
+def age(value_ms: float) -> str:
+    """How long ago: `12 ms`, `0.4 s`, `3:05`."""
+    if value_ms < 99.5:
+        return f"{value_ms:.0f} ms"
+    seconds = value_ms / 1000
+    if seconds < 99.5:
+        return span(seconds)
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
 def elapsed(seconds: float) -> str:
     """Seconds since the start as `00:12:35`."""
     whole = max(0, int(seconds))

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.core.event import Severity
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.ui.words.exposure import DANGERS
 
 
 class StateWord(NamedTuple):
@@ -63,6 +64,7 @@ READING: Final = (
         "the mean commit's time by its parts, from the server's counters; what none explains is other",
     ),
     ("density", "every commit by time and latency; a shade is half a power of ten of commits a second"),
+    *((danger.word, danger.meaning) for danger in DANGERS),
     ("dropped", "arrivals that an open loop gave up because the backlog was full"),
     ("checks", "clients = TPS x mean latency; our commits = those that the server counted; ▲ when not"),
 )

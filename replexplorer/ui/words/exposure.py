@@ -1,0 +1,123 @@
+"""What a failure now would lose, in the words and colours of the line and of the chart.
+
+Law: what is not known is written as unknown, and never as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Final, NamedTuple
+
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.ui.words import figures
+from replexplorer.ui.words.runs import Line, Run, width_of
+
+
+class Danger(NamedTuple):
+    """One kind of failure."""
+
+    field: str
+    """Of `Exposure`."""
+    word: str
+    short: str
+    tag: str
+    """Where there is hardly room beside the figure."""
+    ink: str
+    """Theme token of its line and figure."""
+    meaning: str
+    """One line for the help."""
+
+
+DANGERS: Final = (
+    Danger(
+        "process_dies", "mysqld dies", "dies", "dies", "p50",
+        "commits missing on the source after mysqld is killed and started again",
+    ),
+    Danger(
+        "power_cut", "power cut", "power", "power", "p95",
+        "commits missing on the source after its machine lost power and came back",
+    ),
+    Danger(
+        "source_lost", "source lost", "source", "lost", "p99",
+        "commits missing on the best replica that answers when the source never comes back",
+    ),
+)  # fmt: skip
+"""All kinds, in the order of the line."""
+
+
+def loss_of(exposure: Exposure, danger: Danger) -> Loss | Unknown:
+    """What this failure would lose."""
+    found: Loss | Unknown = getattr(exposure, danger.field)
+    return found
+
+
+def in_short(exposure: Exposure | None) -> str:
+    """`0·312·8`, in the order of `DANGERS`; empty for nothing."""
+    if exposure is None:
+        return ""
+    return "·".join(
+        figures.count(loss.commits) if isinstance(loss, Loss) else figures.UNKNOWN
+        for loss in (loss_of(exposure, danger) for danger in DANGERS)
+    )
+
+
+def exposure_line(exposure: Exposure | None, width: int) -> Line:
+    """` at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8`, with as much of it as
+    fits; empty before anything was looked at."""
+    return [] if exposure is None else _fitting(exposure, width, (" at risk now: ", " at risk: "))
+
+
+def exposure_words(exposure: Exposure, width: int) -> Line:
+    """The same without its head, of a moment that has gone."""
+    return _fitting(exposure, width, ("at risk ",))
+
+
+def _fitting(exposure: Exposure, width: int, heads: Sequence[str]) -> Line:
+    rows = list(_variants(exposure, heads))
+    return next((row for row in rows if width_of(row) <= width), rows[-1])
+
+
+class _Detail(NamedTuple):
+    """How much of the line stands there."""
+
+    why: bool = False
+    age: bool = False
+    range: bool = False
+    short: bool = False
+
+
+_DETAILS: Final = (
+    _Detail(why=True, age=True, range=True),
+    _Detail(age=True, range=True),
+    _Detail(age=True, range=True, short=True),
+    _Detail(range=True),
+    _Detail(range=True, short=True),
+    _Detail(short=True),
+)
+"""Longest first: reasons go first, then words are shorter, then ages and ranges go."""
+
+
+def _variants(exposure: Exposure, heads: Sequence[str]) -> Iterator[Line]:
+    """The line, longest first."""
+    for detail, head in product(_DETAILS, heads):
+        row: list[Run] = [(head, "muted")]
+        for at, danger in enumerate(DANGERS):
+            row += [(" · ", "faint")] if at else []
+            row.append((f"{danger.short if detail.short else danger.word} ", "muted"))
+            row += _figure(loss_of(exposure, danger), danger, detail)
+        yield row
+
+
+def _figure(loss: Loss | Unknown, danger: Danger, detail: _Detail) -> list[Run]:
+    """`300..340` and `(0.4 s)`: the commits, and how old the oldest of them is."""
+    if isinstance(loss, Unknown):
+        why: list[Run] = [(f" ({loss.why})", "faint")] if detail.why else []
+        return [("unknown" if detail.age else figures.UNKNOWN, "warn"), *why]
+    low, high = figures.count(loss.low), figures.count(loss.high)
+    text = f"{low}..{high}" if detail.range and low != high else figures.count(loss.commits)
+    ink = f"{danger.ink} b" if loss.high else "good"
+    age: list[Run] = []
+    if detail.age and loss.age_ms is not None and loss.high:
+        age = [(f" ({figures.age(loss.age_ms)})", "muted")]
+    return [(text, ink), *age]

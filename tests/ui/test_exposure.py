@@ -1,0 +1,212 @@
+"""The exposure on the dashboard: the line at every size, the chart over time, the epochs' columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.epochs.epoch import Epoch, EpochSide
+from replexplorer.core.event import Event
+from replexplorer.core.fault import Fault
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
+from replexplorer.core.tick import Tick
+from replexplorer.ui.charts.chart_model import ChartModel
+from replexplorer.ui.desks.picture import Picture
+from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.exposure import exposure_line, in_short
+from tests.fakes.facade import WALL_S, change_event, make_tick
+from tests.ui.driving import Bench, bench
+
+HIDDEN = Exposure(Loss(0, 0, 0), Loss(312, 300, 340, 413.0), Unknown("no replica"))
+WIDE_SPREAD = Exposure(
+    Loss(0, 0, 0), Loss(11_013, 11_002, 11_031, 65_000.0), Loss(128_400, 90_000, 130_000, 3_600_000.0)
+)
+
+
+def text_of(exposure: Exposure | None, width: int) -> str:
+    return "".join(text for text, _ in exposure_line(exposure, width))
+
+
+@pytest.mark.parametrize(
+    ("exposure", "width", "text"),
+    [
+        (
+            HIDDEN, 120,
+            " at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown (no replica)",
+        ),
+        (HIDDEN, 80, " at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown"),
+        (HIDDEN, 75, " at risk: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown"),
+        (WIDE_SPREAD, 75, " at risk now: dies 0 · power 11.0k (65 s) · source 90.0k..130.0k (60:00)"),
+        (None, 80, ""),
+    ],
+)  # fmt: skip
+def test_the_line_has_as_much_as_fits(exposure: Exposure | None, width: int, text: str) -> None:
+    assert text_of(exposure, width) == text
+
+
+FIGURES = st.integers(0, 10**7)
+LOSSES = st.one_of(
+    st.builds(Unknown, st.text(st.characters(codec="ascii", categories=["L"]), max_size=80)),
+    st.builds(
+        lambda low, more, age_ms: Loss(low, low, low + more, age_ms),
+        FIGURES,
+        FIGURES,
+        st.none() | st.floats(0, 1e8),
+    ),
+)
+
+
+@given(st.builds(Exposure, LOSSES, LOSSES, LOSSES), st.sampled_from([75, 80, 111]))
+def test_whatever_is_at_risk_fits_and_what_is_unknown_is_never_a_figure(
+    exposure: Exposure, width: int
+) -> None:
+    text = text_of(exposure, width)
+    assert len(text) <= width
+    for part, loss in zip(
+        text.split(" · "), (exposure.process_dies, exposure.power_cut, exposure.source_lost), strict=True
+    ):
+        figure = part.partition(" (")[0].split()[-1]
+        assert (figure in ("unknown", "-")) is isinstance(loss, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        ((80, 24), "at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8 (12 ms)"),
+        ((120, 36), "at risk now: dies 0 · power 300..340 (0.4 s) · source 8 (12 ms)"),
+        ((160, 45), "at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8 (12 ms)"),
+    ],
+)
+async def test_the_three_figures_stand_at_every_size(size: tuple[int, int], text: str) -> None:
+    async with bench(make_tick(1.0), size=size) as app:
+        assert app.text("#exposure").strip() == text
+        await app.play(make_tick(1.5, exposure=None))
+        assert app.text("#exposure").strip() == ""
+
+
+def shown(app: Bench) -> list[str]:
+    """The charts that are seen, by their ids."""
+    return [str(chart.id).removesuffix("-chart") for chart in app.dashboard.query(Chart) if chart.region.area]
+
+
+@pytest.mark.parametrize(
+    ("size", "key", "views"),
+    [
+        ((80, 24), "e", [["tps"], ["exposure"], ["tps"]]),
+        ((80, 24), "v", [["tps"], ["latency"], ["exposure"], ["tps"]]),
+        ((80, 40), "e", [["tps", "latency"], ["tps", "exposure"], ["tps", "latency"]]),
+        ((120, 36), "e", [["tps", "latency"], ["tps", "exposure"], ["tps", "latency"]]),
+        ((160, 45), "e", [["tps", "latency", "exposure"], ["tps", "latency", "exposure"]]),
+    ],
+)
+async def test_a_key_shows_the_chart_in_place_of_another_and_a_large_screen_has_all(
+    size: tuple[int, int], key: str, views: list[list[str]]
+) -> None:
+    async with bench(size=size) as app:
+        seen = [shown(app)]
+        for _ in views[1:]:
+            await app.press(key)
+            await app.pilot.pause()
+            seen.append(shown(app))
+        assert seen == views
+
+
+async def test_the_density_turns_a_small_screen_back_to_latency() -> None:
+    async with bench(size=(80, 24)) as app:
+        await app.press("e", "d")
+        await app.pilot.pause()
+        assert shown(app) == ["latency"]
+
+
+def model(*ticks: Tick) -> ChartModel:
+    picture = Picture()
+    for tick in ticks:
+        picture.fold(tick)
+    return picture.exposure_chart()
+
+
+def test_unknown_is_a_gap_and_no_zero() -> None:
+    found = model(make_tick(1.0), make_tick(1.5, exposure=HIDDEN), make_tick(2.0, exposure=None))
+    assert [list(one.points) for one in found.series] == [
+        [(1.0, 0.0), (1.5, 0.0), (2.0, None)],
+        [(1.0, 312.0), (1.5, 312.0), (2.0, None)],
+        [(1.0, 8.0), (1.5, None), (2.0, None)],
+    ]
+    assert [one.labels[0] for one in found.series] == ["- mysqld dies", "- power cut", "- source lost"]
+
+
+def test_the_chart_has_the_marks_and_windows_of_the_others() -> None:
+    fault = Fault(1, "kill", None, "db2", WALL_S + 1.0, None, "me", {})
+    event: Event = change_event(1.2, 1, "fault kill@db2")
+    ticks = (make_tick(0.5), replace(make_tick(1.5, events=(event,)), faults=(fault,)))
+    picture = Picture()
+    for tick in ticks:
+        picture.fold(tick)
+    tps, exposed = picture.charts(wide=False)[0], picture.exposure_chart()
+    assert (exposed.marks, exposed.start_s, exposed.end_s) == (tps.marks, tps.start_s, tps.end_s)
+    assert exposed.windows == tps.windows, "a window that lasts keeps its word"
+
+
+async def test_the_chart_says_each_figure_and_0_has_a_row_of_its_own() -> None:
+    async with bench(*(make_tick(at / 2) for at in range(2, 12)), size=(120, 36)) as app:
+        await app.press("e")
+        await app.pilot.pause()
+        rows = app.dashboard.query_one("#exposure-chart", Chart).rows
+        assert rows[0].startswith("─ Exposure commits that a failure would lose, log")
+        zero = next(row for row in rows if row.strip().startswith("0┤"))
+        assert zero.rstrip().endswith("0 dies")
+        assert any(row.rstrip().endswith("312 power") for row in rows)
+
+
+async def test_a_chart_without_any_figure_says_so() -> None:
+    async with bench(make_tick(1.0, exposure=silent("the source was not reached")), size=(120, 36)) as app:
+        await app.press("e")
+        await app.pilot.pause()
+        assert any("not known yet" in row for row in app.dashboard.query_one("#exposure-chart", Chart).rows)
+
+
+def test_in_short_is_in_the_order_of_the_line() -> None:
+    assert in_short(HIDDEN) == "0·312·-"
+    assert in_short(None) == ""
+
+
+def side(exposure: Exposure | None) -> EpochSide:
+    return EpochSide(exposure=exposure, n=100)
+
+
+BEFORE = Exposure(Loss(0, 0, 0), Loss(0, 0, 0), Loss(8, 8, 8))
+EPOCH = Epoch(
+    1, 40.0, "innodb_flush 1 → 2", 528.0, 1210.0, 129.2, 0.3, "faster", 89.0, 93.0, 98.0, 7433,
+    before=side(BEFORE), after=side(HIDDEN),
+)  # fmt: skip
+
+
+async def test_price_and_protection_stand_in_one_row_of_the_epochs() -> None:
+    async with bench(make_tick(50.0, epochs=(EPOCH,)), size=(160, 45)) as app:
+        row = next(row for row in app.rows("#epochs") if "innodb_flush" in row)
+        assert "528 → 1210" in row
+        assert "0·0·8 → 0·312·-" in row
+        assert all(len(row) <= 111 for row in app.rows("#epochs"))
+        await app.play(make_tick(51.0, epochs=(replace(EPOCH, before=side(WIDE_SPREAD)),)))
+        row = next(row for row in app.rows("#epochs") if "innodb_flush" in row)
+        assert " 0·312·- " in row
+        assert "11.0k" not in row, "after alone where both are too long"
+    async with bench(make_tick(50.0, epochs=(EPOCH,)), size=(120, 36)) as app:
+        assert "at risk" not in app.text("#epochs")
+
+
+async def test_the_epoch_ledger_spells_what_was_at_risk_on_each_side() -> None:
+    async with bench(make_tick(50.0, epochs=(EPOCH,)), size=(80, 24)) as app:
+        await app.press("g")
+        await app.until(lambda: app.app.screen is not app.dashboard)
+        listing = app.app.screen.query_one("#listing")
+        assert isinstance(listing, Lines)
+        await app.until(lambda: sum("at risk " in row for row in listing.rows) == 2)
+        assert [row.strip() for row in listing.rows if "at risk " in row] == [
+            "at risk mysqld dies 0 · power cut 0 · source lost 8",
+            "at risk dies 0 · power 300..340 (0.4 s) · source unknown",
+        ]
