@@ -16,7 +16,17 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.tick import Tick
-from replexplorer.core.wire import DiskState, Document, Experiment, Health, Lease, LinkState, SetDisk, Shape
+from replexplorer.core.wire import (
+    DiskState,
+    Document,
+    Experiment,
+    Flap,
+    Health,
+    Lease,
+    LinkState,
+    SetDisk,
+    Shape,
+)
 
 
 class Clock(Protocol):
@@ -282,6 +292,11 @@ class Agent(Keeper, Protocol):
 
         Returns when the rule is in force; the probe's window starts afresh.
         """
+        ...
+
+    async def set_flap(self, peer: str, address: str, flap: Flap | None) -> LinkState:
+        """Let this side of the link go down and up by the clock until another flap, or None, is set; the
+        shape stays. Returns when that is in force; the probe's window starts afresh."""
         ...
 
     async def disk(self, *, probe: bool = False) -> DiskState:

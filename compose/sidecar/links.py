@@ -17,7 +17,7 @@ import backends
 import probe
 from document import write_durably
 from tool import Refused
-from wire import LinkCost, LinkState, Shape
+from wire import Flap, LinkCost, LinkState, Shape
 
 CALIBRATION_ADDRESS = "127.77.0.1"
 CALIBRATION_DELAY_US = 2000
@@ -32,6 +32,10 @@ LARGEST_OVERHEAD_US = 150.0
 """What is beyond is the load of the machine while it was measured, not the queue."""
 CALIBRATE_AGAIN_S = (1.0, 15.0, 60.0)
 """Servers start on the same cores meanwhile; the smallest thorough figure is the queue's own."""
+FLAP_AGAIN_S = 0.5
+"""When a cut or an opening that was refused is tried again."""
+LEAST_REST_S = 0.001
+"""A timer may be a little early."""
 BARE_PROBES, BARE_INTERVAL_S, BARE_DEADLINE_S = 8, 0.04, 0.6
 
 
@@ -50,6 +54,20 @@ class Link:
     window: probe.Window = field(default_factory=probe.Window)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     prober: asyncio.Task[None] | None = None
+    flap: Flap | None = None
+    is_down: bool = False
+    """The flap cuts it now."""
+    flap_changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Nothing is asked of it, now or later: no rule is to be there."""
+        return self.asked.is_plain and self.flap is None
+
+    @property
+    def wanted(self) -> Shape:
+        """What is to be in force now."""
+        return replace(self.asked, cut=True) if self.is_down else self.asked
 
 
 class Links:
@@ -127,25 +145,34 @@ class Links:
         for link in self._links.values():
             async with link.turn:
                 if link.delay_ms and link.address:
-                    await self._shape(link.address, link.asked)
+                    await self._shape(link, link.wanted)
 
     async def _adopt(self, left: list[str] | None) -> None:
-        """Take over what an agent before us had in force in this namespace (rules were found)."""
+        """Take over what an agent before us had in force in this namespace (rules were found), and go on
+        with its flaps: while one is up there may be no rule, and who asked for it may be gone."""
         try:
             saved: dict[str, dict[str, Any]] = json.loads(self._state_path.read_bytes())
         except (OSError, ValueError):
             return
         for peer, fields in saved.items():
-            if left is None or fields["address"] in left:
+            found = left is None or fields["address"] in left
+            flap = Flap(**fields["flap"]) if fields.get("flap") else None
+            if found or flap is not None:
                 link = self._link(peer, fields["address"])
                 link.window.base_ms = fields["base_ms"]
-                await self._install(link, Shape(**fields["asked"]))
+                self._begin_flap(link, flap)
+                await self._install(link, Shape(**fields["asked"]) if found else Shape())
 
     def _save(self) -> None:
         state = {
-            link.peer: {"address": link.address, "asked": asdict(link.asked), "base_ms": link.window.base_ms}
+            link.peer: {
+                "address": link.address,
+                "asked": asdict(link.asked),
+                "base_ms": link.window.base_ms,
+                "flap": None if link.flap is None else asdict(link.flap),
+            }
             for link in self._links.values()
-            if not link.asked.is_plain
+            if not link.is_untouched
         }
         with contextlib.suppress(OSError):
             write_durably(self._state_path, json.dumps(state).encode())
@@ -156,20 +183,25 @@ class Links:
             link.address = address
         return link
 
-    async def _shape(self, address: str, asked: Shape) -> float:
-        """Install what is asked, the delay less our own overhead; answers the delay in force."""
+    async def _shape(self, link: Link, wanted: Shape) -> float:
+        """Install a shape, the delay less our own overhead; answers the delay in force."""
         backend = self._need_backend()
-        if asked.delay_ms <= 0:
-            await backend.shape(address, None if asked.is_plain else asked)
+        if wanted.delay_ms <= 0:
+            # The band of a link that flaps stays, for netem drops what it holds when it goes.
+            await backend.shape(link.address, None if wanted.is_plain and link.flap is None else wanted)
             return 0.0
         overhead_ms = self._overhead_us / 1000
-        held = replace(asked, delay_ms=max(SHORTEST_DELAY_MS, asked.delay_ms - overhead_ms))
-        await backend.shape(address, held)
-        return max(asked.delay_ms, round(overhead_ms, 3))
+        held = replace(wanted, delay_ms=max(SHORTEST_DELAY_MS, wanted.delay_ms - overhead_ms))
+        await backend.shape(link.address, held)
+        return max(wanted.delay_ms, round(overhead_ms, 3))
 
     async def _install(self, link: Link, asked: Shape) -> None:
-        link.delay_ms = await self._shape(link.address, asked)
-        link.asked = asked
+        before, link.asked = link.asked, asked
+        try:
+            link.delay_ms = await self._shape(link, link.wanted)
+        except Refused:
+            link.asked = before
+            raise
         link.generation = max(link.generation + 1, time.time_ns())
         self._save()
         self.measure_anew(link.peer)
@@ -181,7 +213,7 @@ class Links:
             return
         old, link.address = link.address, address
         link.window = probe.Window()
-        if not link.asked.is_plain and self._backend is not None:
+        if not link.is_untouched and self._backend is not None:
             await self._backend.shape(old, None)
             await self._install(link, link.asked)
 
@@ -193,6 +225,57 @@ class Links:
             await self._move(link, address)
             await self._install(link, asked)
         return await self.state(peer)
+
+    async def flap(self, peer: str, address: str, flap: Flap | None) -> LinkState:
+        """Let our side go down and up by the clock from now on, or no more; answers the link's state."""
+        await self._ready.wait()
+        link = self._link(peer)
+        async with link.turn:
+            await self._move(link, address)
+            before = link.flap
+            self._begin_flap(link, flap)
+            try:
+                await self._install(link, link.asked)
+            except Refused:
+                self._begin_flap(link, before)
+                raise
+        return await self.state(peer)
+
+    def _begin_flap(self, link: Link, flap: Flap | None) -> None:
+        """Go on with this flap, or none; what was is ended. Nothing is installed."""
+        link.flap_changed.set()
+        link.flap_changed = asyncio.Event()
+        link.flap, link.is_down = flap, flap is not None and flap.phase(time.time())[0]
+        if flap is not None:
+            task = asyncio.create_task(self._keep_flapping(link, flap, link.flap_changed))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _keep_flapping(self, link: Link, flap: Flap, changed: asyncio.Event) -> None:
+        """Cut and open when it is time, until the flap is another one."""
+        while not changed.is_set():
+            is_down, rest_s = flap.phase(time.time())
+            if is_down != link.is_down:
+                if await self._flap_to(link, is_down, changed):
+                    continue  # which took a while
+                rest_s = min(rest_s, FLAP_AGAIN_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(rest_s, LEAST_REST_S)):
+                    await changed.wait()
+
+    async def _flap_to(self, link: Link, is_down: bool, changed: asyncio.Event) -> bool:
+        """Cut the link or open it; False when that was refused, and is to be tried again."""
+        async with link.turn:
+            if changed.is_set():
+                return True
+            link.is_down = is_down
+            try:
+                await self._shape(link, link.wanted)
+            except Refused as refusal:
+                link.is_down = not is_down
+                sys.stderr.write(f"agent: the link to {link.peer} does not flap: {refusal}\n")
+                return False
+            return True
 
     async def watch(self, peer: str, address: str) -> LinkState:
         """Probe the peer from now on, the bare path first; answers when that is known or in time."""
@@ -281,6 +364,8 @@ class Links:
             probes=window.answered,
             lost=window.lost,
             dropped=dropped,
+            flap=link.flap,
+            is_down=link.is_down,
         )
 
     async def cost(self) -> LinkCost:

@@ -98,6 +98,7 @@ class Server:
             wire.Hello: self._hello,
             wire.AskLink: self._link,
             wire.SetLink: self._set_link,
+            wire.SetFlap: self._set_flap,
             wire.Watch: self._watch,
             wire.AskDisk: self._read_disk,
             wire.SetDisk: self._set_disk,
@@ -169,6 +170,9 @@ class Server:
 
     async def _set_link(self, _bridge: Bridge, asked: wire.SetLink) -> LinkState:
         return await self._links.set(asked.peer, asked.address, asked.shape)
+
+    async def _set_flap(self, _bridge: Bridge, asked: wire.SetFlap) -> LinkState:
+        return await self._links.flap(asked.peer, asked.address, asked.flap)
 
     async def _read_disk(self, _bridge: Bridge, asked: wire.AskDisk) -> DiskState:
         if asked.probe:

@@ -28,9 +28,12 @@ from typing import (
     get_type_hints,
 )
 
-PROTOCOL_VERSION: Final = 6
+PROTOCOL_VERSION: Final = 7
 """Both sides must speak the same; `hello` says which."""
 LONGEST_DELAY_MS: Final = 60_000
+SHORTEST_FLAP_S: Final = 0.1
+"""Of either half: a shorter one is over before both ends have done it."""
+LONGEST_FLAP_S: Final = 3600.0
 
 Declared = TypeVar("Declared")
 Answered = TypeVar("Answered")
@@ -111,6 +114,29 @@ class Shape(EachWay):
 
 
 @dataclass(frozen=True, slots=True)
+class Flap:
+    """A link that goes down and comes up, over and over; both its ends do by the clock, so at once."""
+
+    down_s: float = _ranged(LONGEST_FLAP_S)
+    """Every packet is lost this long, then none."""
+    up_s: float = _ranged(LONGEST_FLAP_S)
+    since_wall_s: float = _ranged(1e12)
+    """When it first went down, in seconds since 1970."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would never end or never be."""
+        if not min(self.down_s, self.up_s) >= SHORTEST_FLAP_S:
+            raise Malformed(f"down_s and up_s must be at least {SHORTEST_FLAP_S:g}")
+
+    def phase(self, wall_s: float) -> tuple[bool, float]:
+        """Whether the link is down at this moment, and for how many more seconds it stays so or up."""
+        into_s = (wall_s - self.since_wall_s) % (self.down_s + self.up_s)
+        if into_s < self.down_s:
+            return True, self.down_s - into_s
+        return False, self.down_s + self.up_s - into_s
+
+
+@dataclass(frozen=True, slots=True)
 class LinkState:
     """What one agent knows of its side of the link to one peer, and of its probe of that peer."""
 
@@ -137,6 +163,10 @@ class LinkState:
     """Unanswered probes since the last change."""
     dropped: int
     """Packets that the queue or the qdisc dropped though no loss was asked."""
+    flap: Flap | None = None
+    """In force beside the shape."""
+    is_down: bool = False
+    """It cuts this side now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +402,17 @@ class SetLink(Request[LinkState], op="set_link"):
     address: str
     """The peer's IPv4 address."""
     shape: Shape
+
+
+@dataclass(frozen=True)
+class SetFlap(Request[LinkState], op="set_flap"):
+    """Let this side of the link to a peer go down and up until another flap, or None, is asked; the shape
+    stays as it is, and may be changed meanwhile."""
+
+    peer: str
+    address: str
+    """The peer's IPv4 address."""
+    flap: Flap | None
 
 
 @dataclass(frozen=True)

@@ -225,6 +225,10 @@ class BridgedAgent:
         deadline_s = CALL_DEADLINE_S + LONGEST_DELAY_S
         return await self._ask(wire.SetLink(peer, address, shape), deadline_s)
 
+    async def set_flap(self, peer: str, address: str, flap: wire.Flap | None) -> LinkState:
+        """Let this side of the link go down and up; returns when that is in force."""
+        return await self._ask(wire.SetFlap(peer, address, flap), CALL_DEADLINE_S + LONGEST_DELAY_S)
+
     async def disk(self, *, probe: bool = False) -> DiskState:
         """The node's disk; `probe` writes to it first."""
         deadline_s = CALL_DEADLINE_S + (PROBE_S if probe else 0)

@@ -15,6 +15,7 @@ from replexplorer.formats.json.set import ChangedKnob, SetReport
 from replexplorer.formats.json.status import (
     DiskJson,
     ExposureJson,
+    FlapJson,
     LinkJson,
     LossJson,
     NodeJson,
@@ -239,7 +240,8 @@ def _link_line(link: LinkJson) -> str:
             f"{_measured(link.rtt_measured_ms, 1)} (bare path {_ms(link.rtt_base_ms, 2)})",
             True,
         ),
-        (f"PARTITION {link.partition}", link.partition not in (None, "none")),
+        (f"PARTITION {link.partition}", link.partition not in (None, "none") and not link.flap),
+        (_flap_words(link.flap), link.flap),
         ("healed, TCP retries", link.healing),
         (f"jitter {number(link.jitter_ms)} ms", link.jitter_ms),
         (
@@ -252,6 +254,14 @@ def _link_line(link: LinkJson) -> str:
         (f"FAULT: {link.fault}", link.fault),
     ]
     return ", ".join(text for text, applies in parts if applies)
+
+
+def _flap_words(flap: FlapJson | None) -> str:
+    """`FLAPS 2 s down, 2 s up, down now`."""
+    if flap is None:
+        return ""
+    now = "down" if flap.is_down else "up"
+    return f"FLAPS {flap.down_s:g} s down, {flap.up_s:g} s up, {now} now"
 
 
 def _fault_line(fault: FaultJson, stack: str) -> str:

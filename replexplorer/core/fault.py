@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.topology import Roster
+from replexplorer.core.wire import LONGEST_FLAP_S, SHORTEST_FLAP_S, Flap
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,23 @@ class FaultKind:
     """What `fault clear` does."""
     on_replicas: bool = False
     """Without `@NODE` it hits every replica; else the source."""
+    source_too: bool = False
+    """Though it is for replicas the source may be named: all its links."""
     values: tuple[str, ...] = ()
     """What may follow `=`; the first is taken where nothing does."""
     unit: str | None = None
-    """`ms`: a number of milliseconds follows `=`."""
+    """`ms`: a number of milliseconds follows `=`; `s/s`: two numbers of seconds."""
 
     @property
     def form(self) -> str:
         """How it is typed, with what may follow: `partition=ack|dump|both`."""
         if self.values:
             return f"{self.key}={'|'.join(self.values)}"
-        return f"{self.key}={self.unit.upper()}" if self.unit else self.key
+        return f"{self.key}={_FORMS[self.unit]}" if self.unit else self.key
+
+
+_FORMS: Final = {"ms": "MS", "s/s": "ON_S/OFF_S"}
+"""What may follow `=`, by unit."""
 
 
 KINDS: Final = (
@@ -65,8 +72,7 @@ KINDS: Final = (
     ),
     FaultKind(
         "isolate",
-        "the node loses its peers: every packet between it and the source (of the source: and every replica)"
-        " is dropped",
+        "the node loses its peers: every packet between it and any other node is dropped, clients reach it",
         "heals its links",
     ),
     FaultKind(
@@ -76,6 +82,15 @@ KINDS: Final = (
         "heals the link",
         on_replicas=True,
         values=("both", "ack", "dump"),
+    ),
+    FaultKind(
+        "flap",
+        "the link between source and node goes down for ON_S seconds and up for OFF_S, over and over, 2/2"
+        " without a value; of the source: all its links. It goes on without the app that injected it",
+        "the link stays up",
+        on_replicas=True,
+        source_too=True,
+        unit="s/s",
     ),
     FaultKind(
         "applier_stop",
@@ -105,12 +120,16 @@ KINDS: Final = (
 
 PARTITION_FAULT: Final = "partition"
 """The kind that a link's own chip and window show."""
-CUTTING: Final = frozenset({"isolate", "power_cut"})
-"""Kinds that cut every link of a node beside what else they do."""
+FLAP_FAULT: Final = "flap"
+"""The kind that stands in the agents at both ends of its links."""
+CUTTING: Final = frozenset({"isolate", "power_cut", FLAP_FAULT})
+"""Kinds in whose window a cut link is, whatever else they do."""
 _TAKES_DOWN: Final = frozenset({"kill", "stop", "pause", "power_cut"})
 
 MOST_STALL_MS: Final = 5000.0
 LEAST_STALL_MS: Final = 0.001
+_EVEN: Final = "2/2"
+"""How a link flaps where nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +163,9 @@ class Fault:
     by: str
     """Who injected it: `fault (pid 12)`, `tui (pid 7)`."""
     before: Mapping[str, float | int | str]
-    """Knobs that it turned, as `KEY@NODE`, with the values that clearing gives back."""
+    """Knobs that it turned, named as in the requested document, with the values that clearing gives back."""
+    links: tuple[str, ...] = ()
+    """Links that it makes flap, by both their nodes."""
 
     def __str__(self) -> str:
         """`partition=ack@db2`."""
@@ -189,7 +210,7 @@ def _nodes(kind: FaultKind, node: str | None, roster: Roster) -> tuple[str, ...]
     found = roster.find(node)
     if found is None:
         raise UsageError(f"{kind.key}: there is no node '{node}'", f"one of {', '.join(roster.names)}")
-    if kind.on_replicas and found == roster.source:
+    if kind.on_replicas and not kind.source_too and found == roster.source:
         raise UsageError(
             f"{kind.key}: {node} is the source, and this is done to a replica",
             f"one of {', '.join(roster.others)}",
@@ -205,6 +226,9 @@ def _value(kind: FaultKind, text: str | None) -> str | None:
         return value
     if kind.unit == "ms":
         return f"{_figure(kind, text):g}"
+    if kind.unit == "s/s":
+        down_s, up_s = _two_figures(kind, _EVEN if text is None else text)
+        return f"{down_s:g}/{up_s:g}"
     if text is not None:
         raise UsageError(f"{kind.key} takes no value, and got '{text}'", kind.key)
     return None
@@ -220,6 +244,47 @@ def _figure(kind: FaultKind, text: str | None) -> float:
             f"{kind.key}: '{text or ''}' is out of range", f"{LEAST_STALL_MS:g} to {MOST_STALL_MS:g} ms"
         )
     return figure
+
+
+def _two_figures(kind: FaultKind, text: str) -> tuple[float, float]:
+    """Seconds down and up; raises UsageError."""
+    figures = []
+    for part in text.split("/"):
+        try:
+            figures.append(float(part.strip().removesuffix("s")))
+        except ValueError:
+            figures.append(math.nan)
+    if len(figures) != 2 or not all(SHORTEST_FLAP_S <= each <= LONGEST_FLAP_S for each in figures):
+        raise UsageError(
+            f"{kind.key}: '{text}' is no ON_S/OFF_S",
+            f"two numbers of {SHORTEST_FLAP_S:g} to {LONGEST_FLAP_S:g} s, as {kind.key}={_EVEN}",
+        )
+    return figures[0], figures[1]
+
+
+def flap_of(fault: Fault) -> Flap:
+    """How the links of a flap go down and up: the first time when it was injected."""
+    down_s, up_s = _two_figures(kind_of(FLAP_FAULT), str(fault.value))
+    return Flap(down_s, up_s, fault.since_wall_s)
+
+
+def given_back(fault: Fault, faults: Sequence[Fault]) -> dict[str, float | int | str]:
+    """What clearing it turns back while these are in force: what a later fault turned as well stays as that
+    one has it."""
+    later = {text for each in faults if each.number > fault.number for text in each.before}
+    return {text: value for text, value in fault.before.items() if text not in later}
+
+
+def without(faults: Sequence[Fault], ended: Fault) -> list[Fault]:
+    """The faults in force without this one; a later fault that turned the same gives back from then on what
+    was before both."""
+    left = dict(ended.before)
+    remain = []
+    for each in faults:
+        if each.number > ended.number and (shared := left.keys() & each.before.keys()):
+            each = replace(each, before={**each.before, **{text: left.pop(text) for text in shared}})
+        remain.append(each)
+    return [each for each in remain if each.number != ended.number]
 
 
 def clears(fault: Fault, text: str | None, roster: Roster) -> bool:
@@ -252,6 +317,7 @@ def to_record(faults: Sequence[Fault]) -> list[dict[str, Any]]:
             "until_wall_s": fault.until_wall_s,
             "by": fault.by,
             "before": dict(fault.before),
+            "links": list(fault.links),
         }
         for fault in faults
     ]
@@ -271,6 +337,7 @@ def from_record(content: object) -> tuple[Fault, ...]:
                 None if row["until_wall_s"] is None else float(row["until_wall_s"]),
                 str(row["by"]),
                 dict(row["before"]),
+                tuple(map(str, row.get("links", ()))),
             )
         except (KeyError, TypeError, ValueError):
             continue

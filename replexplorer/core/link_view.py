@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
-from replexplorer.core.link import NO_PARTITION, LinkSettings
+from replexplorer.core.link import CUT, NO_PARTITION, LinkSettings
+from replexplorer.core.wire import Flap
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,10 @@ class LinkView:
     """Packets dropped though no loss was asked."""
     healing: bool = False
     """The partition is over and the stream has not moved yet: TCP waits for its next try."""
+    flap: Flap | None = None
+    """It goes down and comes up by the clock, beside what its knobs ask."""
+    is_down: bool = False
+    """Because of that it is down now."""
     fault: str | None = None
     """What is wrong with the link, in words; None while it does what was asked."""
 
@@ -43,7 +48,9 @@ class LinkView:
 
     @property
     def partition(self) -> str | None:
-        """The partition in force; None while unknown."""
+        """The partition in force, be it a flap's; None while unknown."""
+        if self.is_down:
+            return CUT
         return None if self.values is None else str(self.values[keys.PARTITION])
 
     @property

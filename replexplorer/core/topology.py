@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations
 from typing import Final, cast
 
 SOURCE: Final = "primary"
@@ -140,6 +141,11 @@ class Roster:
     def others(self) -> tuple[str, ...]:
         """All but the source."""
         return tuple(name for name in self.names if name != self.source)
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """The links between two nodes that are not the source."""
+        return tuple(link_between(*ends) for ends in combinations(in_order(self.others), 2))
 
     @property
     def aliases(self) -> Mapping[str, str]:

@@ -116,7 +116,9 @@ class Session:
         self._repairer = repairer = Repairer(
             self.sight, self.changes, self.lost, faults, self._unfinished, options.up
         )
-        responder = Responder(self.sight, self.accounts, self.lost, self.load, self.driving, self.chronicle)
+        responder = Responder(
+            self.sight, self.accounts, self.lost, self.load, self.driving, faults, self.chronicle
+        )
         self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
         self.outlook = Outlook(self.sight, options.calibration)
         self._picture = TickFold(
@@ -285,12 +287,13 @@ class Session:
         if faults:
             mend, name = command("fault", self.outside.provider.name, "clear"), ", ".join(map(str, faults))
             return f"; {name} {'stays' if len(faults) == 1 else 'stay'} in force: {mend} undoes all"
-        cut = partition_words((*self.sight.links.values(), *self.sight.pairs.values()))
+        links = [link for link in self.sight.links.values() if link.flap is None]
+        pairs = [link for link in self.sight.pairs.values() if link.is_cut]
+        cut = partition_words((*links, *pairs))
         if not cut:
             return ""
-        of_source = partition_words(tuple(self.sight.links.values()))
-        words = ["partition=none"] if of_source else []
-        words += [f"partition@{link}=none" for link, view in self.sight.pairs.items() if view.is_cut]
+        words = ["partition=none"] if partition_words(links) else []
+        words += [f"partition@{link.replica}=none" for link in pairs]
         heal = command("set", self.outside.provider.name, *words)
         stays, it = ("stays", "it") if len(cut) == 1 else ("stay", "them")
         return f"; partition {', '.join(cut)} {stays}: {heal} heals {it}"

@@ -25,6 +25,7 @@ from replexplorer.formats.json.set import ChangedKnob, SetReport
 from replexplorer.formats.json.status import (
     DiskJson,
     ExposureJson,
+    FlapJson,
     FsyncCounts,
     LinkJson,
     LossJson,
@@ -104,6 +105,7 @@ def fault_document(fault: Fault) -> FaultJson:
         until=None if until_s is None else _utc(until_s),
         by=fault.by,
         before=dict(fault.before),
+        links=list(fault.links),
     )
 
 
@@ -210,6 +212,9 @@ def _link(link: LinkView, source: str) -> LinkJson:
         loss_percent=_in_force(link, keys.LOSS),
         bandwidth_bps=_in_force(link, keys.BANDWIDTH),
         partition=link.partition,
+        flap=None
+        if link.flap is None
+        else FlapJson(down_s=link.flap.down_s, up_s=link.flap.up_s, is_down=link.is_down),
         healing=link.healing,
         probes_lost_percent=_rounded(link.probes_lost_percent),
         dropped=link.dropped,

@@ -6,16 +6,20 @@ import asyncio
 
 import pytest
 
-from replexplorer.core.errors import UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Event
-from replexplorer.core.fault import Fault, parse_fault
+from replexplorer.core.fault import Fault, flap_of, parse_fault
+from replexplorer.core.kept import unkept_all
 from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import link_between
+from replexplorer.core.wire import Flap
 from replexplorer.engine.console import Clear, Inject, Scale, Turn
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview
 from replexplorer.engine.session import Session
-from tests.fakes.clock import virtual
+from tests.fakes.clock import until, virtual
 from tests.fakes.world import World
+from tests.turning import turn
 from tests.waiting import until_tick
 
 
@@ -69,9 +73,8 @@ async def test_what_a_knob_can_do_gives_the_knob_back(fault: str) -> None:
         before = {name: view.requested for name, view in (await session.status()).knobs.items()}
         [done] = await inject(session, fault)
         turned = (await session.status()).knobs
-        assert {str(name) for name, view in turned.items() if view.requested != before[name]} == set(
-            done.fault.before
-        )
+        changed = {name for name, view in turned.items() if view.requested != before[name]}
+        assert changed == set(unkept_all(done.fault.before, session.fleet.roster))
         assert await in_force(session) == [str(done.fault)]
         await clear(session)
         after = {name: view.effective for name, view in (await session.status()).knobs.items()}
@@ -281,3 +284,100 @@ async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused() -> 
         await inject(session, "disk_full")
         assert any("in force already" in warning for warning in preview("disk_full").warnings)
         assert preview("stop").warnings == ()
+
+
+def cut_links(world: World) -> set[str]:
+    """The links that lose every packet at both ends, by both their nodes."""
+    return {
+        link_between(name, peer)
+        for name, sidecar in world.sidecars.items()
+        for peer, shape in sidecar.shapes.items()
+        if shape.cut and world.sidecars[peer].shapes[name].cut
+    }
+
+
+@virtual
+async def test_an_isolated_node_loses_every_other_node_and_another_s_isolation_outlives_its_own() -> None:
+    world = World(replicas=2)
+    async with world.attached("fault") as session:
+        [done] = await inject(session, "isolate@db3")
+        assert cut_links(world) == {"db1:db3", "db2:db3"}
+        assert dict(done.fault.before) == {"partition@db1:db3": "none", "partition@db2:db3": "none"}
+        await inject(session, "isolate@db2")
+        assert cut_links(world) == {"db1:db2", "db1:db3", "db2:db3"}
+    async with world.attached("fault") as session:
+        await clear(session, "isolate@db3")
+        assert cut_links(world) == {"db1:db2", "db2:db3"}
+        await clear(session)
+        assert cut_links(world) == set()
+        await inject(session, "isolate")
+        assert cut_links(world) == {"db1:db2", "db1:db3"}
+        await clear(session)
+
+
+@virtual
+async def test_a_flap_is_left_to_the_agents_and_ended_by_another_app() -> None:
+    world = World(replicas=2)
+    async with world.attached("fault") as session:
+        [done] = await inject(session, "flap=3/1@db2")
+        assert done.fault.links == ("db1:db2",)
+        assert cut_links(world) == set()
+    flap = Flap(3.0, 1.0, done.fault.since_wall_s)
+    assert (world.sidecars["db1"].flaps, world.sidecars["db2"].flaps) == ({"db2": flap}, {"db1": flap})
+    async with world.attached("fault") as session:
+        await turn(session, "rtt@db2=20")
+        seen: set[str | None] = set()
+        for _ in range(8):
+            [link, other] = (await session.status()).links
+            seen.add(link.partition)
+            assert (link.flap, other.flap) == (flap, None)
+            await asyncio.sleep(1.0)
+        assert seen == {"both", "none"}
+        assert session.sight.requested_value(KnobName("partition", "db2")) == "none"
+        with pytest.raises(UsageError, match="db1:db2 flaps already: flap=3/1@db2"):
+            await inject(session, "flap@primary")
+        assert await clear(session, "flap") == ["flap=3/1@db2"]
+        assert [sidecar.flaps for sidecar in world.sidecars.values()] == [{}, {}, {}]
+        assert [link.flap for link in (await session.status()).links] == [None, None]
+        [done] = await inject(session, "flap@primary")
+        assert done.fault.links == ("db1:db2", "db1:db3")
+        await clear(session)
+
+
+@virtual
+async def test_a_flap_that_one_end_refuses_is_at_neither() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        world.sidecars["db2"].refusals["set_flap"] = StackUnavailable("no")
+        with pytest.raises(StackUnavailable):
+            await inject(session, "flap")
+        assert world.sidecars["db1"].flaps == {}
+        assert await in_force(session) == []
+
+
+@virtual
+async def test_a_sidecar_that_restarts_flaps_on_and_up_ends_it() -> None:
+    world = World()
+    async with world.started() as session:
+        await asyncio.sleep(5)
+        [done] = await inject(session, "flap=2/2")
+        world.sidecars["db2"].restart()
+        await until(lambda: bool(world.sidecars["db2"].flaps))
+        assert world.sidecars["db2"].flaps["db1"] == flap_of(done.fault)
+    async with world.attached("up") as session:
+        await session.up(lambda *_: None)
+        assert await in_force(session) == []
+        assert [sidecar.flaps for sidecar in world.sidecars.values()] == [{}, {}]
+
+
+@virtual
+async def test_what_a_fault_would_run_names_every_link_and_its_undo() -> None:
+    world = World(replicas=2)
+    async with world.attached("tui") as session:
+        await session.sight.refresh()
+        preview = session.console.preview_fault(parse_fault("isolate@db3", session.fleet.roster))
+        assert preview.statements == ("link db1 <-> db3: partition both", "link db2 <-> db3: partition both")
+        assert preview.undo == ("link db2 <-> db3: partition none", "link db1 <-> db3: partition none")
+        preview = session.console.preview_fault(parse_fault("flap@db2", session.fleet.roster))
+        assert preview.statements == ("link db1 <-> db2: 2 s down, 2 s up, over and over",)
+        assert preview.undo == ("link db1 <-> db2: stays up",)

@@ -20,6 +20,7 @@ from replexplorer.core.wire import (
     DiskState,
     Document,
     Experiment,
+    Flap,
     Health,
     Lease,
     LinkState,
@@ -27,6 +28,7 @@ from replexplorer.core.wire import (
     Shape,
     Volume,
 )
+from tests.fakes.clock import VirtualClock
 from tests.sidecar import load
 
 GRACE_S: float = load("claims").GRACE_S
@@ -187,6 +189,7 @@ class FakeSidecar:
         self.machine_share: float | None = 0.4
         """How busy its machine's cores are; None: it does not tell, as an agent from before."""
         self.shapes: dict[str, Shape] = {}
+        self.flaps: dict[str, Flap] = {}
         self.fsync_delay_ms = 0.0
         self.undo_journal = self.disk_full = False
         self.fsynced_from_s: float | None = 0.0
@@ -239,6 +242,8 @@ class FakeSidecar:
             probes=answered,
             lost=0,
             dropped=0,
+            flap=self.flaps.get(peer),
+            is_down=peer in self.flaps and self.flaps[peer].phase(VirtualClock().wall())[0],
         )
 
     def link(self, peer: str, anew: bool) -> LinkState:
@@ -255,6 +260,17 @@ class FakeSidecar:
         self.shapes[peer] = shape
         self._link_of(peer).changed_s = asyncio.get_running_loop().time()
         self._shaped(self.node, peer)
+        return self.state(peer)
+
+    def set_flap(self, peer: str, flap: Flap | None) -> LinkState:
+        """Go down and up by the clock."""
+        trouble = self._changing(self.node, f"flap {peer}")
+        if trouble is not None:
+            raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
+        self.flaps.pop(peer, None)
+        if flap is not None:
+            self.flaps[peer] = flap
+        self._link_of(peer).changed_s = asyncio.get_running_loop().time()
         return self.state(peer)
 
     def disk(self) -> DiskState:
@@ -376,6 +392,11 @@ class FakeAgent:
         """See `ports.Agent`."""
         assert address, "a rule needs the peer's address"
         return await self._call("set_link", lambda: self.sidecar.set_link(peer, shape))
+
+    async def set_flap(self, peer: str, address: str, flap: Flap | None) -> LinkState:
+        """See `ports.Agent`."""
+        assert address, "a rule needs the peer's address"
+        return await self._call("set_flap", lambda: self.sidecar.set_flap(peer, flap))
 
     async def disk(self, *, probe: bool = False) -> DiskState:
         """See `ports.Agent`."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from replexplorer.core.errors import StackUnavailable
-from replexplorer.core.fault import KINDS, Fault
+from replexplorer.core.fault import KINDS, Fault, kind_of
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected
 from replexplorer.ui.desks.commander import CommandFailed
@@ -57,7 +57,7 @@ async def test_each_kind_tells_at_80_columns_what_happens_what_runs_and_what_und
         assert not any("…" in row for row in rows if row.startswith("    "))
         for head in ("does", "runs", "clearing"):
             assert any(row.startswith(f"    {head}") for row in rows), head
-        node = "db2 replica" if kind in ("partition", "applier_stop", "receiver_stop") else "db1 primary"
+        node = "db2 replica" if kind_of(kind).on_replicas else "db1 primary"
         assert f"◂ {node} ▸" in shown(app)
 
 
@@ -71,6 +71,19 @@ async def test_enter_injects_what_is_chosen_and_shows_the_dashboard() -> None:
         await app.until(lambda: app.facade.called("inject") == [("partition=ack", ("db3",))])
         await opened(app, "partition")
         assert "db3 replica" in shown(app), "what was chosen stays chosen"
+
+
+async def test_a_flap_is_walked_through_or_typed_with_its_slash() -> None:
+    async with bench(size=(80, 24)) as app:
+        await opened(app, "flap")
+        assert "◂ 2/2 s ▸" in shown(app)
+        await app.press("plus")
+        assert "◂ 5/5 s ▸" in shown(app)
+        await app.press("1", "slash", "3", "right")
+        assert "◂ 1/3 s ▸" in shown(app)
+        assert "db1 primary" in shown(app), "all links of the source"
+        await done(app)
+        await app.until(lambda: app.facade.called("inject") == [("flap=1/3", ("db1",))])
 
 
 async def test_a_stall_is_walked_through_or_typed_and_refused_out_of_range() -> None:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import (
     KINDS,
     Fault,
     clears,
+    flap_of,
     from_record,
+    given_back,
     kind_of,
     parse_fault,
     to_record,
+    without,
 )
 from replexplorer.core.topology import Roster
+from replexplorer.core.wire import Flap
 
 THREE = Roster(("db1", "db2", "db3"), "db1")
 FAILED_OVER = Roster(("db1", "db2", "db3"), "db2")
@@ -38,6 +45,9 @@ FAILED_OVER = Roster(("db1", "db2", "db3"), "db2")
         ("disk_stall=200", "200", ("db1",)),
         ("disk_stall=200ms@db2", "200", ("db2",)),
         ("isolate@primary", None, ("db1",)),
+        ("flap", "2/2", ("db2", "db3")),
+        ("flap=0.5s/10s@db3", "0.5/10", ("db3",)),
+        ("flap=5/1@primary", "5/1", ("db1",)),
     ],
 )
 def test_what_is_typed(text: str, value: str | None, nodes: tuple[str, ...]) -> None:
@@ -67,6 +77,12 @@ def test_aliases_follow_the_role() -> None:
         ("disk_stall=-1", "'-1' is out of range"),
         ("disk_stall=inf", "'inf' is out of range"),
         ("disk_stall=soon", "'soon' is out of range"),
+        ("flap=2", "flap: '2' is no ON_S/OFF_S"),
+        ("flap=2/x", "'2/x' is no ON_S/OFF_S: two numbers of 0.1 to 3600 s, as flap=2/2"),
+        ("flap=0/2", "'0/2' is no ON_S/OFF_S"),
+        ("flap=2/inf", "'2/inf' is no ON_S/OFF_S"),
+        ("flap=nan/2", "'nan/2' is no ON_S/OFF_S"),
+        ("flap=1/2/3", "'1/2/3' is no ON_S/OFF_S"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, said: str) -> None:
@@ -88,8 +104,51 @@ FAULT = Fault(3, "partition", "ack", "db2", 1000.5, None, "fault (pid 7)", {"par
 
 def test_a_record_is_read_as_it_was_written() -> None:
     assert str(FAULT) == "partition=ack@db2"
-    faults = (FAULT, replace(FAULT, number=4, kind="kill", value=None, until_wall_s=1010.0, before={}))
+    faults = (
+        FAULT,
+        replace(FAULT, number=4, kind="kill", value=None, until_wall_s=1010.0, before={}),
+        replace(FAULT, number=5, kind="flap", value="2/0.5", before={}, links=("db1:db2",)),
+    )
     assert from_record(to_record(faults)) == faults
+    assert flap_of(faults[2]) == Flap(2.0, 0.5, 1000.5)
+    [row] = to_record([FAULT])
+    del row["links"]
+    assert from_record([row]) == (FAULT,), "as a version from before links wrote it"
+
+
+def test_what_two_faults_turned_is_given_back_by_the_one_that_is_cleared_last() -> None:
+    link, other = "partition@db2:db3", "partition@db1:db2"
+    first = replace(FAULT, number=1, kind="isolate", before={link: "none", other: "ack"})
+    second = replace(FAULT, number=2, kind="isolate", node="db3", before={link: "both"})
+    third = replace(FAULT, number=3, kind="partition", node="db3", before={link: "both"})
+    faults = (first, second, third)
+    assert given_back(first, faults) == {other: "ack"}
+    assert given_back(third, faults) == {link: "both"}
+    remain = without(faults, first)
+    assert [each.before for each in remain] == [{link: "none"}, {link: "both"}]
+    assert given_back(remain[0], remain) == {}
+    [last] = without(remain, remain[0])
+    assert given_back(last, [last]) == {link: "none"}
+    assert without(faults, third) == [first, second]
+
+
+LINKS = ("db1:db2", "db1:db3", "db2:db3")
+
+
+@given(st.lists(st.sets(st.sampled_from(LINKS), min_size=1), max_size=5), st.randoms())
+def test_whatever_order_faults_are_cleared_in_every_link_heals(cut: list[set[str]], order: Random) -> None:
+    state = dict.fromkeys(LINKS, "none")
+    faults: list[Fault] = []
+    for number, links in enumerate(cut, 1):
+        faults.append(replace(FAULT, number=number, before={link: state[link] for link in links}))
+        state |= dict.fromkeys(links, "both")
+    while faults:
+        ended = order.choice(faults)
+        state |= {text: str(value) for text, value in given_back(ended, faults).items()}
+        faults = without(faults, ended)
+        held = {link for fault in faults for link in fault.before}
+        assert {link for link, value in state.items() if value == "both"} == held
+    assert set(state.values()) == {"none"}
 
 
 @pytest.mark.parametrize("content", [None, {}, "x", [1], [{}], [{**to_record([FAULT])[0], "number": "x"}]])

@@ -42,6 +42,13 @@ def test_it_needs_the_standard_library_alone() -> None:
         {"op": "hello", "version": 1, "token": "a1"},
         SET_LINK,
         {"op": "link", "peer": "db2", "anew": True},
+        {
+            "op": "set_flap",
+            "peer": "db2",
+            "address": "172.18.0.3",
+            "flap": {"down_s": 2.0, "up_s": 0.5, "since_wall_s": 1.8e9},
+        },
+        {"op": "set_flap", "peer": "db2", "address": "172.18.0.3", "flap": None},
         {"op": "disk", "probe": True},
         {"op": "set_disk", "delay_ms": 2.5, "undo_journal": None, "full": True},
         {"op": "watch", "peer": "db2", "address": "172.18.0.3"},

@@ -213,7 +213,8 @@ def _stopped(view: NodeView) -> str:
 
 
 async def _is_cut(fleet: Fleet, replica: Member) -> bool:
-    """Whether a partition keeps packets from this replica or to it; False while an agent is away."""
+    """Whether a partition keeps packets from this replica or to it, always or at times; False while an agent
+    is away."""
     primary = fleet.source
     try:
         towards, back = await asyncio.gather(
@@ -221,7 +222,7 @@ async def _is_cut(fleet: Fleet, replica: Member) -> bool:
         )
     except ReplexplorerError:
         return False
-    return towards.shape.cut or back.shape.cut
+    return any(side.shape.cut or side.flap is not None for side in (towards, back))
 
 
 async def _run_quietly(member: Member, *statements: str) -> None:

@@ -14,12 +14,24 @@ from typing import Final
 from replexplorer.core.change.fault_acts import acts_of
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.fault import Fault, FaultRequest, clears
+from replexplorer.core.fault import (
+    FLAP_FAULT,
+    Fault,
+    FaultRequest,
+    clears,
+    flap_of,
+    given_back,
+    without,
+)
+from replexplorer.core.kept import kept_all, unkept_all
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import Desired, KnobName, Value, parse_name
-from replexplorer.core.wire import SetDisk
+from replexplorer.core.knobs.names import Desired, KnobName
+from replexplorer.core.link import CUT
+from replexplorer.core.topology import ends_of, link_between
+from replexplorer.core.wire import Flap, SetDisk
 from replexplorer.engine.asking import execute
 from replexplorer.engine.change.accounts import Accounts
+from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
@@ -45,6 +57,9 @@ class Faults:
         self._accounts = accounts
         self._changes = changes
         self._chronicle = chronicle
+        self._link_change = LinkChange(
+            sight.fleet, sight.own.healing, lambda text: chronicle.tell(Severity.INFO, text)
+        )
 
     @property
     def _fleet(self) -> Fleet:
@@ -81,7 +96,8 @@ class Faults:
         warnings = [str(error) for error in self._refusals(request, self._journals())]
         for node in request.nodes:
             turned = self._changes.preview(self._desired(request, node))
-            acts = acts_of(request.kind.key, request.value, node, self._fleet.member(node).dialect)
+            dialect, links = self._fleet.member(node).dialect, self._flapping(request.kind.key, node)
+            acts = acts_of(request.kind.key, request.value, node, dialect, links)
             does += [*turned.statements, *acts.does]
             undoes += [*acts.undoes, *turned.undo]
             warnings += turned.warnings
@@ -100,6 +116,12 @@ class Faults:
             if (request.kind.key, node) in held:
                 yield UsageError(
                     f"{request.kind.key}@{node} is in force already", f"fault clear {request.kind.key}@{node}"
+                )
+            flapping = {link: fault for fault in self.in_force() for link in fault.links}
+            for link in flapping.keys() & self._flapping(request.kind.key, node):
+                yield UsageError(
+                    f"the link {link} flaps already: {flapping[link]}",
+                    f"fault clear {FLAP_FAULT}@{flapping[link].node}",
                 )
             if request.kind.key == "power_cut" and journals.get(node) is False:
                 yield UsageError(
@@ -138,7 +160,8 @@ class Faults:
             now_s,
             None if for_s is None else now_s + for_s,
             self._turns.actor.writer,
-            {str(name): self._sight.requested_value(name) for name in desired},
+            kept_all({name: self._sight.requested_value(name) for name in desired}, self._fleet.roster),
+            self._flapping(request.kind.key, node),
         )
         self._chronicle.tell(Severity.INFO, f"injecting {fault}")
         numbered = await self._record(fault)
@@ -158,12 +181,22 @@ class Faults:
             case "partition":
                 return {KnobName(keys.PARTITION, placed(node)): str(request.value)}
             case "isolate" | "power_cut":
-                ends = self._fleet.replica_names if node == self._fleet.source_name else (node,)
-                return {KnobName(keys.PARTITION, placed(end)): "both" for end in ends}
+                return {KnobName(keys.PARTITION, placed(link)): CUT for link in self._links_of(node)}
             case "disk_stall":
                 return {KnobName(keys.FSYNC_DELAY, placed(node)): float(request.value or 0)}
             case _:
                 return {}
+
+    def _links_of(self, node: str) -> tuple[str, ...]:
+        """A node's links to all others."""
+        return tuple(link_between(node, peer) for peer in self._fleet.members if peer != node)
+
+    def _flapping(self, kind: str, node: str) -> tuple[str, ...]:
+        """The links that a fault makes flap: a replica's to the source, all of the source's."""
+        if kind != FLAP_FAULT:
+            return ()
+        source = self._fleet.source_name
+        return self._links_of(source) if node == source else (link_between(source, node),)
 
     async def _act(self, fault: Fault, anyway: bool) -> tuple[str, ...]:
         """What no knob does; answers which files a power cut took something from."""
@@ -198,7 +231,27 @@ class Faults:
                     await execute(member.control, (member.dialect.stop_io(),))
                 case "disk_full":
                     await member.agent.set_disk(SetDisk(full=True))
+                case "flap":
+                    await self._flap(fault, flap_of(fault))
         return ()
+
+    async def _flap(self, fault: Fault, flap: Flap | None) -> None:
+        """Let its links flap, or no more; one that ends at a node that is gone went with it."""
+        roster = self._fleet.roster
+        for link in fault.links:
+            if all(end in self._fleet.members for end in ends_of(link)):
+                placed, warnings = roster.placed(link), list[str]()
+                await self._link_change.flap(placed, flap, self._sight.asked_of_link(placed), warnings)
+                for warning in warnings:
+                    self._chronicle.tell(Severity.WARN, warning)
+
+    async def resume_flaps(self, node: str) -> None:
+        """The node's agent began again without what it held: what is recorded goes on at both ends."""
+        async with self._turns.change(anyway=True):
+            await self._sight.read_document()
+            for fault in self.in_force():
+                if any(node in ends_of(link) for link in fault.links):
+                    await self._flap(fault, flap_of(fault))
 
     async def _take_all_back(self, faults: Iterable[Fault], *, is_mark: bool = True) -> None:
         """Undo them, the newest first; that is a mark of its own unless it only ends what failed."""
@@ -227,8 +280,11 @@ class Faults:
                 await execute(member.control, (member.dialect.start_io(),))
             case "disk_full":
                 await member.agent.set_disk(SetDisk(full=False))
+            case "flap":
+                async with self._turns.change(anyway=True):
+                    await self._flap(fault, None)
         await self._sight.refresh()
-        before = _read_names(fault.before)
+        before = unkept_all(given_back(fault, self.in_force()), self._fleet.roster)
         still = {name: value for name, value in before.items() if self._sight.requested_value(name) != value}
         lost = self._sight.lost_values((fault.node,))
         if wanted := {**lost, **still}:
@@ -268,19 +324,8 @@ class Faults:
         return numbered
 
     async def _forget(self, fault: Fault) -> None:
-        await self._write(lambda faults: [each for each in faults if each.number != fault.number])
+        await self._write(lambda faults: without(faults, fault))
         self._accounts.fault_forgotten(fault)
 
     async def _write(self, change: Callable[[Sequence[Fault]], Sequence[Fault]]) -> None:
         self._sight.requested = await write_faults(self._fleet.keeper, self._fleet.roster, change)
-
-
-def _read_names(before: Mapping[str, Value]) -> dict[KnobName, Value]:
-    """Knobs by their written names; those that this version does not know are left out."""
-    found: dict[KnobName, Value] = {}
-    for text, value in before.items():
-        try:
-            found[parse_name(text)] = value
-        except UsageError:
-            continue
-    return found

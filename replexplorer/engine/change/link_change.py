@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeVar
 
 from replexplorer.core.change.planner import LinkStep
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.link import LinkSettings, directions, installed, wanted
-from replexplorer.core.wire import LinkState, Shape
+from replexplorer.core.wire import Flap, LinkState, Shape
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.probing import watch_link
+
+Answered = TypeVar("Answered")
 
 _CHECK_EVERY_S: Final = 0.05
 _PROBES_WANTED: Final = 3
@@ -70,6 +72,23 @@ class LinkChange:
         if wait and not step.settings.is_silent:
             measured_ms = await self._measure(primary, replica, step.settings)
         return installed(step.settings, *states).values, measured_ms
+
+    async def flap(self, link: str, flap: Flap | None, settings: LinkSettings, warnings: list[str]) -> None:
+        """Let a link go down and up from now on, whatever its settings, or no more; then it waits until
+        events flow again, as after a partition. Raises ReplexplorerError with no end that flaps, as far as
+        one can be reached."""
+        primary, replica = self._fleet.ends(link)
+        carries_events = primary is self._fleet.source
+        before = await _stream(replica) if flap is None and carries_events else None
+        if flap is not None:
+            try:
+                await _both(_set_flap(primary, replica, flap), _set_flap(replica, primary, flap))
+            except ReplexplorerError:
+                with contextlib.suppress(ReplexplorerError):
+                    await to_the_end(_end_flap(primary, replica))
+                raise
+        elif await _end_flap(primary, replica) and carries_events and not settings.is_silent:
+            await self._until_stream_moves(replica, before, settings, warnings)
 
     async def _measure(self, primary: Member, replica: Member, settings: LinkSettings) -> float | None:
         """Wait for probes sent since the change; the round trip that they measured."""
@@ -142,19 +161,43 @@ def _by_side(
     return (to_replica, to_primary) if directions(towards, back)[0] is towards else (to_primary, to_replica)
 
 
+async def _set_flap(end: Member, peer: Member, flap: Flap | None) -> None:
+    """Set one end's flap."""
+    if peer.address.address is None:
+        raise StackUnavailable(f"the link to {peer.name} has no address", "`replexplorer up` repairs it")
+    await end.agent.set_flap(peer.name, peer.address.address, flap)
+
+
+async def _end_flap(one: Member, other: Member) -> bool:
+    """End the flap where there is one, at both ends whichever fails; whether there was. Raises the first
+    failure when both have answered."""
+
+    async def end_at(end: Member, peer: Member) -> bool:
+        flaps = (await end.agent.link(peer.name)).flap is not None
+        if flaps:
+            await _set_flap(end, peer, None)
+        return flaps
+
+    return any(await _both(end_at(one, other), end_at(other, one)))
+
+
+async def _both(one: Awaitable[Answered], other: Awaitable[Answered]) -> tuple[Answered, Answered]:
+    """What both ends answer, whichever fails; raises the first failure when both have answered."""
+    first, second = await asyncio.gather(one, other, return_exceptions=True)
+    if isinstance(first, BaseException):
+        raise first
+    if isinstance(second, BaseException):
+        raise second
+    return first, second
+
+
 async def _shape(
     primary: Member, replica: Member, of_primary: Shape, of_replica: Shape
 ) -> tuple[LinkState, LinkState]:
     """Put both shapes in force, whichever end fails; raises the first failure when both have answered."""
     if primary.address.address is None or replica.address.address is None:
         raise StackUnavailable(f"the link to {replica.name} has no address", "`replexplorer up` repairs it")
-    towards, back = await asyncio.gather(
+    return await _both(
         primary.agent.set_link(replica.name, replica.address.address, of_primary),
         replica.agent.set_link(primary.name, primary.address.address, of_replica),
-        return_exceptions=True,
     )
-    if isinstance(towards, BaseException):
-        raise towards
-    if isinstance(back, BaseException):
-        raise back
-    return towards, back

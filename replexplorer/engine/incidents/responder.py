@@ -22,6 +22,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import ThreadWatch
 from replexplorer.core.wire import Lease
 from replexplorer.engine.change.accounts import Accounts
+from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
@@ -39,6 +40,7 @@ class Responder:
         lost: Lost,
         load: LoadDriver,
         driving: Driving,
+        faults: Faults,
         chronicle: Chronicle,
     ) -> None:
         self._sight = sight
@@ -46,6 +48,7 @@ class Responder:
         self._lost = lost
         self._load = load
         self._driving = driving
+        self._faults = faults
         self._chronicle = chronicle
         self._threads: dict[str, ThreadWatch] = {}
         """By replica."""
@@ -79,6 +82,10 @@ class Responder:
         """A sidecar's agent began without its rules: restore links and disk as configured."""
         await asyncio.gather(self._sight.look_at_links(), self._sight.look_at_disks())
         await self._lost.restore(f"the sidecar of {node} restarted", self._sight.lost_by_sidecar(node))
+        try:
+            await self._faults.resume_flaps(node)
+        except ReplexplorerError as error:
+            self._chronicle.tell(Severity.WARN, f"a link of {node} does not flap any more: {error}")
 
     async def primary_moved(self) -> None:
         """The primary answers at another place, or to another password: our load goes on there."""

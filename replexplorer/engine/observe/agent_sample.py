@@ -45,6 +45,7 @@ def link_view(
     if towards is None or back is None:
         return LinkView(link, settings=settings, fault=fault or "an agent does not answer")
     force = installed(settings, towards, back)
+    apart = contradiction(settings, towards.measured_ms, towards.base_ms)
     probes = towards.probes + towards.lost
     return LinkView(
         replica=link,
@@ -56,8 +57,15 @@ def link_view(
         rtt_base_ms=towards.base_ms,
         probes_lost_percent=100 * towards.lost / probes if probes else None,
         dropped=towards.dropped + back.dropped,
-        fault=fault or contradiction(settings, towards.measured_ms, towards.base_ms),
+        flap=towards.flap or back.flap,
+        is_down=towards.is_down or back.is_down,
+        fault=fault or _half_a_flap(towards, back) or apart,
     )
+
+
+def _half_a_flap(towards: LinkState, back: LinkState) -> str | None:
+    """One end has lost the flap that the other still does."""
+    return None if towards.flap == back.flap else "flaps at one end only"
 
 
 async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -> DiskView:

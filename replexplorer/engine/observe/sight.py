@@ -303,11 +303,10 @@ class Sight:
     def _is_cut(self, replica: str) -> bool:
         """Whether the link in force lets no acknowledgement through; False while unknown."""
         link = self.links.get(replica)
-        return (
-            link is not None
-            and link.values is not None
-            and LinkSettings.of({key: link.values.get(key) for key in (keys.PARTITION, keys.LOSS)}).is_silent
-        )
+        if link is None or link.values is None:
+            return False
+        in_force = LinkSettings.of({key: link.values.get(key) for key in (keys.PARTITION, keys.LOSS)})
+        return link.is_down or in_force.is_silent
 
     def _enabled_for_s(self) -> float | None:
         """How long before the primary's last look semi-sync was switched on by one of us."""
@@ -392,8 +391,10 @@ class Sight:
             for name, member in self.fleet.members.items()
             if member.probed is not None and self._reachable(name)
         }
+        # Of a link between two others that nobody asked anything of, a plan may take that for granted.
+        bare = {name: name.knob.default for name in expand(CATALOGUE, (), self.fleet.roster.pairs)}
         return Observed(
-            values={name: self._turnable(name) for name in self._all_names()},
+            values={**bare, **{name: self._turnable(name) for name in self._all_names()}},
             replicas=self.fleet.replica_names,
             servers=up,
             semi_sync_clients=self.protection().replicas_acking if self.source_sample else None,

@@ -22,6 +22,9 @@ class FaultJson(JsonObject):
     before: dict[str, Scalar] = Field(
         default_factory=dict, description="knobs that it turned, with the values that clearing gives back"
     )
+    links: list[str] = Field(
+        default_factory=list, description="that it makes flap, each by both its nodes: `db1:db2`"
+    )
 
 
 class FaultKindJson(JsonObject):

@@ -53,6 +53,14 @@ class ProtectionJson(JsonObject):
     )
 
 
+class FlapJson(JsonObject):
+    """A link that goes down and comes up by the clock."""
+
+    down_s: float
+    up_s: float
+    is_down: bool = Field(description="now, at one end at least")
+
+
 class LinkJson(JsonObject):
     """A link between two nodes: of the source to each other one, and of two others where something is asked
     of it."""
@@ -67,7 +75,8 @@ class LinkJson(JsonObject):
     jitter_ms: float | None = None
     loss_percent: float | None = None
     bandwidth_bps: int | None = Field(default=None, description="0 is no limit")
-    partition: str | None = None
+    partition: str | None = Field(default=None, description="in force; `both` while a flap has it down")
+    flap: FlapJson | None = None
     healing: bool = Field(default=False, description="healed, and no event has come through yet")
     probes_lost_percent: float | None = Field(default=None, description="of those since the last change")
     dropped: int | None = Field(description="packets dropped though no loss was asked")

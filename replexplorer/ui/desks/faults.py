@@ -17,7 +17,10 @@ LABEL: Final = "fault"
 """Of the desk's commands."""
 STALLS_MS: Final = ("10", "50", "200", "1000", "5000")
 """What `+` and `-` walk through where milliseconds follow a kind."""
-_USUAL_STALL: Final = 2
+FLAPS_S: Final = ("0.5/0.5", "1/4", "2/2", "5/5", "10/20")
+"""And where seconds down and up follow it."""
+_LADDERS: Final = {"ms": STALLS_MS, "s/s": FLAPS_S}
+_USUAL: Final = 2
 
 
 class Target(NamedTuple):
@@ -54,7 +57,8 @@ class FaultDesk:
         replicas = [Target(f"{node} replica", node) for node in roster.others]
         if not kind.on_replicas:
             return [Target(f"{roster.source} primary", roster.source), *replicas]
-        return [Target("every replica", None), *replicas] if len(replicas) > 1 else replicas
+        found = [Target("every replica", None), *replicas] if len(replicas) > 1 else replicas
+        return [*found, Target(f"{roster.source} primary", roster.source)] if kind.source_too else found
 
     def target(self, kind: FaultKind, roster: Roster) -> Target | None:
         """Whom it would hit."""
@@ -74,7 +78,7 @@ class FaultDesk:
             choice.target = (min(choice.target, len(found) - 1) + steps) % len(found)
 
     def next_value(self, kind: FaultKind, steps: int) -> None:
-        """Another value; the ends of milliseconds hold."""
+        """Another value; the ends of figures hold."""
         choice, values = self._choices[kind.key], _values(kind)
         choice.typed = ""
         if kind.values:
@@ -135,8 +139,8 @@ class FaultDesk:
 
 
 def _values(kind: FaultKind) -> tuple[str, ...]:
-    return kind.values or (STALLS_MS if kind.unit else ())
+    return kind.values or _LADDERS.get(kind.unit or "", ())
 
 
 def _first_choices() -> dict[str, _Choice]:
-    return {kind.key: _Choice(value=_USUAL_STALL if kind.unit else 0) for kind in KINDS}
+    return {kind.key: _Choice(value=_USUAL if kind.unit else 0) for kind in KINDS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -17,6 +17,8 @@ from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.fault_rows import in_force_details, in_force_row, kind_details, kind_row
 from replexplorer.ui.words.runs import Line
 
+_FIGURES: Final = {"ms": ".", "s/s": "./"}
+"""What a typed value may have beside digits, by unit."""
 Row = Fault | FaultKind
 """What the cursor may be on."""
 
@@ -142,7 +144,8 @@ class FaultsScreen(ListingScreen):
         chosen = self.chosen
         if isinstance(chosen, FaultKind) and chosen.unit is not None:
             character = event.character or ""
-            if character.isdigit() or character == "." or event.key == "backspace":
+            is_figure = character.isdigit() or character in tuple(_FIGURES[chosen.unit])
+            if is_figure or event.key == "backspace":
                 self._desk.type(chosen, "" if event.key == "backspace" else character)
                 event.stop()
                 self._show_chosen()

@@ -12,7 +12,7 @@ from replexplorer.ui.words.runs import Line, Run, cut, spread, wrapped
 
 _NAME_CELLS: Final = 14
 _HEAD_CELLS: Final = 12
-_UNITS: Final = {"ms": " ms"}
+_UNITS: Final = {"ms": " ms", "s/s": " s"}
 
 
 def in_force_row(fault: Fault, now_wall_s: float, width: int, *, chosen: bool) -> list[Run]:

@@ -44,7 +44,7 @@ def _ends(load: LoadView | None, experiment: str) -> str:
 
 def _stays(tick: Tick) -> str:
     """Which links stay cut, and which faults in force: `partition both, kill@db2 stay`."""
-    cut = partition_words((*tick.links, *tick.pairs))
+    cut = partition_words([link for link in (*tick.links, *tick.pairs) if link.flap is None])
     found = [f"partition {', '.join(cut)}"] if cut else []
     found += [str(fault) for fault in tick.faults if fault.kind != PARTITION_FAULT]
     return f"{', '.join(found)} stay{'s' if len(cut) < 2 and len(found) == 1 else ''}" if found else ""
