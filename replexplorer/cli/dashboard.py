@@ -28,6 +28,7 @@ from replexplorer.ports import UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.core.experiment.drill_result import DrillResult
     from replexplorer.core.experiment.swept import Swept
     from replexplorer.engine.experiment.labs.lab import LabResult
     from replexplorer.ui.settings import Settings
@@ -113,25 +114,40 @@ def settings_of(loaded: LoadedConfiguration) -> Settings:
 
 
 def _with_labs(settings: Settings) -> Settings:
-    """The user's own labs as well; a broken file is a notice."""
+    """The user's own labs and all drills as well; a broken file is a notice."""
+    from replexplorer.cli.own_drills import own_drills, shipped_drills
     from replexplorer.cli.own_labs import own_labs
 
     own, failed = own_labs()
+    drills, broken = own_drills()
     return replace(
         settings,
         labs=tuple(lab for lab, _ in own),
-        notices=(*settings.notices, *(f"lab {error} (not used)" for _, error in failed)),
+        drills=(*shipped_drills().values(), *(drill for drill, _ in drills)),
+        notices=(
+            *settings.notices,
+            *(f"lab {error} (not used)" for _, error in failed),
+            *(f"drill {error} (not used)" for _, error in broken),
+        ),
         lab_page=_lab_page,
     )
 
 
-def _lab_page(result: LabResult) -> str:
-    """A lab's result as `--report` writes it."""
+def _lab_page(result: LabResult | DrillResult) -> str:
+    """A lab's or a drill's result as `--report` writes it."""
     import shlex
 
+    from replexplorer.core.experiment.drill_result import DrillResult
+    from replexplorer.reports.drill_pages import drill_markdown
+    from replexplorer.reports.drill_result import drill_document
     from replexplorer.reports.lab_pages import markdown, rerun
     from replexplorer.reports.lab_result import lab_document
 
+    if isinstance(result, DrillResult):
+        drilled = drill_document(result)
+        quick = ["--quick"] if result.quick else []
+        drilled.again = [shlex.join(["replexplorer", "drill", "run", result.drill.name, *quick])]
+        return drill_markdown(drilled)
     document = lab_document(result)
     document.again = [shlex.join(rerun(result.lab.name, quick=result.quick))]
     return markdown(document)

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar, cast
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
+from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.drill_verdict import Judged
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
@@ -30,6 +32,8 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.loss.client_log import Attempts, RunLog
+from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
 from replexplorer.core.server.anatomy import Anatomy, Part
@@ -55,6 +59,8 @@ from replexplorer.engine.console import (
     Turn,
     Undo,
 )
+from replexplorer.engine.experiment.drills.progress import DrillProgress
+from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
@@ -349,6 +355,9 @@ class FakeFacade:
             case Run(experiment=LabRun() as run):
                 with self._experiment("lab", run.lab.name):
                     return await self._lab(run.lab, quick=run.quick, watch=run.watch, conductor=run.conductor)
+            case Run(experiment=DrillRun() as run):
+                with self._experiment("drill", run.drill.name):
+                    return await self._drill(run)
             case _:
                 raise NotImplementedError(command)
         return None
@@ -403,6 +412,18 @@ class FakeFacade:
             self.calls.append(("sweep stopped", None))
             raise
         return Swept(wanted, 1, tuple(runs), "mysql 9.7.4", WALL_S, WALL_S + 60, 0, None)
+
+    async def _drill(self, run: DrillRun) -> DrillResult:
+        """Play each step when `lab_turns` has a turn for it; two of its rows are lost."""
+        await self._note("drill", (run.drill.name, run.quick))
+        for number, step in enumerate(run.drill.steps, 1):
+            run.watch(DrillProgress(run.drill, number, step.text, 0.5, 9.0))
+            if self.lab_turns is not None:
+                await self.lab_turns.get()
+        log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
+        ledger = reckon(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
+        judged = (Judged("no acknowledged row is lost", False, "found 2; exactly 0 would hold"),)
+        return DrillResult(run.drill, "mysql 9.7.4", WALL_S, run.quick, 8, ledger=ledger, expectations=judged)
 
     async def _lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
         """Play each phase when `lab_turns` has a turn for it, 100 TPS more than the one before."""

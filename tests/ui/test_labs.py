@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from replexplorer.cli.own_drills import shipped_drills
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.engine.experiment.labs import LABS
@@ -88,6 +89,37 @@ async def test_labs_of_ones_own_are_listed_after_ours_and_stay_in_view() -> None
         assert "all are restored at the end" in " ".join(shown(app).split())
         await app.press("enter")
         await app.until(lambda: app.facade.called("lab") == [("mine-19", True)])
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_drills_are_listed_after_the_labs_narrated_and_opened_at_their_end(
+    size: tuple[int, int],
+) -> None:
+    drills = tuple(shipped_drills().values())
+    kill = next(each for each in drills if each.name == "kill-primary")
+    async with bench(size=size, facade=by_turns(), drills=drills) as app:
+        await opened(app)
+        await app.press(*["down"] * (len(LABS) + drills.index(kill)))
+        await app.until(lambda: "▸ kill-primary" in shown(app))
+        assert "drill: The source's mysqld" in shown(app)
+        assert "expects" in shown(app)
+        assert all(len(row) <= size[0] for row in shown(app).splitlines())
+        await app.press("enter")
+        await app.until(lambda: "DRILL kill-primary 1/6" in strip(app))
+        assert app.facade.called("drill") == [("kill-primary", True)]
+        turn(app)
+        await app.until(lambda: "2/6 inject kill" in strip(app))
+        assert "SIGKILL" in strip(app)
+        for _ in range(5):
+            turn(app)
+        await app.until(lambda: not app.dashboard.has_class("-lab"))
+        told = "drill kill-primary: deviates, 2 of 9 rows lost, 1 of 1 expectations (o opens it)"
+        assert told in toasts(app)
+        await app.press("o")
+        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        assert "WHAT BECAME OF THE ROWS" in shown(app)
+        assert "found 2; exactly 0 would hold" in shown(app)
+        assert all(len(row) <= size[0] for row in shown(app).splitlines())
 
 
 @pytest.mark.parametrize("size", SIZES)

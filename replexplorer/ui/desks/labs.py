@@ -1,4 +1,4 @@
-"""The dashboard's labs: which there are, the one under way, and what each found."""
+"""The dashboard's labs and drills: which there are, the one under way, and what each found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.experiment.drill import Drill
+from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.engine.console import Run
+from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs import LABS
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import Conductor, LabStep
+from replexplorer.engine.experiment.labs.step import Conductor
 from replexplorer.ui.desks.commander import Commander
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.words.staged import Staged, StagedResult, StagedStep, kind_of
 
 Tone = Literal["information", "warning", "error"]
 """How prominently an end is reported."""
@@ -23,10 +26,10 @@ _TONES: Final[dict[str, Tone]] = {"holds": "information", "deviates": "warning",
 
 @dataclass(frozen=True, slots=True)
 class LabView:
-    """A lab under way, as the strip shows it."""
+    """A lab or a drill under way, as the strip shows it."""
 
-    lab: Lab
-    step: LabStep | None
+    lab: Staged
+    step: StagedStep | None
     """None before its first word."""
     waits: bool
     """The next phase waits for a key."""
@@ -43,23 +46,23 @@ class LabDesk:
     settings: Settings
     moved: Callable[[], object]
     """Called when there is something else to show."""
-    lab: Lab | None = None
+    lab: Staged | None = None
     """The one that runs or ran last."""
-    step: LabStep | None = None
+    step: StagedStep | None = None
     by_hand: bool = False
     """The next lab waits for a key between its phases."""
-    results: dict[Lab, LabResult] = field(default_factory=dict)
-    """What each lab found when it ran last."""
-    unseen: Lab | None = None
+    results: dict[Staged, StagedResult] = field(default_factory=dict)
+    """What each found when it ran last."""
+    unseen: Staged | None = None
     """It has ended, and nobody has looked at its result."""
     task: asyncio.Task[None] | None = None
     _conductor: Conductor = field(default_factory=Conductor)
     _end: tuple[str, Tone] | None = None
 
     @property
-    def labs(self) -> tuple[Lab, ...]:
-        """Ours, then the user's own."""
-        return (*LABS.values(), *self.settings.labs)
+    def labs(self) -> tuple[Staged, ...]:
+        """Our labs, then the user's own, then the drills."""
+        return (*LABS.values(), *self.settings.labs, *self.settings.drills)
 
     @property
     def is_running(self) -> bool:
@@ -74,11 +77,12 @@ class LabDesk:
         hand = self._conductor
         return LabView(self.lab, self.step, hand.waits, hand.paused, hand.aborted is not None)
 
-    def start(self, lab: Lab, *, quick: bool) -> None:
+    def start(self, lab: Staged, *, quick: bool) -> None:
         """Run a lab beside the dashboard."""
         self.lab, self.step, self.unseen = lab, None, None
         self._conductor = Conductor(by_hand=self.by_hand)
-        self.task = asyncio.create_task(self._run(lab, quick, self._conductor), name=f"lab {lab.name}")
+        name = f"{kind_of(lab)} {lab.name}"
+        self.task = asyncio.create_task(self._run(lab, quick, self._conductor), name=name)
         self.task.add_done_callback(lambda _: self.moved())
 
     def next(self) -> str:
@@ -110,32 +114,44 @@ class LabDesk:
         end, self._end = self._end, None
         return end
 
-    async def _run(self, lab: Lab, quick: bool, conductor: Conductor) -> None:
+    async def _run(self, lab: Staged, quick: bool, conductor: Conductor) -> None:
+        kind = kind_of(lab)
+        result: StagedResult
         try:
-            result = await self.commander.do(Run(LabRun(lab, quick, self._show, conductor)))
+            if isinstance(lab, Drill):
+                result = await self.commander.do(Run(DrillRun(lab, quick, self._show, conductor)))
+            else:
+                result = await self.commander.do(Run(LabRun(lab, quick, self._show, conductor)))
         except asyncio.CancelledError:
-            self._end = (f"lab {lab.name}: stopped; its knobs are restored", "warning")
+            self._end = (f"{kind} {lab.name}: stopped; its knobs are restored", "warning")
         except ReplexplorerError as error:
-            self._end = (f"lab {lab.name}: {error}", "error")
+            self._end = (f"{kind} {lab.name}: {error}", "error")
         except Exception as error:  # whatever it is, the screen must say it
-            self._end = (f"lab {lab.name}: {type(error).__name__}: {error}", "error")
+            self._end = (f"{kind} {lab.name}: {type(error).__name__}: {error}", "error")
         else:
             self.results[lab] = result
             self.unseen = lab
             self._end = (_told(result), "error" if result.unrestored else _TONES[result.verdict])
 
-    def _show(self, step: LabStep) -> None:
+    def _show(self, step: StagedStep) -> None:
         self.step = step
         self.moved()
 
 
-def _told(result: LabResult) -> str:
+def _told(result: StagedResult) -> str:
     """The end in a line."""
-    text = f"lab {result.lab.name}: {result.verdict}"
+    if isinstance(result, DrillResult):
+        text, of = f"drill {result.drill.name}: {result.verdict}", "expectations"
+        held = [each.holds for each in result.expectations]
+        if result.ledger is not None:
+            text += f", {result.ledger.lost:,} of {result.ledger.acknowledged:,} rows lost"
+    else:
+        text, of = f"lab {result.lab.name}: {result.verdict}", "relations"
+        held = [each.holds for each in result.relations]
     if result.aborted is not None:
         text += f", {result.aborted}"
-    elif failed := sum(not relation.holds for relation in result.relations):
-        text += f", {failed} of {len(result.relations)} relations"
+    elif not all(held):
+        text += f", {held.count(False)} of {len(held)} {of}"
     if result.unrestored:
         text += f"; not restored: {'; '.join(result.unrestored)}"
     return text

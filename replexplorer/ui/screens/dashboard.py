@@ -35,6 +35,7 @@ from replexplorer.ui.widgets.statement import Intent
 from replexplorer.ui.words.lost_question import lost_question
 from replexplorer.ui.words.quit_question import quit_question
 from replexplorer.ui.words.runs import Line
+from replexplorer.ui.words.staged import kind_of
 
 _OF_A_LAB: Final = frozenset({"step_next", "lab_pause", "lab_abort"})
 
@@ -77,7 +78,7 @@ class DashboardScreen(KnobScreen):
     def _experiment(self) -> str:
         """The lab or sweep under way."""
         if self._labs.is_running and self._labs.lab is not None:
-            return f"lab {self._labs.lab.name}"
+            return f"{kind_of(self._labs.lab)} {self._labs.lab.name}"
         return "sweep" if self._desk.is_running else ""
 
     def _ask(self, question: tuple[Line, ...]) -> None:
@@ -132,7 +133,7 @@ class DashboardScreen(KnobScreen):
         """An experiment of this dashboard's own is ended with a key of its own."""
         if not isinstance(error, ExperimentUnderWay) or not error.is_own:
             return error.hint
-        if error.experiment.kind == "lab":
+        if error.experiment.kind in ("lab", "drill"):
             return f"abort it first ({key_label(keys_of('lab.abort', self._settings.keymap)[0])})"
         return f"stop it first ({key_label(keys_of('sweep.open', self._settings.keymap)[0])}, then x)"
 

@@ -1,4 +1,4 @@
-"""The labs: which there are, what each teaches and changes, and what the last run of each found."""
+"""The labs and drills: which there are, what each teaches and changes, what the last run of each found."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.sweep_text import duration_text
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.ui.desks.labs import LabDesk
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.lab_rows import VERDICTS, lab_details, lab_heads, lab_row, result_rows
+from replexplorer.ui.widgets.lab_rows import (
+    VERDICTS,
+    drill_rows,
+    lab_details,
+    lab_heads,
+    lab_row,
+    result_rows,
+)
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line
+from replexplorer.ui.words.staged import Staged, StagedResult, experiment_of, kind_of, stages
 
 
 class LabsScreen(ListingScreen):
@@ -37,7 +45,7 @@ class LabsScreen(ListingScreen):
         self._at = desk.labs.index(desk.lab) if desk.lab in desk.labs else 0
 
     @property
-    def chosen(self) -> Lab:
+    def chosen(self) -> Staged:
         """The lab under the cursor."""
         return self._desk.labs[self._at]
 
@@ -54,7 +62,7 @@ class LabsScreen(ListingScreen):
         if desk.unseen is not None and self.is_current:
             self._open(desk.results[desk.unseen])
 
-    def _verdict(self, lab: Lab) -> str:
+    def _verdict(self, lab: Staged) -> str:
         """Of the last run here."""
         if self._desk.is_running and lab is self._desk.lab:
             return "running"
@@ -67,7 +75,7 @@ class LabsScreen(ListingScreen):
         if desk.is_running and desk.lab is not None:
             step = desk.step
             left = f", {duration_text(step.left_s)} left" if step and step.left_s else ""
-            number = f" {step.number}/{len(desk.lab.phases)}" if step else ""
+            number = f" {step.number}/{len(stages(desk.lab))}" if step else ""
             words = (("step.next", "next"), ("lab.pause", "pause"), ("lab.abort", "abort"))
             keys = _keys(*(f"{self._key(action)} {word}" for action, word in words))
             return [("Labs ", "title b"), (f"{desk.lab.name} runs{number}{left}   ", "text"), *keys]
@@ -93,7 +101,8 @@ class LabsScreen(ListingScreen):
     def action_run(self, quick: bool) -> None:
         """Run the chosen lab, on the dashboard."""
         if self._desk.is_running and self._desk.lab is not None:
-            text = f"the lab {self._desk.lab.name} runs: abort it first ({self._key('lab.abort')})"
+            running = f"{kind_of(self._desk.lab)} {self._desk.lab.name}"
+            text = f"the {running} runs: abort it first ({self._key('lab.abort')})"
             self.notify(text, severity="warning", timeout=4)
         elif self._sweep.is_running:
             text = f"a sweep runs: stop it first ({self._key('sweep.open')}, then x)"
@@ -132,9 +141,9 @@ class LabsScreen(ListingScreen):
         self.notify(text, timeout=3, markup=False)
         self.fill()
 
-    def _open(self, result: LabResult) -> None:
+    def _open(self, result: StagedResult) -> None:
         self._desk.unseen = None
-        self._at = self._desk.labs.index(result.lab)
+        self._at = self._desk.labs.index(experiment_of(result))
         self.app.push_screen(LabResultScreen(result, self.settings))
 
 
@@ -143,7 +152,7 @@ class LabResultScreen(ListingScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "copy", "Copy as Markdown", show=False)]
 
-    def __init__(self, result: LabResult, settings: Settings) -> None:
+    def __init__(self, result: StagedResult, settings: Settings) -> None:
         super().__init__(settings)
         self._result = result
 
@@ -153,18 +162,26 @@ class LabResultScreen(ListingScreen):
         symbol, role = VERDICTS[result.verdict]
         began = f"{result.server}, {figures.local_time(result.started_wall_s)}"
         title: Line = [
-            (f"{result.lab.name} ", "title b"),
+            (f"{experiment_of(result).name} ", "title b"),
             (f"{symbol} {result.verdict} ", f"{role} b"),
             (f"{'quick' if result.quick else 'full'}, {began}   ", "muted"),
             *(_keys("c copy") if self.settings.lab_page else []),
         ]
-        self.listing.show(title, [], result_rows(result, self.app.size.width - 1))
+        width = self.app.size.width - 1
+        rows = drill_rows(result, width) if isinstance(result, DrillResult) else result_rows(result, width)
+        self.listing.show(title, [], rows)
 
     def action_copy(self) -> None:
         """Copy the result as Markdown, over OSC 52."""
         if self.settings.lab_page is not None:
+            experiment = experiment_of(self._result)
             self.app.copy_to_clipboard(self.settings.lab_page(self._result))
-            self.notify(f"lab {self._result.lab.name} as Markdown", title="copied", timeout=4, markup=False)
+            self.notify(
+                f"{kind_of(experiment)} {experiment.name} as Markdown",
+                title="copied",
+                timeout=4,
+                markup=False,
+            )
 
 
 def _keys(*hints: str) -> Line:

@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from replexplorer.core.experiment.drill import Drill
+from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.sweep_text import duration_text, figure
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
+from replexplorer.engine.experiment.labs.lab import LabResult, PhaseResult
+from replexplorer.reports.drill_result import (
+    drill_document,
+    ledger_rows,
+    meter_rows,
+    state_words,
+    time_rows,
+    window_rows,
+)
 from replexplorer.ui.words.runs import Line, Run, spread, wrapped
+from replexplorer.ui.words.staged import Staged
 from replexplorer.ui.words.states import STATES
 
 VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborted": ("✖", "warn")}
@@ -16,7 +27,7 @@ VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborte
 _GAP: Final = "  "
 
 
-def lab_row(lab: Lab, verdict: str, width: int, *, chosen: bool) -> list[Run]:
+def lab_row(lab: Staged, verdict: str, width: int, *, chosen: bool) -> list[Run]:
     """One lab in the list; `verdict` of its last run here, `running`, or nothing."""
     ground = " on select" if chosen else ""
     symbol, role = VERDICTS.get(verdict, ("", "accent"))
@@ -25,6 +36,7 @@ def lab_row(lab: Lab, verdict: str, width: int, *, chosen: bool) -> list[Run]:
         (f"{'▸' if chosen else ' '} {lab.name:<18}", f"title{ground} b"),
         (f"{takes[0]:>8}{takes[1]:>8}  ", f"text{ground}"),
         (f"{f'{symbol} {verdict}'.strip():<11}", f"{role}{ground} b"),
+        ("drill: " if isinstance(lab, Drill) else "", f"muted{ground}"),
         (lab.title, f"text{ground}"),
     ]
     return spread(row, [], width, f"text{ground}")
@@ -35,8 +47,10 @@ def lab_heads() -> Line:
     return [(f"  {'LAB':<18}{'quick':>8}{'full':>8}  {'last run':<11}title", "muted")]
 
 
-def lab_details(lab: Lab, width: int) -> list[Line]:
+def lab_details(lab: Staged, width: int) -> list[Line]:
     """What a lab teaches, whose experiment it is, and what it will change."""
+    if isinstance(lab, Drill):
+        return _drill_details(lab, width)
     told = [("teaches", lab.teaches)]
     if lab.source is not None:
         told.append(("after", f"{lab.source.author}: {lab.source.title}"))
@@ -49,6 +63,50 @@ def lab_details(lab: Lab, width: int) -> list[Line]:
     if lab.replicas > 1:
         told.append(("brings up", f"replicas up to {lab.replicas}, and removes again what it brought up"))
     return [line for head, text in told for line in _told(head, text, width)]
+
+
+def _drill_details(drill: Drill, width: int) -> list[Line]:
+    """What a drill teaches, breaks and expects."""
+    told = [
+        ("teaches", drill.teaches),
+        ("steps", "; ".join(step.text for step in drill.steps)),
+        ("expects", "; ".join(each.name for each in drill.expects)),
+        ("changes", f"{', '.join(drill.turns)}; all are restored and every fault is cleared at the end"),
+    ]
+    return [line for head, text in told for line in _told(head, text, width)]
+
+
+def drill_rows(result: DrillResult, width: int) -> list[Line]:
+    """All that a run of a drill found."""
+    document = drill_document(result)
+    rows: list[Line] = []
+    if result.aborted is not None:
+        rows += [[(f" ✖ aborted: {result.aborted}", "warn b")]]
+    for line in result.unrestored:
+        rows += [[(f" {text}", "bad b")] for text in wrapped(f"not restored: {line}", max(20, width - 2))]
+    parts = (
+        ("FAULTS", window_rows(document)),
+        ("AT RISK JUST BEFORE, BY THE METER", meter_rows(document)),
+        ("WHAT BECAME OF THE ROWS", ledger_rows(document)),
+        ("TIMES", time_rows(document)),
+    )
+    for heading, pairs in parts:
+        if pairs:
+            beside = max(len(name) for name, _ in pairs) + 3
+            rows += [[], [(f" {heading}", "accent b")]]
+            for name, text in pairs:
+                for at, part in enumerate(wrapped(text, max(20, width - beside))):
+                    head = f" {name if at == 0 else '':<{beside - 1}}"
+                    rows.append([(head, "muted"), (part, "text")])
+    if document.protection:
+        rows += [[], [(" PROTECTION", "accent b")]]
+        rows += [[(f" {text}", "text")] for text in wrapped(state_words(document), max(20, width - 2))]
+    if result.expectations:
+        rows += [[], [(" EXPECTATIONS", "accent b")]]
+        for each in result.expectations:
+            word = "holds" if each.holds else "deviates"
+            rows += _judged_rows(word, each.name, each.evidence, width)
+    return rows[1:] if rows and not rows[0] else rows
 
 
 def _told(head: str, text: str, width: int) -> list[Line]:
@@ -116,13 +174,17 @@ def relation_rows(result: LabResult, width: int) -> list[Line]:
     """Each relation: whether it holds, what it says, and the evidence."""
     rows: list[Line] = []
     for relation in result.relations:
-        word = relation.word
-        symbol, role = VERDICTS.get(word, ("·", "muted"))
-        for at, text in enumerate(wrapped(relation.name, max(20, width - 14))):
-            rows.append([(f" {f'{symbol} {word}' if at == 0 else '':<12}", f"{role} b"), (text, "text")])
-        rows += [
-            [(" " * 13, "text"), (text, "muted")] for text in wrapped(relation.evidence, max(20, width - 14))
-        ]
+        rows += _judged_rows(relation.word, relation.name, relation.evidence, width)
+    return rows
+
+
+def _judged_rows(word: str, name: str, evidence: str, width: int) -> list[Line]:
+    """A verdict's word, what it is of, and below it the evidence."""
+    symbol, role = VERDICTS.get(word, ("·", "muted"))
+    rows: list[Line] = []
+    for at, text in enumerate(wrapped(name, max(20, width - 14))):
+        rows.append([(f" {f'{symbol} {word}' if at == 0 else '':<12}", f"{role} b"), (text, "text")])
+    rows += [[(" " * 13, "text"), (text, "muted")] for text in wrapped(evidence, max(20, width - 14))]
     return rows
 
 

@@ -13,6 +13,7 @@ from replexplorer.ui.keys.actions import key_label, keys_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line, Run, spread, width_of, wrapped
+from replexplorer.ui.words.staged import kind_of, stage_of, stages
 
 _BAR: Final = 12
 _TOLD_ROWS: Final = 3
@@ -44,7 +45,7 @@ class LabStrip(Lines):
         """Rows for the longest of the lab's sentences."""
         width = self.app.size.width
         if self._view is not None:
-            rows = max(len(wrapped(phase.shows, width - 2)) for phase in self._view.lab.phases)
+            rows = max(len(wrapped(stage.shows, width - 2)) for stage in stages(self._view.lab))
             self.styles.height = 1 + max(1, min(_TOLD_ROWS, rows))
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -52,8 +53,8 @@ class LabStrip(Lines):
         view = self._view
         if view is None:
             return []
-        phase = view.step.phase if view.step else None
-        shows = wrapped(phase.shows, width - 2) if phase else [view.lab.teaches]
+        stage = stage_of(view.step) if view.step else None
+        shows = wrapped(stage.shows, width - 2) if stage else [view.lab.teaches]
         return [self._head(view, width), *([(" ", "text"), (row, "title")] for row in shows)]
 
     def _head(self, view: LabView, width: int) -> list[Run]:
@@ -98,22 +99,24 @@ def _which(view: LabView) -> list[Run]:
     """The lab, and which of its phases."""
     number = view.step.number if view.step else 0
     return [
-        (" LAB ", "accent b"),
+        (f" {kind_of(view.lab).upper()} ", "accent b"),
         (view.lab.name, "title b"),
-        (f" {number}/{len(view.lab.phases)}", "accent b"),
+        (f" {number}/{len(stages(view.lab))}", "accent b"),
     ]
 
 
 def _phase(view: LabView) -> list[Run]:
     """The phase's name."""
-    phase = view.step.phase if view.step else None
-    return [(f" {phase.name}", "text b")] if phase else []
+    stage = stage_of(view.step) if view.step else None
+    return [(f" {stage.name}", "text b")] if stage else []
 
 
 def _doing(view: LabView) -> list[Run]:
     """What is done in it."""
     if view.aborting or view.waits:
         return []
+    if view.step and (stage := stage_of(view.step)) and stage.name == view.step.doing:
+        return []  # a step of a drill is what is done
     return [(f"  {view.step.doing if view.step else 'beginning'}", "muted")]
 
 
