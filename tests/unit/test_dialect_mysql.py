@@ -50,6 +50,18 @@ BEHIND = {"queued": "u:4-5", "missing": "u:4-9", "applying_us": None, "waiting_u
 @pytest.mark.parametrize(
     ("question", "statement", "answer", "value"),
     [
+        (
+            NEW.ledger_rows(7),
+            "SELECT client, MIN(seq) AS low, MAX(seq) AS high FROM (SELECT client, seq,"
+            " CAST(seq AS SIGNED) - ROW_NUMBER() OVER (PARTITION BY client ORDER BY seq) AS apart"
+            " FROM replexplorer.ledger WHERE client > %s AND client < %s) AS numbered GROUP BY client, apart",
+            [
+                {"client": 7_000_000_002, "low": 5, "high": 9},
+                {"client": 7_000_000_001, "low": 1, "high": 4},
+                {"client": 7_000_000_002, "low": 1, "high": 3},
+            ],
+            {1: ((1, 4),), 2: ((1, 3), (5, 9))},
+        ),
         (NEW.threads(), "SHOW REPLICA STATUS", [], None),
         (NEW.threads(), "SHOW REPLICA STATUS", [RUNNING], Threads("on", "on", 3.0, None, "binlog.000007")),
         (
