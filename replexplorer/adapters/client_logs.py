@@ -14,6 +14,11 @@ from replexplorer.core.loss.client_log import RunLog, read_run
 _KEPT_RUNS: Final = 5
 
 
+def forget(directory: Path) -> None:
+    """Remove the client logs of a stack whose rows are gone; nothing where there are none."""
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 class FileClientLogs:
     """`ports.ClientLogs`: a run is named by the second of its beginning, or by the one after the last
     run's where that took it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.adapters.client_logs import FileClientLogs
+from replexplorer.adapters.client_logs import FileClientLogs, forget
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.loss.client_log import CLIENTS_A_FILE, LedgerStanding, RunLog, read_run
 from replexplorer.generator.client_log import ClientLog, LogHealth
@@ -152,6 +152,9 @@ async def test_runs_are_made_apart_and_the_oldest_go(tmp_path: Path) -> None:
     assert sorted(str(each) for each in (tmp_path / "ledgers").iterdir()) == sorted(runs)[-5:]
     with pytest.raises(UsageError, match="has no client log"):
         await logs.read(runs[-1])
+    forget(tmp_path / "ledgers")
+    forget(tmp_path / "ledgers")
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_state_directory_that_takes_nothing_is_named(tmp_path: Path) -> None:

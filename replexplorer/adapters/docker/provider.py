@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from replexplorer.adapters import secrets
+from replexplorer.adapters import client_logs, secrets
 from replexplorer.adapters.docker import inventory
 from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.adapters.docker.build import Builder
@@ -144,6 +144,7 @@ class DockerProvider:
             with self._lock(say, threading.Event()):
                 count = remove_stack(client, self.name)
                 secrets.forget(self.accounts_file)
+                client_logs.forget(paths.ledgers_directory(self.name))
                 return count
 
         return await self._call(work)
