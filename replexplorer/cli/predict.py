@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.knobs import check_without_stack
+from replexplorer.cli.render import LOSSES, exposure_lines, losses_shortly
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sweep import scene_texts
 from replexplorer.cli.wiring import attached
@@ -28,6 +29,7 @@ from replexplorer.core.knobs.names import (
 )
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import bound
+from replexplorer.core.model.exposure import expected_exposure
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
 from replexplorer.core.model.operating_point import beyond, looked_at, operating_point_of, unacknowledged
 from replexplorer.core.model.prediction import alone_ms, predict
@@ -36,6 +38,7 @@ from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import Calibrated, load_calibration
 from replexplorer.formats.json.predict import PredictCalibration, PredictDocument, PredictTerm
+from replexplorer.reports.documents import exposure_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -98,12 +101,19 @@ async def _run_list(call: Call, texts: Sequence[str]) -> int:
         call.console.document([*documents])
         return 0
     rows = [
-        (*cell.labels, number(each.tps), number(each.latency_ms, 2), number(each.ceiling_tps), each.limit)
+        (
+            *cell.labels,
+            number(each.tps),
+            number(each.latency_ms, 2),
+            number(each.ceiling_tps),
+            *losses_shortly(each.exposure),
+            each.limit,
+        )
         for cell, each in zip(grid.cells, documents, strict=True)
     ]
     first = len(grid.dimensions)
-    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", "LIMIT")
-    call.console.print(table(rows, heads, right=range(first, first + 3)))
+    heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LIMIT")
+    call.console.print(table(rows, heads, right=range(first, first + 3 + len(LOSSES))))
     call.console.print("\n" + _origin(documents[0]))
     return 0
 
@@ -158,6 +168,15 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
         latency_ms=None if stuck else round(prediction.latency_ms, 3),
         ceiling_tps=None if ceiling_tps is None else round(ceiling_tps, 2),
         terms=[] if stuck else _terms(prediction),
+        exposure=exposure_document(
+            expected_exposure(
+                values,
+                asked.replicas,
+                setting,
+                None if stuck else prediction.tps,
+                least_rtt_ms=calibration.least_rtt_ms,
+            )
+        ),
         limit=stuck or prediction.limit,
         calibration=_source(calibrated),
         warnings=warnings,
@@ -210,6 +229,8 @@ def render(document: PredictDocument) -> str:
         document.limit,
         "",
         *((table(rows, ("TERM OF A COMMIT", "ms", "SHARE"), right=(1, 2)), "") if rows else ()),
+        *exposure_lines(document.exposure),
+        "",
         f"for {knobs}; knobs not named {others}",
         _origin(document),
     ]

@@ -58,7 +58,7 @@ def render_status(status: Status, columns: int | None = None) -> str:
             f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
             f"timeout {_shown(protection.timeout_ms)} ms, fell back {_shown(protection.fallbacks)} times"
         )
-    parts += _exposure_lines(status.exposure)
+    parts += exposure_lines(status.exposure)
     parts += [_link_line(link) for link in status.links]
     parts += [_disk_line(disk) for disk in status.disks]
     parts += [_fault_line(fault, status.stack) for fault in status.faults]
@@ -79,7 +79,17 @@ _FAILURES = (
 )
 
 
-def _exposure_lines(exposure: ExposureJson) -> list[str]:
+LOSSES = ("DIES", "CUT", "LOST")
+"""Headings of what is lost when mysqld dies, at a power cut, and when the source is lost."""
+
+
+def losses_shortly(exposure: ExposureJson) -> tuple[str, ...]:
+    """Commits by kind of failure, in the order of `LOSSES`; `?` where it is not known."""
+    found = [getattr(exposure, name) for name, _ in _FAILURES]
+    return tuple(f"{loss.commits:,}" if isinstance(loss, LossJson) else "?" for loss in found)
+
+
+def exposure_lines(exposure: ExposureJson) -> list[str]:
     """What each kind of failure would lose now, a line each."""
     words = [f"{title}: {_loss_words(getattr(exposure, name))}" for name, title in _FAILURES]
     return ["would lose  " + words[0], *(_LABEL + each for each in words[1:])]

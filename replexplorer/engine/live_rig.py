@@ -22,6 +22,8 @@ from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import Machine, busy_percent
+from replexplorer.core.server.exposure import Exposure
+from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.engine.asking import execute
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.controls import Controls
@@ -107,9 +109,12 @@ class LiveLoad:
     ) -> Findings:
         """See `experiment.rig.Load`."""
         clock, intervals = self._sight.fleet.outside.clock, list[Interval]()
+        exposures: list[Exposure] = []
 
         def take(interval: Interval) -> None:
             intervals.append(interval)
+            if (seen := self._sight.exposures.exposure()) is not None:
+                exposures.append(seen)
             on_interval(interval)
 
         machine, first = await self._machine(), await self._sight.look_closely(self._sight.fleet.source_name)
@@ -126,6 +131,7 @@ class LiveLoad:
         return Findings(
             measured,
             SamplePair.of(first, last, intervals).anatomy(),
+            over_time(exposures),
             busy_percent(machine, await self._machine()),
         )
 

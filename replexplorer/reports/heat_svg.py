@@ -41,8 +41,8 @@ def heat_svg(heat: HeatMap, title: str) -> str:
         f"<title>{escape(title)}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect class="paper" width="{width}" height="{height}"/>',
-        f'<text class="title" x="{_MARGIN}" y="24">TPS (commits per second)</text>',
-        f'<text class="dim" x="{_MARGIN}" y="42">geometric mean over the other knobs</text>',
+        f'<text class="title" x="{_MARGIN}" y="24">{heat.figure.words}</text>',
+        f'<text class="dim" x="{_MARGIN}" y="42">{heat.figure.mean_words}</text>',
         f'<text class="axis" x="{middle:g}" y="{_TOP - 26}" text-anchor="middle">'
         f"{escape(heat.columns.key)}</text>",
         f'<text class="axis" x="{_MARGIN}" y="{_TOP + rows * _FIELD_HEIGHT / 2 + 5:g}">'
@@ -65,7 +65,7 @@ def heat_svg(heat: HeatMap, title: str) -> str:
         f' height="{rows * _FIELD_HEIGHT}"/>'
     )
     parts.append(
-        f'<text class="dim" x="{_MARGIN}" y="{foot}">a stronger colour means more TPS (log scale)</text>'
+        f'<text class="dim" x="{_MARGIN}" y="{foot}">a stronger colour means more (log scale)</text>'
     )
     if partial(heat):
         parts.append(

@@ -7,11 +7,18 @@ from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from replexplorer.core.experiment.heat import HeatMap, heat_map
-from replexplorer.core.experiment.sweep import SCENE, Dimension
+from replexplorer.core.experiment.heat import AT_RISK, HeatMap, heat_map
+from replexplorer.core.experiment.sweep import SCENE, Dimension, Grid
 from replexplorer.core.experiment.sweep_effects import Effect, effects_of
 from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of
-from replexplorer.core.experiment.sweep_text import HEADINGS, headings_of, heat_lines, partial, rows_of
+from replexplorer.core.experiment.sweep_text import (
+    AT_RISK_NOTE,
+    HEADINGS,
+    headings_of,
+    heat_lines,
+    partial,
+    rows_of,
+)
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.knobs.keys import WORKLOAD
 from replexplorer.core.stats.measured import Estimate
@@ -25,6 +32,7 @@ from replexplorer.formats.json.sweep import (
     SweepKnob,
     SweepMap,
     SweepResult,
+    SweepRiskMap,
     SweepRunJson,
 )
 from replexplorer.formats.json.text import to_json
@@ -32,6 +40,7 @@ from replexplorer.formats.scenes import SHIPPED, scene_keys
 from replexplorer.reports.conditions import again, others
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files
+from replexplorer.reports.documents import exposure_document
 from replexplorer.reports.heat_svg import heat_svg
 from replexplorer.reports.load import latency
 
@@ -70,6 +79,7 @@ def sweep_document(
         cells=[_cell(each, grid.dimensions) for each in figures],
         effects=[_effect(effect) for effect in effects_of(grid, figures)],
         heat_map=_map(heat_map(grid, figures, keys)),
+        risk_map=_risk_map(_risk(grid, figures, keys)),
         conditions=None if conditions is None else others(conditions, varied),
         workload=str(workload.requested) if workload is not None and WORKLOAD not in varied else None,
         scenes=scenes,
@@ -127,6 +137,7 @@ def _cell(each: CellFigures, dimensions: Sequence[Dimension]) -> SweepCell:
         errors=each.errors,
         rtt_measured_ms=_rounded(each.typical("rtt_ms")),
         fsync_measured_ms=_rounded(each.typical("fsync_ms")),
+        exposure=None if each.exposure is None else exposure_document(each.exposure),
         failed=each.why,
         limited=each.limited,
         runs=[_run(run) for run in each.runs],
@@ -153,6 +164,7 @@ def _run(run: SweptRun) -> SweepRunJson:
         generator_cpu_percent=_rounded(run.cpu_percent, 1),
         protection=run.state or None,
         effective=dict(run.effective),
+        exposure=None if run.exposure is None else exposure_document(run.exposure),
         anatomy_ms=None if run.anatomy is None else dict(run.anatomy),
     )
 
@@ -182,7 +194,25 @@ def _map(heat: HeatMap | None) -> SweepMap | None:
         columns=heat.columns.key,
         row_values=[choice.label for choice in heat.rows.choices],
         column_values=[choice.label for choice in heat.columns.choices],
-        tps=[[_rounded(each.tps, 2) for each in row] for row in heat.fields],
+        tps=[[_rounded(each.value, 2) for each in row] for row in heat.fields],
+    )
+
+
+def _risk(grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | None) -> HeatMap | None:
+    """The second map; None where nothing at all is known of it, or nothing was at risk."""
+    heat = heat_map(grid, figures, keys, AT_RISK)
+    return heat if heat is not None and any(each.value for row in heat.fields for each in row) else None
+
+
+def _risk_map(heat: HeatMap | None) -> SweepRiskMap | None:
+    if heat is None:
+        return None
+    return SweepRiskMap(
+        rows=heat.rows.key,
+        columns=heat.columns.key,
+        row_values=[choice.label for choice in heat.rows.choices],
+        column_values=[choice.label for choice in heat.columns.choices],
+        commits=[[_rounded(each.value, 1) for each in row] for row in heat.fields],
     )
 
 
@@ -206,12 +236,14 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
     figures = figures_of(grid, swept.runs)
     first = len(grid.dimensions)
     numbers = range(first, first + len(HEADINGS) - 1)
-    heat = heat_map(grid, figures, keys)
     parts = [_title(document), "", table(rows_of(figures), headings_of(grid), right=numbers)]
-    if heat is not None:
-        parts += ["", *heat_lines(heat)]
-        if partial(heat):
-            parts.append("* without cells that do not count")
+    if any(each.exposure for each in figures):
+        parts.append(AT_RISK_NOTE)
+    for heat in (heat_map(grid, figures, keys), _risk(grid, figures, keys)):
+        if heat is not None:
+            parts += ["", *heat_lines(heat)]
+            if partial(heat):
+                parts.append("* without cells that do not count")
     if document.effects:
         parts += ["", "What each knob by itself did to TPS (95 %):"]
         parts += [f"  {effect.words}" for effect in document.effects]
@@ -240,6 +272,8 @@ def write_report(
     contents = {"report.md": markdown(swept, document, keys), "result.json": to_json(document) + "\n"}
     if heat is not None:
         contents["sweep.svg"] = heat_svg(heat, _title(document))
+    if (risk := _risk(swept.sweep.grid, figures, keys)) is not None:
+        contents["risk.svg"] = heat_svg(risk, _title(document))
     return write_files(directory, contents)
 
 
@@ -259,9 +293,13 @@ def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = N
         + "|",
         *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows_of(figures)),
     ]
+    if any(each.exposure for each in figures):
+        lines += ["", AT_RISK_NOTE]
     heat = heat_map(grid, figures, keys)
     if heat is not None:
         lines += ["", f"![TPS by {heat.rows.key} and {heat.columns.key}](sweep.svg)"]
+    if (risk := _risk(grid, figures, keys)) is not None:
+        lines += ["", f"![commits at risk by {risk.rows.key} and {risk.columns.key}](risk.svg)"]
     if document.effects:
         lines += ["", "## What each knob by itself did to TPS", ""]
         lines += [f"- {effect.words}" for effect in document.effects]

@@ -51,11 +51,18 @@ def test_settings_alone_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["warnings"] == []
 
 
-def test_without_semi_sync_the_link_counts_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_semi_sync_the_link_counts_for_what_is_on_its_way_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     near, far = answer(capsys), answer(capsys, "rtt=85ms")
     assert near["tps"] == far["tps"]
     assert far["ceiling_tps"] is None
-    assert "rtt@db2" not in far["settings"]
+    assert "rtt@db2" not in near["settings"]
+    lost = far["exposure"]["source_lost"]
+    assert lost["commits"] == pytest.approx(far["tps"] * 0.0425, abs=1)
+    assert near["exposure"]["source_lost"]["commits"] <= 1
+    on_its_way = answer(capsys, "rtt=85ms", "delay_to_replica=5ms")["exposure"]["source_lost"]
+    assert on_its_way["commits"] == pytest.approx(far["tps"] * 0.005, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +141,61 @@ def test_an_open_load_has_the_rate_that_was_asked(capsys: pytest.CaptureFixture[
     assert document["limit"].startswith("the arrival rate: ")
 
 
+NOTHING = {"commits": 0, "low": 0, "high": 0, "age_ms": None}
+
+
+@pytest.mark.parametrize(
+    ("knobs", "process_dies", "power_cut", "source_lost"),
+    [
+        ((), 0, 0, None),
+        (("semi_sync=on", "rtt=10"), 0, 0, 0),
+        (("innodb_flush_log_at_trx_commit=2",), 0, 0.5, None),
+        (("innodb_flush_log_at_trx_commit=0",), 0.5, 0.5, None),
+        (("innodb_flush_log_at_trx_commit=0", "innodb_flush_log_at_timeout=10"), 5, 5, None),
+        (("innodb_flush_log_at_trx_commit=2", "innodb_flush_log_at_timeout=0"), 0, 0.5, None),
+    ],
+)
+def test_what_settings_risk_follows_from_the_tps(
+    capsys: pytest.CaptureFixture[str],
+    knobs: tuple[str, ...],
+    process_dies: float,
+    power_cut: float,
+    source_lost: float | None,
+) -> None:
+    document = answer(capsys, *knobs)
+    found, tps = document["exposure"], document["tps"]
+    for kind, seconds in (("process_dies", process_dies), ("power_cut", power_cut)):
+        assert found[kind]["commits"] == pytest.approx(tps * seconds, abs=1)
+        assert found[kind]["high"] == pytest.approx(2 * tps * seconds, abs=1)
+    if source_lost is not None:
+        assert found["source_lost"] == NOTHING
+
+
+def test_a_group_is_at_risk_where_the_binlog_alone_is_not_flushed(capsys: pytest.CaptureFixture[str]) -> None:
+    for sync_binlog in (0, 1000):
+        found = answer(capsys, f"sync_binlog={sync_binlog}", "clients=5")["exposure"]
+        assert found["power_cut"] == {"commits": 3, "low": 0, "high": 5, "age_ms": None}
+        assert found["process_dies"] == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("knobs", "why"),
+    [
+        (("partition=both",), "no replica gets events"),
+        (("semi_sync=on", "partition=ack"), "no commit is acknowledged"),
+    ],
+)
+def test_without_a_way_to_a_replica_it_is_not_known_what_the_source_takes_along(
+    capsys: pytest.CaptureFixture[str], knobs: tuple[str, ...], why: str
+) -> None:
+    assert answer(capsys, *knobs)["exposure"]["source_lost"]["unknown"].startswith(why)
+
+
+def test_who_only_reads_risks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "workload=point_select", "innodb_flush_log_at_trx_commit=0")["exposure"]
+    assert list(found.values()) == [NOTHING] * 3
+
+
 def test_lists_are_predicted_as_a_sweep_would_measure_them(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["semi_sync=on", "rtt=10,85", "clients=1,8"]
     documents = answer(capsys, *words)
@@ -146,7 +208,10 @@ def test_lists_are_predicted_as_a_sweep_would_measure_them(capsys: pytest.Captur
     assert documents[2] == answer(capsys, "semi_sync=on", "rtt=85", "clients=1")
     assert main(["predict", *words]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0].split() == ["semi_sync", "rtt", "clients", "TPS", "ms", "CEILING", "LIMIT"]
+    assert told[0].split() == [
+        *("semi_sync", "rtt", "clients", "TPS", "ms", "CEILING"),
+        *("DIES", "CUT", "LOST", "LIMIT"),
+    ]
     assert told[3].split()[:5] == ["on", "85", "ms", "1", f"{documents[2]['tps']:.1f}"]
     assert main(["predict", "rtt=10,,85"]) == 2
 

@@ -19,13 +19,21 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters.sweep_journal import FileJournal
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.heat import heat_map, mapped
+from replexplorer.core.experiment.heat import AT_RISK, heat_map, mapped
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
 from replexplorer.core.experiment.sweep_effects import Effect, effects_of
 from replexplorer.core.experiment.sweep_runs import SweptRun, figures_of
-from replexplorer.core.experiment.sweep_text import duration_text, heat_lines, rows_of, run_line, scatter
+from replexplorer.core.experiment.sweep_text import (
+    AT_RISK_NOTE,
+    duration_text,
+    heat_lines,
+    rows_of,
+    run_line,
+    scatter,
+)
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.core.knobs.names import Assignment, parse_assignment
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.topology import new_roster
@@ -201,7 +209,7 @@ def test_failed_runs_do_not_count_and_limited_ones_are_marked() -> None:
 def test_what_was_not_run_is_unknown_and_never_zero() -> None:
     (first, second) = figures_of(grid_of("rtt=0,2"), [run_of(0, 100, relative=None, rtt_ms=None)])
     assert second.tps == Estimate()
-    assert rows_of([second]) == [("2 ms", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "")]
+    assert rows_of([second]) == [("2 ms", *["-"] * 11, "")]
     assert (first.tps, first.typical("rtt_ms")) == (Estimate(100), None)
 
 
@@ -305,7 +313,7 @@ def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_other
     heat = heat_map(grid, figures_of(grid, runs))
     assert heat is not None
     assert (heat.rows.key, heat.columns.key) == ("sync_binlog", "clients")
-    assert heat.fields[0][0].tps == pytest.approx((10 * 80) ** 0.5)
+    assert heat.fields[0][0].value == pytest.approx((10 * 80) ** 0.5)
     worst, last = heat.fields[0][0], heat.fields[1][2]
     assert (last.cells, last.of) == (1, 2)
     assert heat.warmth(worst) == 0.0
@@ -314,6 +322,55 @@ def test_the_map_takes_the_two_knobs_with_the_most_values_and_averages_the_other
     assert lines[0] == "TPS: sync_binlog down, clients across"
     assert "░░ 28.3" in lines[2]
     assert "*" in lines[3]
+
+
+ON_ITS_WAY = Loss(7, 5, 9, 40.0)
+
+
+def exposed(power_cut: int, source_lost: Loss | Unknown = ON_ITS_WAY) -> Exposure:
+    return Exposure(Loss(0, 0, 0), Loss(power_cut, 0, 2 * power_cut, 500.0), source_lost)
+
+
+def test_the_second_map_is_of_what_the_worst_failure_would_lose(tmp_path: Path) -> None:
+    grid = grid_of("sync_binlog=0,1", "rtt=0,10", "clients=1,8,32")
+    runs = [run_of(at, 100.0, exposure=exposed(100 * at)) for at in range(12)]
+    runs[-1] = run_of(11, 100.0, exposure=exposed(5, Unknown("no replica has answered yet")))
+    figures = figures_of(grid, runs)
+    heat = heat_map(grid, figures, None, AT_RISK)
+    assert heat is not None
+    assert [[each.value for each in row] for row in heat.fields] == [
+        [(7 + 300) / 2, 250.0, 350.0],
+        [750.0, 850.0, 800.0],
+    ]
+    assert (heat.fields[1][2].cells, heat.fields[1][2].of) == (1, 2), "one failure is not known there"
+    assert heat_lines(heat)[0] == "commits at risk: sync_binlog down, clients across"
+    assert rows_of(figures)[3][-2] == "0 / 300 / 7"
+    assert rows_of(figures)[11][-2] == "0 / 5 / ?"
+    swept = swept_of(grid, runs)
+    document = sweep_document(swept)
+    assert document.risk_map is not None
+    assert document.risk_map.commits[1] == [750.0, 850.0, 800.0]
+    assert document.cells[3].exposure == document.cells[3].runs[0].exposure
+    told = render(swept, document)
+    assert "commits at risk: sync_binlog down" in told
+    assert AT_RISK_NOTE in told
+    write_report(tmp_path, swept, document)
+    assert "worst failure" in (tmp_path / "risk.svg").read_text()
+    assert "](risk.svg)" in (tmp_path / "report.md").read_text()
+
+
+def test_where_nothing_is_at_risk_there_is_no_second_map() -> None:
+    grid = grid_of("rtt=0,10", "clients=1,8")
+    runs = [run_of(at, 100.0, exposure=exposed(0, Loss(0, 0, 0))) for at in range(4)]
+    assert sweep_document(swept_of(grid, runs)).risk_map is None
+
+
+def test_a_run_keeps_its_exposure_in_the_journal_and_an_old_one_has_none() -> None:
+    run = run_of(0, 100.0, exposure=exposed(5, Unknown("no replica has answered yet")))
+    wire = json.loads(json.dumps(run.to_wire()))
+    assert SweptRun.from_wire(wire).exposure == run.exposure
+    del wire["exposure"]
+    assert SweptRun.from_wire(wire).exposure is None
 
 
 def test_the_map_is_of_the_knobs_that_were_asked() -> None:

@@ -8,12 +8,14 @@ None. Histograms of repeats are merged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from math import log, sqrt
 from typing import Any, Final, Self
 
 from replexplorer.core.experiment.sweep import Cell, Grid
 from replexplorer.core.knobs.names import Value
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.core.stats.batch_means import Spread
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
@@ -62,17 +64,20 @@ class SweptRun:
     """What the model looks at (`core.model.Setting`); None in the open loop."""
     anatomy: Mapping[str, float] | None = None
     """Milliseconds a commit by part; None where it was not measured."""
+    exposure: Exposure | None = None
+    """What a failure would have lost meanwhile; None where that was not looked at."""
 
     def to_wire(self) -> dict[str, Any]:
         """A JSON-ready form that `from_wire` reads back."""
         wire = {each.name: getattr(self, each.name) for each in fields(self)}
-        return wire | {"service": self.service.to_wire(), "response": self.response.to_wire()}
+        histograms = {"service": self.service.to_wire(), "response": self.response.to_wire()}
+        return wire | histograms | {"exposure": None if self.exposure is None else asdict(self.exposure)}
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
         """Read `to_wire`'s form; raises KeyError, TypeError or ValueError on another shape."""
         histograms = {name: Histogram.from_wire(wire[name]) for name in ("service", "response")}
-        return cls(**{**wire, **histograms})
+        return cls(**{**wire, **histograms, "exposure": _exposure_of(wire.get("exposure"))})
 
     @property
     def is_final(self) -> bool:
@@ -89,6 +94,13 @@ class SweptRun:
             return Estimate(self.tps)
         half = t_quantile_975(self.freedom) * sqrt(self.variance)
         return Estimate(self.tps, max(0.0, self.tps - half), self.tps + half)
+
+
+def _exposure_of(wire: Mapping[str, Any] | None) -> Exposure | None:
+    if wire is None:
+        return None
+    found = {name: Loss(**each) if "commits" in each else Unknown(**each) for name, each in wire.items()}
+    return Exposure(**found)
 
 
 def scatter_of(spread: Spread | None) -> tuple[float | None, float]:
@@ -177,6 +189,19 @@ class CellFigures:
         """The mean of `rtt_ms`, `fsync_ms` or `cpu_percent` over the runs; None when unknown."""
         known = [getattr(run, figure) for run in self.shown if getattr(run, figure) is not None]
         return sum(known) / len(known) if known else None
+
+    @property
+    def exposure(self) -> Exposure | None:
+        """What a failure would have lost, of all runs; None where that was not looked at."""
+        return over_time([run.exposure for run in self.shown if run.exposure is not None])
+
+    @property
+    def at_risk(self) -> int | None:
+        """Commits that the worst of the failures would have lost; None where one of them is not known."""
+        seen = self.exposure
+        losses = () if seen is None else (seen.process_dies, seen.power_cut, seen.source_lost)
+        known = [loss.commits for loss in losses if isinstance(loss, Loss)]
+        return max(known) if known and len(known) == len(losses) else None
 
     @property
     def log_tps(self) -> Mean | None:

@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from replexplorer.core.experiment.heat import Heat, HeatMap
 from replexplorer.core.experiment.sweep import Grid, Sweep
 from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun
+from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.stats.measured import Estimate
 
-HEADINGS = ("RTT ms", "TPS", "±", "mean ms", "p50 ms", "p95 ms", "p99 ms", "n", "errors", "CPU %", "")
+HEADINGS = (
+    "RTT ms", "TPS", "±", "mean ms", "p50 ms", "p95 ms", "p99 ms", "n", "errors", "CPU %", "at risk", "",
+)  # fmt: skip
 """The table's columns after those of the knobs."""
+AT_RISK_NOTE = (
+    "at risk: acknowledged commits that a failure would have lost, the median of the looks: mysqld dies /"
+    " power cut / source lost"
+)
 SHADES = " ░▒▓█"
 """From the least warmth to the most."""
 
@@ -78,8 +85,17 @@ def _row(each: CellFigures) -> tuple[str, ...]:
         f"{service.count:,}" if each.shown else "-",
         f"{each.errors:,}" if each.shown else "-",
         figure(each.typical("cpu_percent"), 0),
+        losses_text(each.exposure),
         f"does not count: {each.why}" if each.why else each.limited or "",
     )
+
+
+def losses_text(exposure: Exposure | None) -> str:
+    """`0 / 455 / 12`: mysqld dies, power cut, source lost; `?` where it is not known, a dash for no look."""
+    if exposure is None:
+        return "-"
+    losses = (exposure.process_dies, exposure.power_cut, exposure.source_lost)
+    return " / ".join(f"{loss.commits:,}" if isinstance(loss, Loss) else "?" for loss in losses)
 
 
 def headings_of(grid: Grid) -> tuple[str, ...]:
@@ -94,10 +110,10 @@ def shade(warmth: float | None) -> str:
 
 def heat_text(heat: Heat) -> str:
     """The field's figure; a star where some of its cells do not count."""
-    if heat.tps is None:
+    if heat.value is None:
         return "-"
     star = "*" if heat.cells < heat.of else ""
-    return f"{figure(heat.tps, 1 if heat.tps < 1000 else 0)}{star}"
+    return f"{figure(heat.value, 1 if heat.value < 1000 else 0)}{star}"
 
 
 def heat_lines(heat: HeatMap) -> list[str]:
@@ -111,7 +127,7 @@ def heat_lines(heat: HeatMap) -> list[str]:
         for choice, row in zip(heat.rows.choices, heat.fields, strict=True)
     ]
     widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
-    title = f"TPS: {heat.rows.key} down, {heat.columns.key} across"
+    title = f"{heat.figure.title}: {heat.rows.key} down, {heat.columns.key} across"
     lines = [
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (head, *body)
@@ -121,4 +137,4 @@ def heat_lines(heat: HeatMap) -> list[str]:
 
 def partial(heat: HeatMap) -> bool:
     """Whether a field has a star."""
-    return any(each.tps is not None and each.cells < each.of for row in heat.fields for each in row)
+    return any(each.value is not None and each.cells < each.of for row in heat.fields for each in row)

@@ -24,7 +24,7 @@ from replexplorer.core.model.fitted import Calibration, OperatingPoint
 Values = Mapping[KnobName, Value | None]
 """Knobs by name; one that is missing or None counts as its default."""
 
-_READ_ONLY: Final = frozenset({"point_select"})
+READ_ONLY: Final = frozenset({"point_select"})
 """Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
 _CHANGES_NOTHING: Final = frozenset({"none", "off", "auto", 0})
 _OF_SEMI_SYNC: Final = DELAYS | {
@@ -33,12 +33,14 @@ _OF_SEMI_SYNC: Final = DELAYS | {
     keys.SEMI_SYNC_TIMEOUT,
     keys.PARTITION,
 }
+_WAYS: Final = DELAYS | {keys.PARTITION}
 _SELDOM: Final = frozenset(
     {
         keys.DELAY_TO_REPLICA,
         keys.DELAY_TO_PRIMARY,
         keys.SEMI_SYNC_TIMEOUT,
         keys.PARTITION,
+        keys.INNODB_FLUSH_LOG_AT_TIMEOUT,
         keys.BINLOG_GROUP_COMMIT_SYNC_DELAY,
         keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT,
         keys.LOAD_MODE,
@@ -68,25 +70,25 @@ def operating_point_of(
     `rtts_ms` are the links' measured round trips; without them those asked count. With more replicas
     required than there are commits fall back after the timeout: then the farthest one counts.
     """
-    asked_ms = [_link(values, replica).total_ms for replica in _whole(values, replicas)]
+    asked_ms = [link_of(values, replica).total_ms for replica in _whole(values, replicas)]
     if rtts_ms is None:
         rtts_ms = asked_ms
-    workload = str(_value(values, keys.WORKLOAD, Place.LOAD))
-    writes = workload not in _READ_ONLY
-    sync_binlog = int(_value(values, keys.SYNC_BINLOG))
-    required = min(int(_value(values, keys.SEMI_SYNC_REPLICAS)), max(len(rtts_ms), 1))
-    redo = int(_value(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) == 1
+    workload = str(value_of(values, keys.WORKLOAD, Place.LOAD))
+    writes = workload not in READ_ONLY
+    sync_binlog = int(value_of(values, keys.SYNC_BINLOG))
+    required = min(int(value_of(values, keys.SEMI_SYNC_REPLICAS)), max(len(rtts_ms), 1))
+    redo = int(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) == 1
     return OperatingPoint(
-        clients=int(_value(values, keys.CLIENTS, Place.LOAD)),
+        clients=int(value_of(values, keys.CLIENTS, Place.LOAD)),
         workload=workload,
         rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
         rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
         held=any(asked_ms),
-        semi_sync=writes and _value(values, keys.SEMI_SYNC) == "on",
-        after_commit=_value(values, keys.WAIT_POINT) == "after_commit",
+        semi_sync=writes and value_of(values, keys.SEMI_SYNC) == "on",
+        after_commit=value_of(values, keys.WAIT_POINT) == "after_commit",
         redo_fsyncs=float(writes and redo),
         binlog_fsyncs=1 / sync_binlog if writes and sync_binlog else 0.0,
-        fsync_delay_ms=float(_value(values, keys.FSYNC_DELAY)),
+        fsync_delay_ms=float(value_of(values, keys.FSYNC_DELAY)),
         group_delay_ms=_group_delay_ms(values) if writes else 0.0,
     )
 
@@ -94,14 +96,14 @@ def operating_point_of(
 def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
     """In words, when no commit is acknowledged under these settings: fewer links are whole than the
     source waits for; None where they are, and where nobody waits."""
-    reads = str(_value(values, keys.WORKLOAD, Place.LOAD)) in _READ_ONLY
-    if reads or _value(values, keys.SEMI_SYNC) != "on":
+    reads = str(value_of(values, keys.WORKLOAD, Place.LOAD)) in READ_ONLY
+    if reads or value_of(values, keys.SEMI_SYNC) != "on":
         return None
-    required = int(_value(values, keys.SEMI_SYNC_REPLICAS))
+    required = int(value_of(values, keys.SEMI_SYNC_REPLICAS))
     whole = len(_whole(values, replicas))
     if whole >= required:
         return None
-    timeout = format_value(BY_KEY[keys.SEMI_SYNC_TIMEOUT], _value(values, keys.SEMI_SYNC_TIMEOUT))
+    timeout = format_value(BY_KEY[keys.SEMI_SYNC_TIMEOUT], value_of(values, keys.SEMI_SYNC_TIMEOUT))
     have = f"there are {whole}" if whole == len(replicas) else f"{whole} of {len(replicas)} can"
     return (
         f"no commit is acknowledged: the source waits for {required} and {have};"
@@ -111,20 +113,22 @@ def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
 
 def _whole(values: Values, replicas: Sequence[str]) -> list[str]:
     """The replicas whose link is not cut."""
-    return [replica for replica in replicas if _value(values, keys.PARTITION, replica) == NO_PARTITION]
+    return [replica for replica in replicas if value_of(values, keys.PARTITION, replica) == NO_PARTITION]
 
 
 def looked_at(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
     """Those of the knobs that the prediction rests on, in catalogue order."""
-    is_open = _value(values, keys.LOAD_MODE, Place.LOAD) == OPEN
+    is_open = value_of(values, keys.LOAD_MODE, Place.LOAD) == OPEN
     looked = _LOOKED_AT if is_open else _LOOKED_AT - {keys.RATE}
-    if _value(values, keys.SEMI_SYNC) != "on":
-        looked -= _OF_SEMI_SYNC
+    seldom = _SELDOM
+    if value_of(values, keys.SEMI_SYNC) != "on":
+        # The link says only how many commits are on their way.
+        looked, seldom = looked - (_OF_SEMI_SYNC - _WAYS), seldom | _WAYS
     return {
         name: value
         for name, value in values.items()
         if name.key in looked and (name.node == SOURCE or name.knob.place is not Place.SOURCE)
-        if value != name.knob.default or name.key not in _SELDOM
+        if value != name.knob.default or name.key not in seldom
     }
 
 
@@ -154,12 +158,14 @@ def beyond(
     return tuple(told)
 
 
-def _value(values: Values, key: str, node: str = SOURCE) -> Value:
+def value_of(values: Values, key: str, node: str = SOURCE) -> Value:
+    """A knob's value, its default where it is missing or None."""
     value = values.get(KnobName(key, node))
     return BY_KEY[key].default if value is None else value
 
 
-def _link(values: Values, replica: str) -> LinkSettings:
+def link_of(values: Values, replica: str) -> LinkSettings:
+    """What is asked of the link between the source and a replica."""
     return LinkSettings.of(
         {name.key: value for name, value in values.items() if name.node == replica and value is not None}
     )
@@ -167,7 +173,7 @@ def _link(values: Values, replica: str) -> LinkSettings:
 
 def _group_delay_ms(values: Values) -> float:
     """binlog_group_commit_sync_delay, unless so few clients already end it early."""
-    enough = int(_value(values, keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT))
-    if enough and int(_value(values, keys.CLIENTS, Place.LOAD)) >= enough:
+    enough = int(value_of(values, keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT))
+    if enough and int(value_of(values, keys.CLIENTS, Place.LOAD)) >= enough:
         return 0.0
-    return int(_value(values, keys.BINLOG_GROUP_COMMIT_SYNC_DELAY)) / 1000
+    return int(value_of(values, keys.BINLOG_GROUP_COMMIT_SYNC_DELAY)) / 1000

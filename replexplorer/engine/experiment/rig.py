@@ -22,6 +22,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import Protection
 from replexplorer.ports import Clock, LoadSettings, Report, ServerProcess, Sql, SweepJournal
 
@@ -79,6 +80,8 @@ class Findings:
     """Its own figures."""
     anatomy: Anatomy | None = None
     """The mean commit taken apart; None without a commit, and where the source does not count."""
+    exposure: Exposure | None = None
+    """What a failure would have lost meanwhile (`exposure_meter.over_time`); None before any look."""
     machine_percent: float | None = None
     """CPU of the source's machine, of all its cores, whoever used it, from the call on; None where no agent
     says."""

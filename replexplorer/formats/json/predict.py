@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from replexplorer.formats.json.model import JsonObject, Scalar
+from replexplorer.formats.json.status import ExposureJson
 
 
 class PredictTerm(JsonObject):
@@ -38,6 +39,7 @@ class PredictDocument(JsonObject):
     latency_ms: float | None = Field(description="mean service time of a commit")
     ceiling_tps: float | None = Field(description="the bound that the link sets; null without semi-sync")
     terms: list[PredictTerm]
+    exposure: ExposureJson = Field(description="what a failure would lose at this TPS, the mean over time")
     limit: str
     calibration: PredictCalibration
     warnings: list[str]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from replexplorer.formats.json.measured import Conditions, Latency
 from replexplorer.formats.json.model import JsonObject, Scalar
+from replexplorer.formats.json.status import ExposureJson
 
 
 class SweepInterval(JsonObject):
@@ -48,6 +49,7 @@ class SweepRunJson(JsonObject):
     protection: str | None
     effective: dict[str, Scalar | None]
     anatomy_ms: dict[str, float] | None
+    exposure: ExposureJson | None = Field(default=None, description="median of the looks while it ran")
 
 
 class SweepCell(JsonObject):
@@ -61,6 +63,7 @@ class SweepCell(JsonObject):
     errors: int
     rtt_measured_ms: float | None
     fsync_measured_ms: float | None
+    exposure: ExposureJson | None = Field(default=None, description="what a failure would have lost")
     failed: str | None = Field(description="why no run counts; the figures are the last one's then")
     limited: str | None
     runs: list[SweepRunJson]
@@ -93,6 +96,17 @@ class SweepMap(JsonObject):
     tps: list[list[float | None]]
 
 
+class SweepRiskMap(JsonObject):
+    """Acknowledged commits that the worst of the three failures would have lost, by two knobs, the mean over
+    the others."""
+
+    rows: str
+    columns: str
+    row_values: list[str]
+    column_values: list[str]
+    commits: list[list[float | None]]
+
+
 class SweepResult(JsonObject):
     """`sweep --json`."""
 
@@ -109,6 +123,7 @@ class SweepResult(JsonObject):
     cells: list[SweepCell]
     effects: list[SweepEffect]
     heat_map: SweepMap | None
+    risk_map: SweepRiskMap | None = None
     calibration: str | None = Field(default=None, description="what the model learned from it, in words")
     conditions: Conditions | None = Field(default=None, description="its settings are those not swept")
     workload: str | None = None
