@@ -35,6 +35,8 @@ DELAYS: Final = frozenset({keys.RTT, keys.DELAY_TO_REPLICA, keys.DELAY_TO_PRIMAR
 """The knobs whose effect is a round trip."""
 
 NO_PARTITION: Final = "none"
+ACKS_LOST: Final = "ack"
+"""The partition under which events arrive and their acknowledgements do not."""
 CUT: Final = "both"
 """Nothing passes, either way."""
 _CUTS: Final = {

@@ -83,13 +83,16 @@ async def test_the_title_says_that_the_load_is_the_limit_in_amber() -> None:
 @pytest.mark.parametrize(
     ("width", "mode", "words"),
     [
-        (160, "closed", HIDES["closed"]),
+        (160, "closed", "a stall is 8 slow commits"),
+        (260, "closed", HIDES["closed"]),
         (120, "closed", "closed: even a long stall shows as only 8 slow commits"),
-        (160, "open", HIDES["open"]),
+        (160, "open", "open: watch the backlog"),
+        (300, "open", HIDES["open"]),
         (120, "open", "open: watch response and backlog"),
     ],
 )
 async def test_the_latency_title_says_what_the_mode_hides(width: int, mode: str, words: str) -> None:
+    """A large screen has the exposure beside the latency, so the words are those of half its width."""
     async with bench(with_load(1.0, mode=mode), size=(width, 42)) as app:
         assert words in titles(app)
 

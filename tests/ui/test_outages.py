@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 
+SYNC = KnobName("sync_binlog", SOURCE)
+FLUSH = KnobName("innodb_flush_log_at_trx_commit", SOURCE)
 SIZES = [(80, 24), (120, 36), (160, 45)]
 
 
@@ -95,3 +99,25 @@ async def test_a_restarted_replica_is_named_on_the_chart() -> None:
     nodes: tuple[NodeView, ...] = (tick.nodes[0], replace(tick.nodes[1], restarted_s=7.4))
     async with bench(make_tick(1.0), make_tick(4.0), replace(tick, nodes=nodes)) as app:
         assert [one.word for one in app.dashboard.picture.charts(wide=False)[0].windows] == ["db2 restarted"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_lost_acknowledgements_say_that_a_waiting_commit_has_arrived(size: tuple[int, int]) -> None:
+    """The lesson of a partition of that way: the commit blocks, and is on the replica."""
+    cut: dict[KnobName, Value] = {KnobName("partition", "db2"): "ack"}
+    sentence = "▲ db2: acknowledgements lost: a waiting commit is here already"
+    async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=size) as app:
+        await app.until(lambda: sentence in app.text("#replica-strip"))
+        await app.play(make_tick(1.5, state=ProtectionState.OFF, values=cut))
+        assert not app.dashboard.has_class("-trouble"), "without semi-sync nothing waits"
+
+
+@pytest.mark.parametrize("values", [{}, {SYNC: 0}, {SYNC: 0, FLUSH: 2}])
+async def test_the_strip_names_the_window_of_its_figures_whatever_is_risked(
+    values: dict[KnobName, Value],
+) -> None:
+    async with bench(*(make_tick(at / 2, values=values) for at in range(1, 6)), size=(80, 24)) as app:
+        strip = app.text("#value-strip")
+        assert "in 0.5 s" in strip
+        assert "×8" in strip
+        assert all(name.knob.label in strip for name in values)

@@ -6,7 +6,7 @@ Law: what is unknown is no trouble; a replica that nobody can log in to has that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.event import Severity
@@ -17,6 +17,7 @@ LATE_S: Final = 3.0
 """So far behind a replica is a trouble."""
 SETTLED_S: Final = 1.0
 """Below this one that was is none any more: between the two nothing comes and goes."""
+_ARRIVED: Final = "acknowledgements lost: a waiting commit is here already"
 _STATES: Final = {"off": "stopped", "connecting": "connecting", "error": "error"}
 _FOR_SURE: Final = 2
 """Looks in a row that must see the same before it is reported: a change restarts threads for a moment."""
@@ -43,6 +44,16 @@ def troubles(
     """One for each replica that has any, in the order of the nodes."""
     found = (_trouble(truth, node, late_s) for node in nodes if not node.is_source)
     return tuple(trouble for trouble in found if trouble is not None)
+
+
+def with_lost_acks(found: Sequence[Trouble], replicas: Sequence[str]) -> tuple[Trouble, ...]:
+    """The same with what it means that the acknowledgements of these replicas are cut off, and nothing
+    else: a commit that waits has arrived."""
+    cut = {trouble.replica: trouble for trouble in found}
+    for name in replicas:
+        known = cut.get(name, Trouble(name, ()))
+        cut[name] = replace(known, words=(_ARRIVED, *known.words))
+    return tuple(cut[name] for name in sorted(cut))
 
 
 def _trouble(truth: ServerTruth | None, node: NodeView, late_s: float) -> Trouble | None:

@@ -77,6 +77,7 @@ def hides(mode: str, clients: int) -> tuple[str, ...]:
         HIDES[mode],
         "open: TPS stays as asked until a backlog builds up",
         "open: watch response and backlog",
+        "open: watch the backlog",
     )
 
 

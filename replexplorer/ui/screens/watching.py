@@ -11,7 +11,9 @@ from textual.screen import Screen
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import Assignment, KnobName, Value
-from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, troubles
+from replexplorer.core.link import ACKS_LOST
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, troubles, with_lost_acks
 from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import Preview
 from replexplorer.engine.view import View
@@ -172,6 +174,9 @@ class WatchingScreen(Screen[None]):
         """The replicas' row, while something is wrong with one of them; nothing is while the stack starts."""
         late_s = SETTLED_S if self.has_class("-trouble") else LATE_S
         found = () if tick.state == "starting" else troubles(tick.nodes, tick.truth, late_s)
+        if tick.protection.state is not ProtectionState.OFF:
+            cut = [link.replica for link in tick.links if link.partition == ACKS_LOST]
+            found = with_lost_acks(found, cut)
         self.query_one(ReplicaStrip).show(found)
         if bool(found) is not self.has_class("-trouble"):
             self.set_class(bool(found), "-trouble")

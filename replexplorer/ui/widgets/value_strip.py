@@ -41,28 +41,39 @@ class ValueStrip(Lines):
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The row; its window and then its unit go where there is no room for them."""
+        """The row; where there is no room for all, the load's mode and the unit go before the window that the
+        figures are of."""
         tick = self.tick
         if tick is None or tick.load is None:
             return []
         load, recent = tick.load, self.recent
-        figures_: list[Run] = [(" ", "text")]
-        for word in ("p50", "p95", "p99", "max"):
-            ink = f"{word} b" if recent.is_firm(word) else "faint"
-            value = figures.millis(recent.latency_ms(word))
-            figures_ += [(f"{word} ", "muted"), (f"{value:>{_MS_CELLS}}", ink), ("  ", "text")]
         state = load.mode if load.state in ("running", "viewer") else load.state
         drives: Run = (f"{state} ×{load.clients}", "text")
         short: Run = (f"×{load.clients}", "text") if state == load.mode else drives
         window = window_words(recent)
-        units = [f"ms {window:<{_WINDOW_CELLS}}  ", "ms  ", ""] if window else ["ms  ", ""]
+        windows = [f"ms {window:<{_WINDOW_CELLS}}  ", f"{window:<{_WINDOW_CELLS}} "] if window else []
+        variants = [
+            *product(("  ", " "), windows[:1], (drives, short)),
+            *product((" ",), windows[1:], (short,)),
+            *product(("  ", " "), ("ms  ", ""), (drives, short)),
+        ]
         risks = _risks(tick)
         for right in (_joined([*_fsync(tick), *risks]), _joined(risks)):
-            for unit, who in [*product(units, [drives]), *product(units, [short])]:
-                left: list[Run] = [*figures_, (unit, "muted"), who]
+            for gap, unit, who in variants:
+                left: list[Run] = [*_percentiles(recent, gap), (unit, "muted"), who]
                 if width_of(left) + width_of(right) + (2 if right else 0) <= width:
                     return [spread(left, right, width)]
-        return [cut(spread([*figures_, short], _joined(risks), width), width)]
+        return [cut(spread([*_percentiles(recent, " "), short], _joined(risks), width), width)]
+
+
+def _percentiles(recent: Recent, gap: str) -> list[Run]:
+    """` p50  1.8  p95  5.7 ...`, this much apart."""
+    row: list[Run] = [(" ", "text")]
+    for word in ("p50", "p95", "p99", "max"):
+        ink = f"{word} b" if recent.is_firm(word) else "faint"
+        value = figures.millis(recent.latency_ms(word))
+        row += [(f"{word} ", "muted"), (f"{value:>{_MS_CELLS}}", ink), (gap, "text")]
+    return row
 
 
 def _joined(parts: list[list[Run]]) -> list[Run]:
