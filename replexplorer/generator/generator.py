@@ -130,7 +130,7 @@ class Generator:
         self._begun = asyncio.get_running_loop().create_future()
         dispatcher = self._dispatcher = Dispatcher(
             target,
-            course_of(settings, self._random, self._log_of(settings, target)),
+            course_of(settings, self._random, self._log_of(settings, part, target)),
             self._tally,
             self._schedule,
             self._random,
@@ -185,9 +185,8 @@ class Generator:
         try:
             if not same:
                 await self._prepare(self._tables, settings, workload_of(settings), dispatcher.target)
-            self._part = part
-            log = self._log_of(settings, dispatcher.target)
-            self._settings = settings
+            log = self._log_of(settings, part, dispatcher.target)
+            self._settings, self._part = settings, part
             self._is_drained = self._has_ended = False
             clients.change(part.clients, None if same else course_of(settings, self._random, log))
             self._set_pace(dispatcher)
@@ -195,7 +194,7 @@ class Generator:
             dispatcher.let_go()
         await self._settle(clients)
 
-    def _log_of(self, settings: LoadSettings, target: LoadTarget) -> ClientLog | None:
+    def _log_of(self, settings: LoadSettings, part: LoadShare, target: LoadTarget) -> ClientLog | None:
         """Where these settings' transactions are noted; a file of its own for each run. Raises MissingPiece
         where none can be made."""
         if settings.workload != LEDGER or settings.ledger is None:
@@ -205,7 +204,7 @@ class Generator:
             health = LogHealth(self._tally.log_syncs_s, self._tally.log_waits_s)
             self._logs.append(ClientLog(settings.ledger, health, self._give_up))
             self._end_readers()
-        if self._part.leads and self._readers is None:
+        if part.leads and self._readers is None:
             self._readers = self._keep(self._read(readers_of(target, self._logs[-1])))
         return self._logs[-1]
 

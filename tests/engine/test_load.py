@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -29,7 +30,10 @@ class Bench:
         self.failure: ReplexplorerError | None = None
         self.ends: list[str] = []
         self.report: Report = lambda *_: None
-        self.driver = LoadDriver(self._make, interval_s=interval_s, on_end=self.ends.append)
+        self.runs = (f"/ledgers/{number}" for number in count(1))
+        self.driver = LoadDriver(
+            self._make, interval_s=interval_s, on_end=self.ends.append, new_run=self.runs.__next__
+        )
 
     def _make(self, report: Report) -> FakeLoadProcess:
         self.report = report
@@ -103,6 +107,32 @@ async def test_changes_reach_the_process_and_only_what_was_named_changes() -> No
     await bench.driver.stop()
     await bench.driver.change({"clients": 9})
     assert bench.driver.effective() == {}
+
+
+@virtual
+async def test_a_ledger_goes_on_in_its_run_until_another_is_begun() -> None:
+    """Whatever the load did in between, and wherever it is begun again: a row has one number for ever."""
+    bench = Bench()
+
+    def run() -> str | None:
+        assert bench.processes[-1].settings is not None
+        return bench.processes[-1].settings.ledger
+
+    await bench.driver.start(TARGET, SETTINGS)
+    assert run() is None
+    await bench.driver.change({"workload": "ledger"})
+    assert run() == "/ledgers/1"
+    await bench.driver.change({"clients": 9})
+    await bench.driver.change({"workload": "insert"})
+    assert run() is None
+    await bench.driver.stop()
+    ledger = replace(SETTINGS, workload="ledger")
+    await bench.driver.start(TARGET, ledger)
+    assert run() == "/ledgers/1"
+    bench.driver.run = None
+    await bench.driver.start(TARGET, ledger)
+    assert run() == bench.driver.run == "/ledgers/2"
+    await bench.driver.stop()
 
 
 @virtual

@@ -49,7 +49,9 @@ def test_a_last_line_that_a_kill_cut_off_says_nothing() -> None:
     assert read_run([("0.log", b"replexplorer cli")]).standing == LedgerStanding()
 
 
-@pytest.mark.parametrize("line", ["x 1 2", "i 1", "a 1 2", "i one 2", "s db1 1 2", "t"])
+@pytest.mark.parametrize(
+    "line", ["x 1 2", "i 1", "a 1 2", "i one 2", "s db1 1 2", "t", "i 1 99999999999999999999"]
+)
 def test_what_no_client_log_has_is_named(line: str) -> None:
     with pytest.raises(UsageError, match=r"0\.log:3: not a line of a client log"):
         log_of("t 5", line)

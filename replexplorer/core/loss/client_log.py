@@ -23,6 +23,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Final
 
 from replexplorer.core.errors import UsageError
@@ -151,14 +152,14 @@ class _Reading:
 
     def read(self, name: str, content: bytes) -> None:
         """One file; a last line without its end was never finished and says nothing."""
-        lines = content.split(b"\n")
-        lines.pop()
-        if not lines:
-            return
-        self._head(name, lines[0])
         now_us = 0
-        for number, line in enumerate(lines[1:], 2):
-            kind, *values = line.split(b" ")
+        for number, line in enumerate(BytesIO(content), 1):
+            if not line.endswith(b"\n"):
+                return
+            if number == 1:
+                self._head(name, line.rstrip())
+                continue
+            kind, *values = line.split()
             try:
                 if kind == b"i":
                     client, seq = values
@@ -181,7 +182,7 @@ class _Reading:
                     self.was_reset, self.reset_us = True, max(self.reset_us, int(time_us))
                 else:
                     raise ValueError
-            except ValueError:
+            except (ValueError, OverflowError):
                 raise UsageError(
                     f"{name}:{number}: not a line of a client log", "reckon another run"
                 ) from None
