@@ -15,6 +15,7 @@ from replexplorer.core.dialect.question import Row
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.loss.client_log import RunLog
+from replexplorer.core.role_change import BootRoles
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import (
     DiskState,
@@ -107,6 +108,9 @@ class Credentials:
     dsn_user: str
     dsn_password: str
     """The account that `dsn` hands out and that the load uses."""
+    replication_user: str = ""
+    replication_password: str = ""
+    """The account by which a replica logs in to its source."""
 
     def __repr__(self) -> str:
         """Names only."""
@@ -146,6 +150,11 @@ class Provider(Protocol):
 
     async def shrink(self, replicas: int) -> None:
         """Remove the replicas behind the first n, with their data."""
+        ...
+
+    async def keep_roles(self, roles: BootRoles) -> None:
+        """Let the stack's servers be this whenever they start from now on, those included that do not run;
+        what runs is not changed. Kept by the stack when this returns."""
         ...
 
     async def down(self, report: Report | None = None) -> int:
@@ -392,6 +401,11 @@ class LoadProcess(Protocol):
         under way) or waits for the primary; raises ReplexplorerError when a table cannot be
         prepared, and the load goes on as before.
         """
+        ...
+
+    async def move(self, target: LoadTarget) -> None:
+        """Go on at another server, from the next transaction of each client on. A commit that the one of
+        before does not answer soon is given up, and counted as unknown."""
         ...
 
     async def drain(self) -> None:

@@ -206,6 +206,12 @@ class LoadGroup:
             raise self._end or UsageError("no load runs")
         return self._load
 
+    async def move(self, target: LoadTarget) -> None:
+        """See `ports.LoadProcess`."""
+        load = self._running()
+        load.target = target
+        await asyncio.gather(*(member.child.move(target) for member in load.members))
+
     async def drain(self) -> None:
         """See `ports.LoadProcess`."""
         await asyncio.gather(*(member.child.drain() for member in self._running().members))

@@ -108,6 +108,10 @@ class LoadChild:
         """See `ports.LoadProcess`."""
         await self._ask("change", settings=asdict(settings), **_of(part))
 
+    async def move(self, target: LoadTarget) -> None:
+        """See `ports.LoadProcess`."""
+        await self._ask("move", target=asdict(target))
+
     async def hold(self) -> None:
         """Let nobody begin anything until the next change."""
         await self._ask("hold")

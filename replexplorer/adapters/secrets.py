@@ -26,6 +26,8 @@ CONTROL_USER: Final = "replexplorer"
 """The app's own account on every node; start-mysqld makes it."""
 DSN_USER: Final = "sandbox"
 """The account that `dsn` hands out; start-mysqld makes it."""
+REPLICATION_USER: Final = "replication"
+"""The account that replicas log in to their source by; start-mysqld makes it."""
 SERVER_UID: Final = 999
 """The server's user and group in every image."""
 
@@ -47,7 +49,14 @@ class Passwords:
 
     def credentials(self) -> Credentials:
         """For the engine."""
-        return Credentials(CONTROL_USER, self.passwords["control"], DSN_USER, self.passwords["dsn"])
+        return Credentials(
+            CONTROL_USER,
+            self.passwords["control"],
+            DSN_USER,
+            self.passwords["dsn"],
+            REPLICATION_USER,
+            self.passwords["replication"],
+        )
 
 
 def generate(origin: str) -> Passwords:

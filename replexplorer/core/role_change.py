@@ -93,8 +93,11 @@ class Candidate:
     """Why it cannot be promoted, in words; None where it can."""
 
 
-def choose(candidates: Sequence[Candidate], wanted: str | None = None) -> Candidate:
-    """The candidate that has received most, or the `wanted` one where no other has received more.
+def choose(
+    candidates: Sequence[Candidate], wanted: str | None = None, *, catches_up: bool = False
+) -> Candidate:
+    """The candidate that has received most, or the `wanted` one where no other has received more; one that
+    `catches_up` first, because the source is there, may lack what others have.
 
     Raises StackUnavailable naming the replica that has received most where none can be promoted, or
     where `wanted` cannot be or lacks what another has.
@@ -117,7 +120,7 @@ def choose(candidates: Sequence[Candidate], wanted: str | None = None) -> Candid
             f"{wanted} cannot be promoted: it {chosen.trouble}", f"{most.node} has received most"
         )
     lacking = subtract_gtids(unite_gtids(*(each.received for each in fit)), chosen.received)
-    if lacking:
+    if lacking and not catches_up:
         count = gtid_count(lacking)
         raise StackUnavailable(
             f"{wanted} lacks {count:,} transaction{'' if count == 1 else 's'} that another replica has"

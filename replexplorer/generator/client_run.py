@@ -57,6 +57,7 @@ class ClientRun:
         "_send",
         "_sent_s",
         "_step",
+        "_target",
         "_transaction",
         "is_idle",
         "is_under_way",
@@ -74,6 +75,7 @@ class ClientRun:
         self._dispatcher = dispatcher
         self._connection = connection
         self._job = job
+        self._target = dispatcher.target
         self._builds = builds
         self._leaving = leaving
         self._draw = draw
@@ -121,7 +123,8 @@ class ClientRun:
     def go_on(self) -> None:
         """Begin what is to be done next, or wait for it."""
         dispatcher = self._dispatcher
-        if dispatcher.job is not self._job or self._leaving.is_set():
+        is_elsewhere = dispatcher.target is not self._target
+        if is_elsewhere or dispatcher.job is not self._job or self._leaving.is_set():
             self._finish(RunEnd.CHANGED)
             return
         intended_s = dispatcher.take()
@@ -236,6 +239,11 @@ class ClientRun:
     def _on_lost(self) -> None:
         """The connection is gone."""
         self._lose(was_sent=True)
+
+    def abandon(self) -> None:
+        """Wait no longer for what is under way: its connection is given up."""
+        if not self._end.done():
+            self._lose(was_sent=True)
 
     def _lose(self, *, was_sent: bool) -> None:
         """The connection is gone; what could not even be sent is not in doubt."""

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from replexplorer.core.errors import ServerRefused
+from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.load.workload import Draw, Statement
 from replexplorer.generator.client_run import ClientRun, RunEnd
 from replexplorer.generator.connection import Build, Connection, Prepared, text_query
 from replexplorer.generator.dispatcher import ClientJob, Dispatcher
+from replexplorer.ports import LoadTarget
 
 LOGIN_TIMEOUT_S: Final = 3.0
 """How long a login may take before it counts as failed."""
@@ -52,7 +53,12 @@ class Client:
         self._draw: tuple[ClientJob, Draw] | None = None
         """What it draws on a job, over all its connections."""
         self._leaving = asyncio.Event()
+        self._hurry = asyncio.Event()
+        """Set where a wait before the next try has lost its reason."""
+        self._opening: asyncio.Task[Connection] | None = None
         self._connection: Connection | None = None
+        self._on_target: LoadTarget | None = None
+        """Where that leads."""
         self._prepared: list[Prepared] = []
         self._was_lost = False
         self._retry = Backoff(dispatcher.random)
@@ -63,6 +69,14 @@ class Client:
     def leave(self) -> None:
         """End after the transaction under way."""
         self._leaving.set()
+        self._hurry.set()
+
+    def move(self) -> None:
+        """The server is another one: do not wait for the one of before."""
+        self._retry.reset()
+        self._hurry.set()
+        if self._opening is not None:
+            self._opening.cancel()
 
     async def _live(self) -> None:
         """Log in, work, and again, until told to leave."""
@@ -84,7 +98,9 @@ class Client:
         """Take the present job and work on it until something changes."""
         dispatcher, job = self._dispatcher, self._dispatcher.job
         if self._connection is not None and self._on_job is not None:
-            if self._on_job.fresh_sessions != job.fresh_sessions:
+            if self._on_target is not dispatcher.target:
+                self._drop_connection(lost=True)
+            elif self._on_job.fresh_sessions != job.fresh_sessions:
                 self._drop_connection()
             elif not self._connection.is_alive():
                 self._drop_connection(lost=True)
@@ -114,16 +130,29 @@ class Client:
         async with dispatcher.logins:
             if self._leaving.is_set():
                 return None
-            connection = await Connection.open(
-                dispatcher.target, job.workload.database, timeout_s=LOGIN_TIMEOUT_S
-            )
-        self._connection = connection
+            target = dispatcher.target
+            connection = await self._open(target, job)
+        self._connection, self._on_target = connection, target
         self._on_job = None
         dispatcher.connected += 1
         if self._was_lost:
             dispatcher.tally.reconnects += 1
             self._was_lost = False
         return connection
+
+    async def _open(self, target: LoadTarget, job: ClientJob) -> Connection:
+        """Log in, unless the server is another one meanwhile."""
+        opening = self._opening = asyncio.create_task(
+            Connection.open(target, job.workload.database, timeout_s=LOGIN_TIMEOUT_S)
+        )
+        try:
+            await asyncio.wait({opening})
+            if opening.cancelled():
+                raise ServerUnreachable("the server is another one now")
+            return opening.result()
+        finally:
+            self._opening = None
+            opening.cancel()
 
     def _drop_connection(self, *, lost: bool = False) -> None:
         """Close the connection, if there is one; the next one is a reconnect if this was lost."""
@@ -135,10 +164,12 @@ class Client:
             self._dispatcher.connected -= 1
 
     async def _pause(self) -> None:
-        """Wait before the next try, unless told to leave."""
+        """Wait before the next try, unless told to leave, or to try elsewhere."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._retry.wait_s()):
-                await self._leaving.wait()
+                await self._hurry.wait()
+        if not self._leaving.is_set():
+            self._hurry.clear()
 
     async def _builds(self, connection: Connection, job: ClientJob) -> Sequence[Build]:
         """What builds this client's commands on a job; the old one's statements are freed."""
@@ -203,6 +234,23 @@ class Clients:
         if not self._unsettled:
             self._settled.set()
         self._dispatcher.wake()
+
+    async def move(self, target: LoadTarget, grace_s: float) -> None:
+        """Let every client log in there; what is under way may end within the grace, then its outcome is
+        unknown, or its transaction is lost."""
+        dispatcher = self._dispatcher
+        dispatcher.target = target
+        moving = list(self._present.values())
+        dispatcher.wake()
+        for client in moving:
+            client.move()
+        runs = [client.run for client in moving if client.run is not None and client.run.is_under_way]
+        if runs:
+            await asyncio.sleep(grace_s)
+        for client in moving:
+            if client.run is not None and client.run in runs and client.run.is_under_way:
+                client.run.abandon()
+                client.move()
 
     def _note_settled(self, client: Client) -> None:
         """This client is on the present job, or waits for the server."""

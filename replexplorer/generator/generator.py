@@ -35,6 +35,8 @@ from replexplorer.ports import LoadSettings, LoadTarget
 
 STOP_COMMITS_S: Final = 0.8
 """How long commits under way may take when the load ends."""
+MOVE_S: Final = 0.2
+"""How long commits under way may take when the load goes on at another server."""
 SETTLE_S: Final = 5.0
 """How long a change waits for clients whose commit is blocked."""
 _TICK_S: Final = 0.02
@@ -90,6 +92,8 @@ class Generator:
                     part = LoadShare(**command.get("part", {"clients": settings.clients}))
                     async with self._changing:
                         await self._change(settings, part)
+                case "move":
+                    await self._move(LoadTarget(**command["target"]))
                 case "hold":
                     if self._dispatcher is not None:
                         await self._dispatcher.hold(SETTLE_S)
@@ -227,6 +231,14 @@ class Generator:
             self._begun.set_exception(error)
         self._outbox.tell("ended", message=error.message, hint=error.hint)
         self._end()
+
+    async def _move(self, target: LoadTarget) -> None:
+        """Go on at another server; a change that is under way is not waited for, which may wait for the
+        one of before."""
+        if self._tables is not None:
+            self._tables.move(target)
+        if self._clients is not None:
+            await self._clients.move(target, MOVE_S)
 
     def _pace(self) -> Pace:
         """As asked for."""

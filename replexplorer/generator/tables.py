@@ -46,6 +46,10 @@ class Tables:
         self._random = random
         self._report = report
 
+    def move(self, target: LoadTarget) -> None:
+        """Look after the tables there from now on."""
+        self._target = target
+
     def _connection(self) -> ControlConnection:
         """A connection to the primary."""
         target = self._target

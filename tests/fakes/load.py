@@ -71,6 +71,10 @@ class FakeLoadProcess:
         self.history.append(settings)
         await asyncio.sleep(CHANGING_S / 2)
 
+    async def move(self, target: LoadTarget) -> None:
+        """See `ports.LoadProcess`."""
+        self.target = target
+
     async def drain(self) -> None:
         """See `ports.LoadProcess`."""
         self.drains += 1

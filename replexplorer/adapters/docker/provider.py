@@ -17,12 +17,14 @@ from typing import Any, Final, TypeVar
 
 from replexplorer.adapters import client_logs, secrets
 from replexplorer.adapters.docker import inventory
+from replexplorer.adapters.docker.archive import one_file
 from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.adapters.docker.build import Builder
 from replexplorer.adapters.docker.client import client, connect, spoken
 from replexplorer.adapters.docker.process import ServerContainer
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway
+from replexplorer.core.role_change import BootRoles
 from replexplorer.core.topology import node_names
 from replexplorer.formats import paths
 from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report, ServerProcess, UpOptions
@@ -30,7 +32,9 @@ from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
 
-_ACCOUNTS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools/secrets/accounts"
+_TOOLS_IN_CONTAINER: Final = "/var/lib/replexplorer/tools"
+_ACCOUNTS_IN_CONTAINER: Final = f"{_TOOLS_IN_CONTAINER}/secrets/accounts"
+_ROLES_FILE: Final = "roles"
 
 _TELL_EVERY_S: Final = 5.0
 
@@ -129,6 +133,19 @@ class DockerProvider:
             with self._lock(lambda text, done: None, threading.Event()):
                 kept = node_names(replicas)
                 remove_other_nodes(client, self.name, kept)
+
+        await self._call(work)
+
+    async def keep_roles(self, roles: BootRoles) -> None:
+        """As a file on the tools volume, which start-mysqld reads at each start; it is put there by the
+        daemon, so no container has to run."""
+        content = one_file(_ROLES_FILE, roles.text)
+
+        def work(client: Any) -> None:
+            sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
+            if not sidecars:
+                raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
+            client.put_archive(sidecars[0].id, _TOOLS_IN_CONTAINER, content)
 
         await self._call(work)
 

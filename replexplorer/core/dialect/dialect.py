@@ -109,6 +109,19 @@ class SourceAddress:
         return f"SourceAddress({self.user!r}, {self.host!r}, {self.port})"
 
 
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """How far a server's copy of another one's data is."""
+
+    stage: str | None
+    """In the server's words; None before the first begins."""
+    copied_bytes: int
+    estimated_bytes: int
+    """Of all stages that have begun."""
+    fault: str | None = None
+    """Why the last copy failed; None where it did not, or goes on."""
+
+
 class Dialect(Protocol):
     """One server's dialect: questions with their readers, and statements in the order in which they run."""
 
@@ -238,6 +251,33 @@ class Dialect(Protocol):
 
     def refuse_writes(self) -> tuple[str, ...]:
         """Lets nobody write but the applier."""
+        ...
+
+    def refuse_clients(self) -> tuple[str, ...]:
+        """Lets nobody write but accounts that administer the server, and the applier."""
+        ...
+
+    # -- copying a whole server
+
+    def can_copy(self) -> Question[bool]:
+        """Whether a server is ready to send or take a copy; `allow_copy` makes it so."""
+        ...
+
+    def allow_copy(self) -> tuple[str, ...]:
+        """Makes it ready; refused where the server has no means to copy, and while nobody may write."""
+        ...
+
+    def copy_from(self, source: SourceAddress) -> tuple[Question[None], ...]:
+        """Replaces all that a server has by what the other one has, in this order; the password is not in
+        a statement's text. The server ends, and has the copy when it is started again."""
+        ...
+
+    def ended_to_restart(self, number: int) -> bool:
+        """Whether a refusal of this number says that the copy is done and the server ends."""
+        ...
+
+    def copying(self) -> Question[Copying]:
+        """How far that is."""
         ...
 
     # -- binlogs

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
 from replexplorer.core.dialect.dialect import (
     Behind,
+    Copying,
     Position,
     Sent,
     ServerSettings,
@@ -61,6 +62,7 @@ _SEMI_SYNC_COUNTERS: Final = (
     "tx_wait_time",
 )
 _REFUSES: Final = "super_read_only"
+_RESTART_FAILED: Final = 3707
 _PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
 _LOG_COUNTERS: Final = (
     "Innodb_redo_log_current_lsn",
@@ -458,6 +460,52 @@ class MySql:
         """It sets read_only as well, and waits for commits that are under way."""
         return ("SET GLOBAL super_read_only = ON",)
 
+    def refuse_clients(self) -> tuple[str, ...]:
+        """super_read_only goes off when read_only, which it has switched on, stays so. Accounts with
+        CONNECTION_ADMIN write all the same."""
+        return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = ON")
+
+    # -- copying a whole server
+
+    def can_copy(self) -> Question[bool]:
+        """The clone plugin is loaded."""
+        return Question(
+            "SELECT COUNT(*) AS loaded FROM information_schema.plugins"
+            " WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'",
+            lambda rows: int(rows[0]["loaded"]) == 1,
+        )
+
+    def allow_copy(self) -> tuple[str, ...]:
+        """It writes mysql.plugin, which super_read_only forbids, and nothing to the binlog."""
+        return ("INSTALL PLUGIN clone SONAME 'mysql_clone.so'",)
+
+    def copy_from(self, source: SourceAddress) -> tuple[Question[None], ...]:
+        """The clone plugin (8.0.17 and later; manual, "Cloning Remote Data"); refused under super_read_only
+        (measured)."""
+        return (
+            Question(f"SET GLOBAL clone_valid_donor_list = '{source.host}:{source.port}'", lambda _: None),
+            Question(
+                f"CLONE INSTANCE FROM '{source.user}'@'{source.host}':{source.port} IDENTIFIED BY %s",
+                lambda _: None,
+                (source.password,),
+            ),
+        )
+
+    def ended_to_restart(self, number: int) -> bool:
+        """ER_RESTART_SERVER_FAILED: nobody supervises the process, so it shuts down instead."""
+        return number == _RESTART_FAILED
+
+    def copying(self) -> Question[Copying]:
+        """What a failed clone says stays until the next begins, also over a restart."""
+        return Question(
+            "SELECT (SELECT stage FROM performance_schema.clone_progress WHERE state = 'In Progress'"
+            " ORDER BY begin_time DESC LIMIT 1) AS stage,"
+            " (SELECT COALESCE(SUM(data), 0) FROM performance_schema.clone_progress) AS copied,"
+            " (SELECT COALESCE(SUM(estimate), 0) FROM performance_schema.clone_progress) AS estimated,"
+            " (SELECT error_message FROM performance_schema.clone_status WHERE state = 'Failed') AS fault",
+            _read_copying,
+        )
+
     # -- binlogs
 
     def binlogs(self) -> Question[tuple[tuple[str, int], ...]]:
@@ -557,6 +605,13 @@ def _read_behind(rows: Sequence[Row]) -> Behind | None:
         missing=_text(row["missing"]),
         applying_us=max(ages_us, default=None),
         applied_us=whole(row["applied_us"]),
+    )
+
+
+def _read_copying(rows: Sequence[Row]) -> Copying:
+    (row,) = rows
+    return Copying(
+        _text(row["stage"]), int(str(row["copied"])), int(str(row["estimated"])), _text(row["fault"]) or None
     )
 
 

@@ -88,10 +88,10 @@ class Responder:
             self._chronicle.tell(Severity.WARN, f"a link of {node} does not flap any more: {error}")
 
     async def primary_moved(self) -> None:
-        """The primary answers at another place, or to another password: our load goes on there."""
-        if self._load.target is not None and await self._driving.target() != self._load.target:
-            await self._driving.stop()
-            self._driving.begin()
+        """The primary is another node, or answers at another place or to another password: our load goes
+        on there."""
+        if await self._driving.follow():
+            self._chronicle.tell(Severity.INFO, f"the load goes on at {self._sight.fleet.source_name}")
 
     def stack_seen(self, is_there: bool) -> None:
         """All that was of the stack has gone, or something of its name is there again."""

@@ -202,7 +202,11 @@ class Watcher:
         answered: NodeSample | None = None
         reachable = True
         while (member := self._sight.fleet.members.get(name)) is not None:
+            source = self._sight.fleet.source_name
             sample = await self._sight.look_closely(name)
+            if source != self._sight.fleet.source_name:
+                with contextlib.suppress(ReplexplorerError):  # tried again with the places
+                    await self._look_whether_moved()
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
@@ -290,10 +294,18 @@ class Watcher:
             await watch_links(fleet, self._sight.pairs_of_interest())
         for name in begun:
             await self._listener.sidecar_restarted(name)
-        primary = fleet.source
+        await self._look_whether_moved()
+
+    async def _look_whether_moved(self) -> None:
+        """Tell that the source is another one, or elsewhere; told once."""
+        primary = self._sight.fleet.source
         if primary is not self._primary and primary.capabilities is not None:
-            await self._listener.primary_moved()
-            self._primary = primary
+            before, self._primary = self._primary, primary
+            try:
+                await self._listener.primary_moved()
+            except ReplexplorerError:
+                self._primary = before
+                raise
 
     async def _begin_anew(self) -> None:
         """Another stack of the same name: nothing that was seen says anything of it."""

@@ -194,6 +194,12 @@ class LoadDriver:
         if self.settings is not None:
             await self._adopt(with_knobs(self.settings, changes, self._files))
 
+    async def move(self, target: LoadTarget) -> None:
+        """Let the running load go on at another server; nothing when none runs."""
+        if self._running is not None and self.is_running:
+            self.target = target
+            await self._running.process.move(target)
+
     async def drain(self) -> None:
         """Serve what arrived and let nothing more come; nothing when none runs."""
         if self._running is not None and self.is_running:

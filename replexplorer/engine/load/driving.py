@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
@@ -79,6 +79,22 @@ class Driving:
                 "end it, or add a load with --beside",
             )
         await self._start(settings)
+
+    async def follow(self) -> bool:
+        """Let our load go on where the source is now; answers whether it had to move. Raises
+        ServerUnreachable while the source does not answer."""
+        if not self._load.is_running:
+            return False
+        target = await self.target()
+        before = self._load.target
+        if before is not None and replace(target, readers=before.readers) == before:
+            return False
+        if before is None or before.password != target.password:  # another stack, without our tables
+            await self.stop()
+            self.begin()
+        else:
+            await self._load.move(target)
+        return True
 
     def begin(self) -> None:
         """Drive the load from now on, or watch another driver's; the log says so."""
