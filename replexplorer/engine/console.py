@@ -6,17 +6,20 @@ who may do what when is decided by the console alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from replexplorer.core.fault import Fault, FaultRequest
 from replexplorer.core.knobs.names import Assignment
+from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.experiment.rig import Procedure
 from replexplorer.engine.outcome import Injected, Preview, SetResult
 from replexplorer.engine.progress import ProgressCallback
 
 R = TypeVar("R")
+Consent = Callable[[str, str], Awaitable[bool]]
+"""Whether a node may lose these transactions: called with its name and their GTID set."""
 
 
 class Command(Generic[R]):
@@ -66,6 +69,37 @@ class Clear(Command[tuple[Fault, ...]]):
     """Take back the faults that this text means, `KIND[@NODE]`, all for None; answers which."""
 
     text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failover(Command[RoleChange]):
+    """Promote a replica in place of a source that is gone."""
+
+    to: str | None = None
+    """Name or alias of the node; None: the one that has received most."""
+    since_s: float | None = None
+    """When the source was lost, on the monotonic clock; None: now."""
+    anyway: bool = False
+    """Also under somebody's experiment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switchover(Command[RoleChange]):
+    """Let the source and a replica change places."""
+
+    to: str | None = None
+    """Name or alias of the node; None: the nearest."""
+    anyway: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoin(Command[RoleChange]):
+    """Let a node that follows nobody follow the source again."""
+
+    node: str
+    consent: Consent | None = None
+    """Asked before it loses transactions that the source lacks; None: it may."""
+    anyway: bool = False
 
 
 @dataclass(frozen=True, slots=True)

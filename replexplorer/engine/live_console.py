@@ -14,20 +14,25 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import Fault, FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, desired_of
+from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.console import (
     Clear,
     Command,
+    Failover,
     GiveBack,
     Inject,
     Mark,
+    Rejoin,
     Repair,
     Reset,
     Run,
     Scale,
+    Switchover,
     ToggleLoad,
     Turn,
     Undo,
@@ -56,6 +61,7 @@ class LiveConsole:
         repairer: Repairer,
         lost: Lost,
         faults: Faults,
+        roles: RoleChanges,
         rig: Rig,
     ) -> None:
         self._turns = turns
@@ -66,6 +72,7 @@ class LiveConsole:
         self._repairer = repairer
         self._lost = lost
         self._faults = faults
+        self._roles = roles
         self._rig = rig
         self._undo: list[Desired] = []
         """What was requested before each change that was not rolled back yet."""
@@ -75,6 +82,9 @@ class LiveConsole:
             Undo: self._take_back,
             Inject: self._inject,
             Clear: self._clear,
+            Failover: self._failover,
+            Switchover: self._switchover,
+            Rejoin: self._rejoin,
             Mark: self._mark,
             ToggleLoad: self._toggle_load,
             Repair: self._repair,
@@ -171,6 +181,20 @@ class LiveConsole:
     async def _clear(self, command: Clear) -> tuple[Fault, ...]:
         """Never refused: what was broken on purpose can always be mended."""
         return await self._faults.clear(command.text)
+
+    # -- roles
+
+    async def _failover(self, command: Failover) -> RoleChange:
+        self._check_own(command.anyway)
+        return await self._roles.failover(command.to, since_s=command.since_s, anyway=command.anyway)
+
+    async def _switchover(self, command: Switchover) -> RoleChange:
+        self._check_own(command.anyway)
+        return await self._roles.switchover(command.to, anyway=command.anyway)
+
+    async def _rejoin(self, command: Rejoin) -> RoleChange:
+        self._check_own(command.anyway)
+        return await self._roles.rejoin(command.node, consent=command.consent, anyway=command.anyway)
 
     # -- what changes nothing, or gives it back
 

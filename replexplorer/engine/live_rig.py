@@ -22,12 +22,14 @@ from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import Machine, busy_percent
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.engine.asking import execute
 from replexplorer.engine.change.bringup import bring_up
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.change.unfinished import Unfinished
 from replexplorer.engine.experiment.reckoning import reckoned
@@ -160,6 +162,7 @@ class LiveRig:
         chronicle: Chronicle,
         outlook: Outlook,
         faults: Faults,
+        roles: RoleChanges,
         unfinished: Unfinished,
         *,
         reapplies: bool,
@@ -169,6 +172,7 @@ class LiveRig:
         self._turns = turns
         self._controls = controls
         self._faults = faults
+        self._roles = roles
         self._unfinished = unfinished
         self._reapplies = reapplies
         self.load = LiveLoad(sight, load, driving)
@@ -256,6 +260,12 @@ class LiveRig:
         if replicas != len(self._fleet.replicas):
             self._fleet.need(Ability.SCALE)
         if replicas < len(self._fleet.replicas):
+            kept = list(self._fleet.members)[: replicas + 1]
+            if self._fleet.source_name not in kept:
+                raise UsageError(
+                    f"{self._fleet.source_name} is the source, and would go with the last nodes",
+                    f"`replexplorer switchover --to {kept[0]}` first",
+                )
             await self._fleet.outside.provider.shrink(replicas)
             await self._fleet.discover()
         elif replicas > len(self._fleet.replicas):
@@ -298,6 +308,20 @@ class LiveRig:
     async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
         """See `experiment.rig.Rig`."""
         return await reckoned(self, survivor, failed_at_s)
+
+    # -- roles
+
+    async def failover(self, to: str | None = None, *, since_s: float | None = None) -> RoleChange:
+        """See `experiment.rig.Rig`."""
+        return await self._roles.failover(to, since_s=since_s, anyway=True)
+
+    async def switchover(self, to: str | None = None) -> RoleChange:
+        """See `experiment.rig.Rig`."""
+        return await self._roles.switchover(to, anyway=True)
+
+    async def rejoin(self, node: str) -> RoleChange:
+        """See `experiment.rig.Rig`."""
+        return await self._roles.rejoin(node, anyway=True)
 
     # -- the experiment
 

@@ -13,7 +13,10 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.fault import Fault, from_record, to_record
 from replexplorer.core.kept import kept, kept_all, unkept, unkept_all
-from replexplorer.core.knobs.names import BY_KEY, Kind, KnobName, Value
+from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
+from replexplorer.core.role_change import UnderWay
+from replexplorer.core.role_change import from_record as role_change_from_record
+from replexplorer.core.role_change import to_record as role_change_to_record
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Document
 from replexplorer.ports import Keeper
@@ -38,6 +41,8 @@ class Requested:
     """When the kept counter was written down, in seconds since 1970."""
     faults: tuple[Fault, ...] = ()
     """In force, the oldest first."""
+    role_change: UnderWay | None = None
+    """A change of roles that has begun and is not over."""
     owed: Owed | None = None
     """What the experiment under way gives back, or one that was killed did not."""
 
@@ -58,6 +63,7 @@ class Requested:
             document.content.get("written_s"),
             document.content.get("enabled_s"),
             from_record(document.content.get("faults")),
+            role_change_from_record(document.content.get("role_change")),
             owed_from_record(document.content.get("owed"), roster),
         )
 
@@ -133,6 +139,39 @@ async def write_owed(keeper: Keeper, roster: Roster, owed: Owed | None) -> Reque
         content["owed"] = owed_to_record(owed, roster)
 
     return await _write(keeper, roster, merge)
+
+
+async def write_role_change(
+    keeper: Keeper,
+    roster: Roster,
+    change: UnderWay | None,
+    *,
+    moved: tuple[str, str] | None = None,
+    written_s: float | None = None,
+    yes_tx_at_enabling: int | None = None,
+) -> Requested:
+    """Keep the change of roles that is under way, or None: there is none. With `moved`, the node that is the
+    source now and the one that was, what was asked of the first as a replica is asked of the second;
+    `yes_tx_at_enabling` replaces the kept counter when given. Raises StackUnavailable."""
+
+    def merge(content: dict[str, Any]) -> None:
+        content["role_change"] = role_change_to_record(change)
+        if moved is not None:
+            knobs: Mapping[str, Any] = content.get("knobs", {})
+            content["knobs"] = {_moved(key, *moved): value for key, value in knobs.items()}
+        if yes_tx_at_enabling is not None:
+            content["yes_tx_at_enabling"] = yes_tx_at_enabling
+            content["enabled_s"] = written_s
+
+    return await _write(keeper, roster, merge)
+
+
+def _moved(written: str, source: str, before: str) -> str:
+    """The key of what is asked of one node's server or disk, after these two have changed places."""
+    key, at, node = written.partition("@")
+    knob = BY_KEY.get(key)
+    is_of_node = knob is not None and knob.backing in (Backing.SERVER, Backing.DISK)
+    return f"{key}{at}{before}" if is_of_node and node == source else written
 
 
 async def _write(keeper: Keeper, roster: Roster, merge: Callable[[dict[str, Any]], None]) -> Requested:

@@ -34,6 +34,7 @@ from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.effect import unmet
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.turns import Actor, Turns
 from replexplorer.engine.change.unfinished import Unfinished
 from replexplorer.engine.finish import to_the_end
@@ -113,8 +114,11 @@ class Session:
         self._unfinished = Unfinished(
             self.sight, self.turns, self.controls, self.changes, faults, self.chronicle
         )
+        self.roles = roles = RoleChanges(
+            self.sight, self.turns, self.changes, self.driving, self.chronicle, self._tell_step
+        )
         self._repairer = repairer = Repairer(
-            self.sight, self.changes, self.lost, faults, self._unfinished, options.up
+            self.sight, self.changes, self.lost, faults, roles, self._unfinished, options.up
         )
         responder = Responder(
             self.sight, self.accounts, self.lost, self.load, self.driving, faults, self.chronicle
@@ -133,6 +137,7 @@ class Session:
             self.chronicle,
             self.outlook,
             faults,
+            roles,
             self._unfinished,
             reapplies=options.reapply == "auto",
         )
@@ -146,6 +151,7 @@ class Session:
             repairer,
             self.lost,
             faults,
+            roles,
             self.rig,
         )
         responder.on_remade = self.console.forget
@@ -162,6 +168,10 @@ class Session:
         await connect(self.fleet, lambda *_: None)
         if look:
             await self.sight.refresh()
+
+    async def reach(self) -> None:
+        """Find a running stack's nodes and ask them nothing; raises StackUnavailable when there is none."""
+        await self.fleet.discover()
 
     def _tell_step(self, text: str) -> None:
         """What a change under way does or waits for: in the log, and to whoever asked for it."""
@@ -187,6 +197,7 @@ class Session:
             if self.fleet.source.capabilities is None:
                 await self.up(progress, self._repairer.later if self.lost.asks else None)
             else:
+                await self.roles.settle()
                 await self._unfinished.finish()
         else:
             await self.up(progress)

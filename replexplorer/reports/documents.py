@@ -12,6 +12,7 @@ from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import NodeView
@@ -21,6 +22,12 @@ from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.model import Scalar
+from replexplorer.formats.json.roles import (
+    RecoveryPointJson,
+    RecoveryTimeJson,
+    RoleChangeJson,
+    RoleStepJson,
+)
 from replexplorer.formats.json.set import ChangedKnob, SetReport
 from replexplorer.formats.json.status import (
     DiskJson,
@@ -106,6 +113,30 @@ def fault_document(fault: Fault) -> FaultJson:
         by=fault.by,
         before=dict(fault.before),
         links=list(fault.links),
+    )
+
+
+def role_change_document(done: RoleChange) -> RoleChangeJson:
+    """A change of roles as its verb prints it."""
+    return RoleChangeJson(
+        from_=done.source_before,
+        to=done.source,
+        steps=[
+            RoleStepJson(
+                name=step.name, node=step.node, statements=list(step.statements), took_ms=step.took_ms
+            )
+            for step in done.steps
+        ],
+        rpo=RecoveryPointJson(commits=done.rpo.commits, ms=done.rpo.ms),
+        rto=RecoveryTimeJson(
+            detect_ms=done.rto.detect_ms,
+            promote_ms=done.rto.promote_ms,
+            first_write_ms=done.rto.first_write_ms,
+            total_ms=done.rto.total_ms,
+        ),
+        errant_gtids=dict(done.errant_gtids),
+        fenced=done.fenced,
+        warnings=list(done.warnings),
     )
 
 

@@ -30,6 +30,7 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
+from replexplorer.core.role_change import ChangeKind, RoleChange
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
@@ -454,6 +455,25 @@ class FakeRig:
         return reckon(log, rows, survivor, executed={})
 
     # -- the experiment
+
+    # -- roles
+
+    async def failover(self, to: str | None = None, *, since_s: float | None = None) -> RoleChange:
+        """See `experiment.rig.Rig`."""
+        node = to or self.names[1]
+        await self.step(f"failover to {node}", node)
+        return RoleChange(ChangeKind.FAILOVER, self.names[0], node, fenced=True)
+
+    async def switchover(self, to: str | None = None) -> RoleChange:
+        """See `experiment.rig.Rig`."""
+        node = to or self.names[1]
+        await self.step(f"switchover to {node}", node)
+        return RoleChange(ChangeKind.SWITCHOVER, self.names[0], node, fenced=True)
+
+    async def rejoin(self, node: str) -> RoleChange:
+        """See `experiment.rig.Rig`."""
+        await self.step(f"rejoin {node}", node)
+        return RoleChange(ChangeKind.REJOIN, node, self.names[0], fenced=True)
 
     async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:
         """See `experiment.rig.Rig`."""

@@ -15,6 +15,7 @@ from typing import Any
 from replexplorer.core.dialect.flavours import ALIVE
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
+from replexplorer.core.role_change import BootRoles
 from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9
 
 STATEMENT_S = 0.0004
@@ -29,7 +30,7 @@ RECONNECT_S = 1.0
 
 Rows = Sequence[Mapping[str, Any]]
 SWITCHES = "rpl_semi_sync_source_"
-_CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE")
+_CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE", "RESET", "CHANGE", "INSTALL", "CLONE")
 
 
 ASKED = mysql_9()
@@ -71,6 +72,8 @@ class Surroundings:
     """That a replica received."""
     reconnected: Callable[[str], None]
     """A replica's IO thread has a new connection."""
+    boot_roles: Callable[[], BootRoles | None]
+    """What servers are when they start; None: as they were made."""
 
 
 class FakeServer:
@@ -79,7 +82,12 @@ class FakeServer:
     def __init__(self, node: str, number: int, surroundings: Surroundings) -> None:
         self.node = node
         self._around = surroundings
-        self.startup: dict[str, str] = {**MYSQL_9, "server_uuid": f"uuid-{number}", "super_read_only": "OFF"}
+        self.startup: dict[str, str] = {
+            **MYSQL_9,
+            "server_uuid": f"uuid-{number}",
+            "super_read_only": "OFF",
+            "read_only": "OFF",
+        }
         """What a restart brings back: SET GLOBAL does not survive it."""
         self.is_replica = node != "db1"
         self.follows = "db1"
@@ -98,6 +106,10 @@ class FakeServer:
         self.has_heartbeat_table = True
         self.stale_connections = 0
         """On the source: of replicas that are connected anew, or gone, and were not missed yet."""
+        self.lags = False
+        """A replica that does not catch up."""
+        self.can_copy = False
+        """Its clone plugin is loaded."""
         self.errant = ""
         """On a replica: GTIDs that its source lacks."""
         self.received: int | None = None
@@ -132,6 +144,10 @@ class FakeServer:
         """Start mysqld with its own defaults and all counters at zero."""
         self.running = True
         self.variables = dict(self.startup)
+        roles = self._around.boot_roles()
+        if roles is not None:
+            self.variables["super_read_only"] = "OFF" if self.node == roles.source else "ON"
+        replicates = self.is_replica and (roles is None or self.node not in roles.detached)
         self.started_s = self.flushed_s = asyncio.get_running_loop().time()
         self.operational = False
         self.counters = dict.fromkeys(("yes_tx", "no_tx", "no_times", "tx_waits", "tx_wait_time"), 0)
@@ -142,11 +158,10 @@ class FakeServer:
         self.load_waits_from_s: float | None = None
         """Since when the load's commits wait for an acknowledgement that does not come."""
         self.setting = asyncio.Lock()
-        self.io = "Yes" if self.is_replica else "No"
-        self.sql = "Yes" if self.is_replica else "No"
+        self.io = self.sql = "Yes" if replicates else "No"
         self.io_errno = self.sql_errno = 0
         self.registered = False
-        if self.is_replica:
+        if replicates:
             self.registered = True
             asyncio.get_running_loop().call_soon(lambda: self._around.source().replica_came())
 
@@ -272,6 +287,13 @@ class FakeServer:
             return [{match[2]: self._as_selected(match[1])}]
         if _is(statement, ASKED.binlogs()):
             return [{"Log_name": name, "File_size": size} for name, size in self.binlogs]
+        if _is(statement, ASKED.reached("", 0)) or statement.startswith("SELECT WAIT_FOR_EXECUTED_GTID_SET"):
+            self.applied["queued"] = ""
+            return [{"late": int(self.lags or self.sql != "Yes")}]
+        if _is(statement, ASKED.can_copy()):
+            return [{"loaded": int(self.can_copy)}]
+        if _is(statement, ASKED.copying()):
+            return [{"stage": None, "copied": 0, "estimated": 0, "fault": None}]
         if _is(statement, ALIVE):
             return [{"1": 1}]
         if _is(statement, ASKED.received()):
@@ -349,6 +371,26 @@ class FakeServer:
             if statement.startswith(beginning):
                 raise ServerRefused(number, f"{self.node}: {number} refused by the test")
         match statement.split():
+            case ["SET", "GLOBAL", "clone_valid_donor_list", "=", _]:
+                assert self.can_copy
+            case ["INSTALL", "PLUGIN", "clone", "SONAME", _]:
+                assert self.variables["super_read_only"] == "OFF"
+                self.can_copy = True
+            case ["CLONE", "INSTANCE", *_]:
+                assert self.variables["super_read_only"] == "OFF"
+                self.errant, self.is_replica = "", False
+                asyncio.get_running_loop().call_later(0.5, self.crash)
+                raise ServerRefused(3707, f"{self.node}: 3707 Restart server failed")
+            case ["STOP", "REPLICA"]:
+                await asyncio.sleep(self._around.round_trip_s(self.node))
+                self.io = self.sql = "No"
+                self.registered = False
+            case ["RESET", "REPLICA", "ALL"]:
+                assert (self.io, self.sql) == ("No", "No")
+                self.is_replica = False
+            case ["CHANGE", "REPLICATION", "SOURCE", "TO", first, *_]:
+                assert (self.io, self.sql) == ("No", "No")
+                self.is_replica, self.follows = True, first.split("'")[1]
             case ["SET", "GLOBAL", name, "=", value]:
                 async with self.setting:
                     await self._set(name, value.strip("'"))
@@ -393,6 +435,8 @@ class FakeServer:
             return
         if name == f"{SWITCHES}enabled":
             await self._switch(value == "ON")
+        if (name, value) == ("super_read_only", "ON"):
+            self.variables["read_only"] = "ON"
         self.variables[name] = value
 
     # -- replication

@@ -11,6 +11,7 @@ from typing import Any
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.kept import unkept
+from replexplorer.core.role_change import BootRoles
 from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
@@ -59,6 +60,8 @@ class World:
         self.sqls: list[FakeSql] = []
         self.agents: list[FakeAgent] = []
         self.loads: list[FakeLoadProcess] = []
+        self.boot_roles: BootRoles | None = None
+        """What servers are when they start; None: as they were made."""
         self.moved: dict[str, str] = {}
         self.power_cuts: list[tuple[str, str]] = []
         """Node to an address that is not its first."""
@@ -71,6 +74,7 @@ class World:
     def _make(self) -> None:
         """Servers, sidecars and the volume, fresh."""
         self.generation += 1
+        self.boot_roles = None
         self.document, self.claims = StoredDocument(), FakeClaims()
         self.links = defaultdict(FakeLink, {name: FakeLink() for name in self.node_names[1:]})
         self._around = around = Surroundings(
@@ -78,8 +82,9 @@ class World:
             lambda replica: self.rtt_ms(replica) / 1000,
             lambda: self.primary,
             self._changing,
-            lambda replica: self.links[replica].heartbeats(),
+            lambda replica: self.links[self._link_of(replica)].heartbeats(),
             self._reconnected,
+            lambda: self.boot_roles,
         )
         self.servers = {name: FakeServer(name, at, around) for at, name in enumerate(self.node_names)}
         self.sidecars = {name: self._sidecar(name) for name in self.node_names}
@@ -122,7 +127,24 @@ class World:
     @property
     def primary(self) -> FakeServer:
         """The source."""
-        return self.servers["db1"]
+        return self.servers[self.source_name]
+
+    @property
+    def source_name(self) -> str:
+        """Who takes writes, or else who is followed by most."""
+
+        def rank(name: str) -> tuple[bool, int]:
+            one = self.servers[name]
+            takes_writes = one.running and not one.is_replica and one.variables["super_read_only"] == "OFF"
+            return takes_writes, sum(
+                each.is_replica and each.follows == name for each in self.servers.values()
+            )
+
+        return max(self.node_names, key=rank)
+
+    def _link_of(self, replica: str) -> str:
+        """The link between the source and this node."""
+        return link_key(self.source_name, replica) if replica != self.source_name else replica
 
     @property
     def replica(self) -> FakeServer:
@@ -151,14 +173,14 @@ class World:
 
     def _reconnected(self, replica: str) -> None:
         """A new IO thread does not wait for TCP's next try."""
-        link = self.links[replica]
-        if not self._cuts(replica):
+        link = self.links[self._link_of(replica)]
+        if not self._cuts(self._link_of(replica)):
             link.set_flow(False, 0)
             link.set_flow(True, 0)
 
     def rtt_ms(self, replica: str = "db2") -> float:
         """The round trip that packets take."""
-        return BASE_MS + self._total_delay_ms(replica)
+        return BASE_MS + self._total_delay_ms(self._link_of(replica))
 
     def _acknowledging_s(self) -> list[float]:
         return sorted(
@@ -168,7 +190,7 @@ class World:
             and server.running
             and server.registered
             and not server.silent
-            and not self._cuts(name)
+            and not self._cuts(self._link_of(name))
         )
 
     def _changing(self, node: str, what: str) -> str | None:
@@ -208,10 +230,10 @@ class World:
 
     def crash(self, node: str) -> None:
         """kill -9 of a server; replicas lose their source."""
+        followers = [each for each in self.servers.values() if each.is_replica and each.follows == node]
         self.servers[node].crash()
-        if node == "db1":
-            for server in self.servers.values():
-                server.source_went()
+        for server in followers:
+            server.source_went()
 
     def restart(self, node: str) -> None:
         """A server dies and is back at once."""
@@ -413,6 +435,11 @@ class FakeProvider:
         """See `ports.Provider`."""
         await asyncio.sleep(DOCKER_S)
         self._world.shrink(replicas)
+
+    async def keep_roles(self, roles: BootRoles) -> None:
+        """See `ports.Provider`."""
+        await asyncio.sleep(DOCKER_S)
+        self._world.boot_roles = roles
 
     async def down(self, report: Report | None = None) -> int:
         """See `ports.Provider`."""

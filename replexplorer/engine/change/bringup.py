@@ -17,11 +17,12 @@ from replexplorer.core.errors import (
     TakenAway,
 )
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, execute, probe
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
-from replexplorer.engine.observe.server_sample import sample_node
+from replexplorer.engine.observe.server_sample import sample_node, standing_of
 from replexplorer.ports import Ability, NodeAddress, Report, UpOptions
 
 _LOOK_EVERY_S: Final = 0.05
@@ -84,18 +85,24 @@ async def _take_down(fleet: Fleet) -> None:
 
 
 async def connect(fleet: Fleet, report: Report) -> None:
-    """Reach the nodes of a running stack: probe the servers, watch the links."""
+    """Reach the nodes of a running stack: probe the servers, see their roles, watch the links."""
     await fleet.discover()
     report("connecting", None)
-    await asyncio.gather(*(_learn(member) for member in fleet.members.values()), watch_links(fleet))
+    # Which links there are follows from who is the source.
+    await asyncio.gather(*(_learn(fleet, member) for member in fleet.members.values()))
+    await watch_links(fleet)
 
 
-async def _learn(member: Member) -> None:
-    """Probe a server; one that is down is learned of later."""
+async def _learn(fleet: Fleet, member: Member) -> None:
+    """Probe a server and see its role; one that is down is learned of later, one that is frozen is not
+    waited for."""
+    if not member.address.server_running:
+        return
     try:
         member.probed = await probe(member.control)
     except ReplexplorerError:
         return
+    await _see_role(fleet, member)
 
 
 async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
@@ -107,6 +114,7 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
     await _while_there(
         fleet, watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
     )
+    await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
     report("waiting for the replica", None)
     started: list[str] = []
 
@@ -117,9 +125,23 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
     await _while_there(
         fleet,
         watch_links(fleet),
-        *(_until_replicating(fleet, member, ends_s, tell) for member in fleet.replicas),
+        *(
+            _until_replicating(fleet, member, ends_s, tell)
+            for member in fleet.replicas
+            if _follows(fleet, member)
+        ),
     )
     return tuple(started)
+
+
+async def _see_role(fleet: Fleet, member: Member) -> None:
+    """Look at a server that answers, for what it is now."""
+    fleet.saw(standing_of(fleet, await sample_node(member, fleet.outside.clock.monotonic(), None)))
+
+
+def _follows(fleet: Fleet, member: Member) -> bool:
+    """Whether a node is to replicate; one that is detached waits for a rejoin."""
+    return role_of(fleet.standing(member.name), fleet.source_name) is not Role.DETACHED
 
 
 async def _while_there(fleet: Fleet, *works: Coroutine[Any, Any, None]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.owed import Owed
+from replexplorer.core.topology import Role
 from replexplorer.engine.asking import execute
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
@@ -81,7 +82,7 @@ class Unfinished:
         started = []
         for replica in self._sight.fleet.replicas:
             sample = self._sight.samples.get(replica.name)
-            if replica.probed is None or sample is None:
+            if replica.probed is None or sample is None or sample.view.role is Role.DETACHED:
                 continue
             dialect = replica.dialect
             for state, statement, words in (

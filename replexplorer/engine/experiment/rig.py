@@ -21,6 +21,7 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.model.fitted import OperatingPoint
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import Protection
@@ -243,6 +244,24 @@ class Rig(Protocol):
         The relay logs are applied first. Raises StackUnavailable where the survivor does not answer, or
         does not apply what it has received.
         """
+        ...
+
+    # -- roles
+
+    async def failover(self, to: str | None = None, *, since_s: float | None = None) -> RoleChange:
+        """Promote the replica that has received most, or `to`, in place of a source that is gone, and was
+        lost `since_s` on the monotonic clock (None: now). Raises UsageError, StackUnavailable,
+        ServerRefused."""
+        ...
+
+    async def switchover(self, to: str | None = None) -> RoleChange:
+        """Let the source and the nearest replica, or `to`, change places. Raises as `failover`; then the
+        source takes writes as before."""
+        ...
+
+    async def rejoin(self, node: str) -> RoleChange:
+        """Let a node follow the source again, started where it is down; what it has and the source lacks is
+        lost, and told. Raises as `failover`."""
         ...
 
     # -- the experiment

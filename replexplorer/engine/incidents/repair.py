@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.unfinished import Unfinished
 from replexplorer.engine.incidents.lost import AGAIN, Lost
 from replexplorer.engine.observe.sight import Sight
@@ -29,10 +31,12 @@ class Repairer:
         changes: MarkedChanges,
         lost: Lost,
         faults: Faults,
+        roles: RoleChanges,
         unfinished: Unfinished,
         options: UpOptions,
     ) -> None:
         self._sight = sight
+        self._roles = roles
         self._unfinished = unfinished
         self._faults = faults
         self._changes = changes
@@ -48,9 +52,15 @@ class Repairer:
         raised = await bring_up(sight.fleet, self._options, lambda text, done: progress(Progress(text, done)))
         self.created = self.created or raised.created
         await sight.refresh()
-        over = [f"fault {fault} undone" for fault in await self._faults.clear()]
+        settled = await self._roles.settle()
+        over = [settled] if settled else []
+        over += [f"fault {fault} undone" for fault in await self._faults.clear()]
         over += await self._unfinished.finish()
         lost = sight.lost_values(sight.fleet.members)
+        unfit = self._roles.too_few_to_acknowledge()
+        if unfit is not None:
+            progress(Progress(unfit))
+            lost = {name: value for name, value in lost.items() if name.key != keys.SEMI_SYNC}
         again: list[KnobName] = []
         if lost and (consent is None or await consent(lost)):
             self._lost.forget()

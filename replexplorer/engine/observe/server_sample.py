@@ -20,9 +20,9 @@ from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
 from replexplorer.core.server.truth import ApplierSample
-from replexplorer.core.topology import Role
+from replexplorer.core.topology import Role, Standing
 from replexplorer.engine.asking import ask, ask_if_known, probe
-from replexplorer.engine.fleet import Member
+from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Clock, Sql
 
 _POLL_DEADLINE_S = 2.0
@@ -69,6 +69,15 @@ async def sample_node(
     except ReplexplorerError:
         reachable = await answers(member.poll)
         return NodeSample(at_s, bare_view(member, reachable=reachable))
+
+
+def standing_of(fleet: Fleet, sample: NodeSample) -> Standing:
+    """What a sample says of the node's role; a server that did not answer it stands as it stood."""
+    name, reachable = sample.view.name, sample.view.reachable
+    if not sample.values:
+        return replace(fleet.standing(name), reachable=reachable)
+    follows = None if sample.follows is None else fleet.node_at(sample.follows)
+    return Standing(name, reachable, follows, sample.refuses_writes)
 
 
 async def answers(sql: Sql, *, within_s: float = _POLL_DEADLINE_S) -> bool:

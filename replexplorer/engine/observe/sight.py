@@ -34,11 +34,13 @@ from replexplorer.engine.observe.exposure_watch import ExposureWatch
 from replexplorer.engine.observe.lookback import Lookback
 from replexplorer.engine.observe.server_sample import (
     NodeSample,
+    bare_view,
     errant_gtids,
     judge_protection,
     sample_applied,
     sample_commits,
     sample_node,
+    standing_of,
     waits_too_long,
 )
 from replexplorer.engine.requested import Requested, read_requested
@@ -152,14 +154,14 @@ class Sight:
         clock = self.fleet.outside.clock
         before = self.samples.get(node)
         sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
-        self._see(self._standing(sample))
+        self.see(standing_of(self.fleet, sample))
         sample = replace(sample, answered_s=clock.monotonic(), view=self._with_role(sample.view))
         if before is not None:
             self.samples_before[node] = before
         self.samples[node] = sample
         return sample
 
-    def _see(self, standing: Standing) -> None:
+    def see(self, standing: Standing) -> None:
         """Take what a look has seen of a node's role; where another node is the source now, what is
         requested of links is said from there."""
         before = self.fleet.roster
@@ -168,13 +170,13 @@ class Sight:
         if before.source != now.source:
             self.requested = self.requested.with_source(before, now)
 
-    def _standing(self, sample: NodeSample) -> Standing:
-        """What a sample says of the node's role; a server that did not answer it stands as it stood."""
-        name, reachable = sample.view.name, sample.view.reachable
-        if not sample.values:
-            return replace(self.fleet.standing(name), reachable=reachable)
-        follows = None if sample.follows is None else self.fleet.node_at(sample.follows)
-        return Standing(name, reachable, follows, sample.refuses_writes)
+    def miss(self, node: str) -> None:
+        """Take a server for down without a look, because its process does not run."""
+        sample = NodeSample(
+            self.fleet.outside.clock.monotonic(), bare_view(self.fleet.members[node], reachable=False)
+        )
+        self.see(standing_of(self.fleet, sample))
+        self.samples[node] = replace(sample, view=self._with_role(sample.view))
 
     def _with_role(self, view: NodeView) -> NodeView:
         """The node with its role as it is seen now."""
@@ -287,7 +289,7 @@ class Sight:
             enabled_for_s=self._enabled_for_s(),
             asked_rtts_ms=self.asked_rtts_ms(),
             replicas_able=sum(not self._cannot_acknowledge(name) for name in self.fleet.replica_names),
-            links_open=sum(not self._is_cut(name) for name in self.fleet.replica_names),
+            links_open=sum(not self.is_cut(name) for name in self.fleet.replica_names),
             own_offs=self.own.offs,
         )
 
@@ -300,7 +302,7 @@ class Sight:
         connected = sample.view.io_thread in (None, "on")
         return not connected or sample.status.replica_registered is False
 
-    def _is_cut(self, replica: str) -> bool:
+    def is_cut(self, replica: str) -> bool:
         """Whether the link in force lets no acknowledgement through; False while unknown."""
         link = self.links.get(replica)
         if link is None or link.values is None:

@@ -101,7 +101,8 @@ class _Glance:
         """Look; what does not answer in time stays unknown, and a server is down then."""
         sight, fleet = self._sight, self._fleet
         document = asyncio.create_task(sight.read_document(), name="look")
-        sight.links = {name: LinkView(name, fault=_NO_AGENT) for name in fleet.replica_names}
+        self._forget_links()
+        source = fleet.source_name
         sight.disks = {name: DiskView(name) for name in fleet.members}
         looks = [
             *(self._server(member) for member in fleet.members.values()),
@@ -113,6 +114,11 @@ class _Glance:
         ]
         try:
             await in_time(looks, patient=patient)
+            if source != fleet.source_name:  # the roles were not known: these are other links
+                self._forget_links()
+                again = [self._link(name, document) for name in fleet.replica_names]
+                again += [self._pairs(document), *(self._errant(member) for member in fleet.replicas)]
+                await in_time(again, patient=patient)
         finally:
             document.cancel()
             await asyncio.gather(document, return_exceptions=True)
@@ -129,13 +135,24 @@ class _Glance:
             self._answered.add(member.name)
             await self._sight.look(member.name, with_gtids=True)
             self._looked.add(member.name)
-            primary = self._fleet.source
-            if member is not primary and primary.address.server_running:
-                self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
+            await self._errant(member)
         return member.name in self._answered
+
+    async def _errant(self, member: Member) -> bool:
+        """What a node that answered has executed and the source has not."""
+        primary = self._fleet.source
+        if member is primary or not primary.address.server_running or member.name not in self._answered:
+            return False
+        self._sight.errant_gtids[member.name] = await errant_gtids(primary, member)
+        return True
+
+    def _forget_links(self) -> None:
+        self._sight.links = {name: LinkView(name, fault=_NO_AGENT) for name in self._fleet.replica_names}
 
     async def _link(self, link: str, document: asyncio.Task[None]) -> bool:
         await asyncio.wait({document})
+        if link == self._fleet.source_name:  # it was not known to be
+            return True
         await watch_link(*self._fleet.ends(link))
         return await self._sight.look_at_link(link)
 

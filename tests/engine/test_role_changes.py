@@ -1,0 +1,363 @@
+"""Failover, switchover and rejoin on the world of fakes: done, refused, taken back, finished by others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay, to_record
+from replexplorer.engine.change.role_endings import Endings
+from replexplorer.engine.change.role_nodes import RoleNodes
+from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, Switchover, Turn
+from replexplorer.engine.outcome import ExperimentUnderWay
+from replexplorer.engine.session import Session
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
+
+
+def names_of(done: RoleChange) -> list[tuple[str, str]]:
+    return [(step.node, step.name) for step in done.steps]
+
+
+def takers(world: World) -> list[str]:
+    """Who takes writes."""
+    servers = world.servers.values()
+    return [each.node for each in servers if each.running and each.variables["super_read_only"] == "OFF"]
+
+
+async def until_so(condition: Callable[[], bool]) -> None:
+    """Wait for it on the virtual clock."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("not within 50 s")
+
+
+async def roles(session: Session) -> list[str]:
+    return [str(node.role) for node in (await session.status()).nodes]
+
+
+@virtual
+async def test_the_replica_that_has_received_most_takes_the_place_of_a_dead_source() -> None:
+    world = World(replicas=2)
+    world.servers["db3"].applied["queued"] = "uuid-0:900-902"
+    async with world.attached("failover") as session:
+        world.crash("db1")
+        done = await session.console.do(Failover())
+        assert (done.kind, done.source_before, done.source, done.fenced) == ("failover", "db1", "db3", True)
+        assert done.rpo.commits is None, "nobody can say what the old source had"
+        assert ("db3", "drain the relay log") in names_of(done)
+        assert names_of(done).index(("db1", "fence the old source")) < names_of(done).index(
+            ("db3", "promote")
+        )
+        assert None not in (done.rto.detect_ms, done.rto.promote_ms, done.rto.first_write_ms)
+        assert takers(world) == ["db3"]
+        assert world.servers["db2"].follows == "db3"
+        assert world.boot_roles == BootRoles("db3", frozenset({"db1"}))
+        assert await roles(session) == ["down", "replica", "primary"]
+        assert world.document.content["role_change"] is None
+
+
+@virtual
+async def test_an_old_source_that_comes_back_takes_no_writes_and_rejoins() -> None:
+    world = World()
+    async with world.attached("failover") as session:
+        world.crash("db1")
+        await session.console.do(Failover())
+        world.servers["db1"].boot()
+        assert takers(world) == ["db2"]
+        assert await roles(session) == ["detached", "primary"]
+        done = await session.console.do(Rejoin("db1"))
+        assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db2", 0)
+        assert await roles(session) == ["replica", "primary"]
+        assert world.boot_roles == BootRoles("db2")
+        again = await session.console.do(Rejoin("db1"))
+        assert again.steps == ()
+
+
+@virtual
+async def test_what_only_the_old_source_has_is_told_and_lost_by_a_copy() -> None:
+    world = World()
+    asked: list[tuple[str, str]] = []
+
+    async def consents(node: str, gtids: str) -> bool:
+        asked.append((node, gtids))
+        return len(asked) > 1
+
+    async with world.attached("rejoin") as session:
+        world.crash("db1")
+        await session.console.do(Failover())
+        world.servers["db1"].errant = "uuid-0:77-79"
+        with pytest.raises(StackUnavailable, match="db1 keeps 3 transactions that the source lacks"):
+            await session.console.do(Rejoin("db1", consents))
+        assert await roles(session) == ["detached", "primary"]
+        done = await session.console.do(Rejoin("db1", consents))
+        assert asked == [("db1", "uuid-0:77-79")] * 2
+        assert (done.rpo.commits, done.errant_gtids) == (3, {"db1": "uuid-0:77-79"})
+        assert await roles(session) == ["replica", "primary"]
+        assert takers(world) == ["db2"]
+
+
+@virtual
+async def test_a_failover_is_refused_while_the_source_answers() -> None:
+    world = World()
+    async with world.attached("failover") as session:
+        with pytest.raises(StackUnavailable, match="db1 answers: a failover is for a source that is gone"):
+            await session.console.do(Failover())
+        assert await roles(session) == ["primary", "replica"]
+        assert world.servers["db1"].running
+
+
+@virtual
+async def test_where_nobody_can_be_promoted_it_says_who_has_received_most() -> None:
+    world = World(replicas=2)
+    async with world.attached("failover") as session:
+        world.servers["db2"].sql, world.servers["db2"].sql_errno = "No", 1062
+        world.crash("db3")
+        world.crash("db1")
+        with pytest.raises(StackUnavailable, match=r"no replica could be promoted.*db2 has received most"):
+            await session.console.do(Failover())
+        assert takers(world) == []
+        assert world.boot_roles is None
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (Failover("db9"), "no node 'db9'"),
+        (Failover("primary"), "db1 is the source already"),
+        (Switchover("db1"), "db1 is the source already"),
+        (Rejoin("db7"), "no node 'db7'"),
+        (Rejoin("db1"), "db1 is the source"),
+    ],
+)
+@virtual
+async def test_a_wrong_name_is_one_line(command: Failover | Switchover | Rejoin, told: str) -> None:
+    world = World()
+    async with world.attached("switchover") as session:
+        with pytest.raises(UsageError, match=told):
+            await session.console.do(command)
+
+
+@virtual
+async def test_source_and_replica_change_places_and_back() -> None:
+    world = World(replicas=2)
+    async with world.attached("switchover") as session:
+        done = await session.console.do(Switchover("db3"))
+        assert (done.source_before, done.source, done.rpo.commits) == ("db1", "db3", 0)
+        assert await roles(session) == ["replica", "replica", "primary"]
+        assert takers(world) == ["db3"]
+        assert world.boot_roles == BootRoles("db3")
+        await session.console.do(Switchover("db1"))
+        assert await roles(session) == ["primary", "replica", "replica"]
+
+
+@virtual
+async def test_a_replica_that_does_not_catch_up_is_refused_before_writes_wait() -> None:
+    world = World()
+    async with world.attached("switchover") as session:
+        world.replica.lags = True
+        with pytest.raises(StackUnavailable, match="did not have every transaction"):
+            await session.console.do(Switchover())
+        assert takers(world) == ["db1"]
+        assert await roles(session) == ["primary", "replica"]
+        assert world.boot_roles == BootRoles("db1")
+        assert world.document.content["role_change"] is None
+
+
+@virtual
+async def test_what_is_asked_of_a_role_stays_with_the_role() -> None:
+    world = World(replicas=2)
+    async with world.attached("switchover") as session:
+        await turn(session, "semi_sync=on", "sync_binlog=0", "rtt@db2=10", "rtt@db3=40", "fsync_delay@db2=3")
+        await session.console.do(Switchover("db2"))
+        knobs = (await session.status()).knobs
+        assert {str(name): view.requested for name, view in knobs.items() if name.key == "rtt"} == {
+            "rtt@db1": 10.0,
+            "rtt@db3": 40.0,
+        } | {str(name): 0.0 for name in knobs if name.key == "rtt" and ":" in name.node}
+        assert all(view.effective == view.requested for name, view in knobs.items() if name.key == "rtt")
+        for name, value in (("semi_sync", "on"), ("sync_binlog", 0)):
+            assert knobs[KnobName(name, SOURCE)].effective == value
+        assert world.servers["db2"].variables["sync_binlog"] == "0"
+        assert knobs[KnobName("fsync_delay", "db1")].requested == 3.0
+        assert (await session.status()).protection.state == "protected"
+        assert world.servers["db1"].variables["rpl_semi_sync_source_enabled"] == "OFF"
+
+
+@virtual
+async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge() -> None:
+    world = World()
+    async with world.attached("failover") as session:
+        await turn(session, "semi_sync=on")
+        world.crash("db1")
+        done = await session.console.do(Failover())
+        assert any("semi_sync stays off: 0 of 1 replicas" in warning for warning in done.warnings)
+        assert (await session.status()).protection.state == "off"
+        await session.console.do(Rejoin("db1"))
+        assert (await session.status()).protection.state == "protected"
+
+
+@virtual
+async def test_a_load_goes_on_at_the_new_source() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_so(lambda: session.load.is_running)
+        target = session.load.target
+        done = await session.console.do(Switchover())
+        assert done.warnings == ()
+        assert ("db2", "point the load there") in names_of(done)
+        assert session.load.target != target
+        assert session.load.target == world.loads[-1].target
+
+
+@virtual
+async def test_an_app_s_load_follows_a_change_that_another_made() -> None:
+    world = World()
+    async with world.started() as session, world.attached("switchover") as other:
+        await until_so(lambda: session.load.is_running)
+        target = session.load.target
+        await other.console.do(Switchover())
+        await until_so(lambda: session.load.target not in (None, target))
+
+
+@virtual
+async def test_nobody_changes_roles_under_another_s_experiment() -> None:
+    world = World()
+    async with world.attached("switchover") as mine, world.attached("lab tour") as lab:
+        async with lab.turns.measuring("lab", "tour"):
+            with pytest.raises(ExperimentUnderWay):
+                await mine.console.do(Switchover())
+        assert await roles(mine) == ["primary", "replica"]
+
+
+@virtual
+async def test_the_source_is_not_removed_with_the_last_nodes() -> None:
+    world = World(replicas=2)
+    async with world.attached("switchover") as session:
+        await session.console.do(Switchover("db3"))
+        with pytest.raises(UsageError, match="db3 is the source, and would go with the last nodes"):
+            await session.console.do(Scale(1))
+
+
+@virtual
+async def test_up_leaves_a_detached_node_and_says_nothing_else_is_wrong() -> None:
+    world = World()
+    async with world.attached("failover") as session:
+        await turn(session, "semi_sync=on")
+        world.crash("db1")
+        await session.console.do(Failover())
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        assert await roles(session) == ["detached", "primary"]
+        assert takers(world) == ["db2"]
+
+
+class Killed(BaseException):
+    """The app's end: nothing of it runs any more."""
+
+
+KILLED_AT = [
+    "end the old source",
+    "fence the old source",
+    "drain the relay log",
+    "promote",
+    "let the knobs follow",
+]
+
+
+@pytest.mark.parametrize("step", KILLED_AT)
+@virtual
+async def test_a_failover_whose_app_is_killed_is_ended_by_the_next_up(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(replicas=2)
+    with monkeypatch.context() as patched:
+        record = RoleNodes.write
+
+        async def recorded(nodes: RoleNodes, change: UnderWay | None) -> None:
+            if change is None:
+                raise Killed
+            await record(nodes, change)
+            if change.step == step:
+                raise Killed
+
+        patched.setattr(RoleNodes, "write", recorded)
+        patched.setattr(Endings, "try_to_take_back", lambda endings, change: _nothing())
+        async with world.attached("failover") as session:
+            world.crash("db1")
+            with pytest.raises(Killed):
+                await session.console.do(Failover())
+    assert world.document.content["role_change"] is not None
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        assert world.document.content["role_change"] is None
+        assert len(takers(world)) == 1
+        expected = (
+            ["detached", "primary", "replica"]
+            if step == "let the knobs follow"
+            else ["primary", "replica", "replica"]
+        )
+        assert await roles(session) == expected
+
+
+async def _nothing() -> None:
+    """The app is dead."""
+
+
+@virtual
+async def test_an_interrupted_failover_is_told_where_nothing_can_be_done_yet() -> None:
+    world = World()
+    async with world.attached("tui") as session:
+        world.crash("db1")
+        change = UnderWay(ChangeKind.FAILOVER, "db1", "db2", "drain the relay log", "failover (pid 7)", 0.0)
+        world.document.content["role_change"] = to_record(change)
+        told = await session.roles.settle()
+        assert told is not None
+        assert told.startswith(
+            "failover from db1 to db2, begun by failover (pid 7), was interrupted at 'drain the relay log',"
+            " and cannot be ended yet: db1 is down, and db2 was not promoted"
+        )
+        assert world.document.content["role_change"] is not None
+        done = await session.console.do(Failover())
+        assert done.source == "db2"
+        assert world.document.content["role_change"] is None
+
+
+@pytest.mark.parametrize(
+    "failing", ["SET GLOBAL super_read_only", "STOP REPLICA", "RESET REPLICA", "SET GLOBAL read_only"]
+)
+@virtual
+async def test_a_switchover_that_fails_before_the_promotion_is_taken_back(failing: str) -> None:
+    world = World(replicas=2)
+    async with world.attached("switchover") as session:
+        node = "db1" if failing.endswith("super_read_only") else "db2"
+        world.servers[node].refusals[failing] = 1227
+        with pytest.raises(ReplexplorerError):
+            await session.console.do(Switchover("db2"))
+        world.servers[node].refusals.clear()
+        await session.sight.refresh()
+        assert takers(world) == ["db1"]
+        await until_so(lambda: world.servers["db2"].io == "Yes")
+        assert world.servers["db2"].follows == "db1"
+        assert world.document.content["role_change"] is None
+
+
+@virtual
+async def test_a_fault_of_the_old_source_can_be_cleared_after_a_failover() -> None:
+    world = World()
+    async with world.attached("failover") as session:
+        await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+        await session.console.do(Failover())
+        await session.console.do(Clear())
+        assert await roles(session) == ["detached", "primary"]
