@@ -46,7 +46,8 @@ from replexplorer.reports.load import latency
 
 METHOD = (
     "TPS with a 95 % interval: within one run from batch means, of several runs from how they differ. "
-    "Effects: pairs of cells equal in all else, the mean difference of log TPS with Student's t interval."
+    "Effects: pairs of cells equal in all else, the mean difference of log TPS with Student's t interval: "
+    "ratios, whose bounds are never below zero."
 )
 
 

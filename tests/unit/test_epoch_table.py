@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
-from replexplorer.core.epochs.table import figure, interval_of, markdown, with_interval
+from replexplorer.core.epochs.table import effect_words, figure, markdown, with_interval
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.stats.measured import Estimate
 
@@ -42,7 +42,7 @@ def test_a_change_is_two_rows() -> None:
     ]  # fmt: skip
     assert cells(lines[3]) == [
         "", "", "", "after", "88.4 [88.1, 88.7]", "89.0 [88.8, 89.2]", "93.0", "98.0 [97.0, …]",
-        "7433", "0", "455 (0 to 912)", "?", "-85.7 % [-86.0, -85.4], d -31.2", "slower",
+        "7433", "0", "455 (0 to 912)", "?", "x0.143 [0.140, 0.146], d -31.2", "7.0 times slower",
     ]  # fmt: skip
     assert "one test" in lines[-1]
 
@@ -64,5 +64,8 @@ def test_figures() -> None:
         "-", "0.25", "9.99", "10.0", "11.4", "100", "15703",
     ]  # fmt: skip
     assert with_interval(Estimate(5.0, None, 6.0)) == "5.00 […, 6.00]"
-    half = Epoch(1, 0.0, "x", 1.0, 2.0, 100.0, 3.0)
-    assert interval_of(half) == "[+97.0, +103.0]"
+
+
+def test_no_ratio_is_below_zero_though_an_old_recording_says_so() -> None:
+    old = Epoch(1, 0.0, "x", 1.0, 2.0, 100.0, low_percent=-8516.0, high_percent=9803.0)
+    assert effect_words(old) == "x2.0 [0, 99]"

@@ -72,22 +72,54 @@ def test_verdicts(before: int, after: int, verdict: str) -> None:
     assert (abs(row.delta_percent) > row.ci_percent) == (verdict != "no difference shown")
 
 
-def test_there_is_no_verdict_before_ten_batches() -> None:
+def test_a_small_effect_has_no_verdict_before_ten_batches() -> None:
     """The first interval of each side is its transition; 10 batches of 1 s are 20 intervals more."""
-    assert two_sides([100] * 30, [30] * 20).rows()[1].verdict == "measuring"
-    assert two_sides([100] * 30, [30] * 21).rows()[1].verdict == "slower"
+    assert two_sides([100] * 30, [80] * 20).rows()[1].verdict == "measuring"
+    assert two_sides([100] * 30, [80] * 21).rows()[1].verdict == "slower"
+
+
+def test_a_huge_effect_is_said_after_three_seconds_though_both_sides_are_short() -> None:
+    """1252 to 11.5 TPS: whatever the noise of so few seconds is, it is no factor of a hundred."""
+    before = noisy(7, 626, 5)
+    assert two_sides(before, [6, 5, 6, 6, 5, 7]).rows()[1].verdict == "too short"
+    epochs = two_sides(before, [6, 5, 6, 6, 5, 7, 6])
+    row = epochs.rows()[1]
+    assert row.verdict == "slower"
+    assert row.ratio == pytest.approx(11.5 / 1252, rel=0.1)
+    assert row.low_ratio is not None
+    assert row.high_ratio is not None
+    assert 0 < row.low_ratio < 11.5 / 1252 < row.high_ratio < 0.1
+    epochs.begin(2, 7.0, "again")
+    assert epochs.rows()[1].verdict == "slower"
+
+
+def test_no_bound_of_a_figure_that_cannot_be_negative_is_below_zero() -> None:
+    """Ten seconds between 10 and 2000 TPS that hang together: minus 556 TPS is no finding."""
+    wild = [5, 8, 20, 30, 100, 200, 400, 700, 900, 1000, 1000, 1000, 900, 800, 600, 300, 200, 80, 30, 9, 6]
+    row = two_sides(noisy(60, 100, 3), wild + wild).rows()[1]
+    assert row.after is not None
+    for bound in (row.after.tps.low, row.low_ratio, row.high_ratio):
+        assert bound is None or bound >= 0
+    assert row.low_percent is None or row.low_percent >= -100
+
+
+def test_to_nothing_has_a_ratio_and_a_bound() -> None:
+    row = two_sides([100] * 60, [100, *[0] * 12]).rows()[1]
+    assert (row.verdict, row.ratio, row.low_ratio) == ("slower", 0.0, 0.0)
+    assert row.high_ratio is not None
+    assert 0 < row.high_ratio < 0.01
 
 
 def test_a_batch_is_two_latencies_long() -> None:
     """At 2 s a commit a batch is 4 s, and ten of them are 40 s behind the first commit."""
-    before = [100] * 60
+    before = noisy(60, 100, 3)
 
     def after(seconds: float) -> Epoch:
         epochs = Epochs(0.0)
         changed_s = play(epochs, 0.0, before)
         epochs.begin(1, changed_s, "rtt")
         epochs.effective(1, changed_s)
-        play(epochs, changed_s, [16] * int(seconds / TICK_S), latency_us=2_000_000)
+        play(epochs, changed_s, [90] * int(seconds / TICK_S), latency_us=2_000_000)
         return epochs.rows()[1]
 
     assert after(41.5).verdict == "measuring"
@@ -95,14 +127,14 @@ def test_a_batch_is_two_latencies_long() -> None:
 
 
 def test_an_epoch_that_ended_early_says_so() -> None:
-    epochs = two_sides([100] * 60, [30] * 10)
+    epochs = two_sides([100] * 60, [70] * 10)
     assert epochs.rows()[1].verdict == "measuring"
     epochs.begin(2, 35.0, "again")
     epochs.effective(2, 35.0)
     play(epochs, 35.0, [100] * 60)
     short, after_short = epochs.rows()[1:]
     assert (short.verdict, after_short.verdict) == ("too short", "too short")
-    assert short.delta_percent == pytest.approx(-70, abs=0.5)
+    assert short.delta_percent == pytest.approx(-30, abs=0.5)
     assert after_short.ci_percent is None
 
 

@@ -182,10 +182,10 @@ def test_one_run_has_its_own_interval_and_several_how_they_differ() -> None:
     runs = [run_of(0, 100), run_of(1, 100), run_of(1, 110, block=1), run_of(1, 120, block=2)]
     first, second = figures_of(grid, runs)
     assert first.tps.value == 100
-    assert first.tps.low == pytest.approx(100 - 2.262, abs=1e-3)
-    assert first.tps.high == pytest.approx(100 + 2.262, abs=1e-3)
+    assert first.tps.low == pytest.approx(100 / exp(0.02262), abs=1e-3)
+    assert first.tps.high == pytest.approx(100 * exp(0.02262), abs=1e-3)
     assert second.tps.value == pytest.approx(110)
-    assert second.tps.high == pytest.approx(110 + 4.30265 * 10 / 3**0.5)
+    assert second.tps.high == pytest.approx(110 * exp(4.30265 / 11 / 3**0.5))
     assert second.service.count == 330
 
 
@@ -231,7 +231,7 @@ def test_the_ratio_is_the_geometric_mean_of_the_pairs_with_a_t_interval() -> Non
     assert found.low == pytest.approx(exp(middle - 4.30265 * deviation / 3**0.5))
     assert found.high == pytest.approx(exp(middle + 4.30265 * deviation / 3**0.5))
     assert (found.verdict, found.pairs) == ("faster", 3)
-    assert found.words == "clients 8 → 32: x3.1 (2.9 to 3.4) in 3 pairs"
+    assert found.words == "clients 8 → 32: x3.1 [2.9, 3.4], 3.1 times faster, in 3 pairs"
 
 
 def test_neighbouring_values_are_compared_in_the_order_given() -> None:
@@ -245,7 +245,7 @@ def test_an_interval_that_holds_1_shows_no_difference() -> None:
     grid = grid_of("sync_binlog=1,0", "rtt=0,1,2,3")
     found = effects(grid, 100, 100, 100, 100, 103, 98, 101, 99)["sync_binlog 1"]
     assert found.verdict == "no difference shown"
-    assert found.words.startswith("sync_binlog 1 → 0: no difference shown (x1.00, 0.97 to 1.04, in 4 pairs)")
+    assert found.words.startswith("sync_binlog 1 → 0: no difference shown (x1.00 [0.97, 1.04], in 4 pairs)")
 
 
 def test_one_pair_has_the_interval_of_its_two_cells() -> None:
@@ -254,10 +254,10 @@ def test_one_pair_has_the_interval_of_its_two_cells() -> None:
     half = 2.101 * (2 * 0.01**2) ** 0.5  # 18 degrees of freedom
     assert found.low == pytest.approx(0.5 * exp(-half), rel=1e-3)
     assert found.high == pytest.approx(0.5 * exp(half), rel=1e-3)
-    assert found.words == "rtt 0 → 10 ms: x0.5 (0.49 to 0.52) in 1 pair"
+    assert found.words == "rtt 0 → 10 ms: x0.50 [0.49, 0.52], 2.0 times slower, in 1 pair"
     bare = effects(grid, 100, 50, relative=None)["rtt 0 ms"]
     assert (bare.verdict, bare.low) == ("no interval", None)
-    assert bare.words == "rtt 0 → 10 ms: x0.5 without an interval (in 1 pair)"
+    assert bare.words == "rtt 0 → 10 ms: x0.50 without an interval (in 1 pair)"
 
 
 def test_an_effect_that_depends_on_the_other_knobs_is_told_as_a_range() -> None:
@@ -265,7 +265,7 @@ def test_an_effect_that_depends_on_the_other_knobs_is_told_as_a_range() -> None:
     found = effects(grid, 900, 1600, 11.5, 205)["rtt 0 ms"]
     assert found.verdict == "slower in every pair"
     assert found.words == (
-        "rtt 0 → 85 ms: x0.04, from x0.013 to x0.13: slower in every pair, in 2 pairs;"
+        "rtt 0 → 85 ms: x0.040, from x0.013 to x0.13: slower in every pair, in 2 pairs;"
         " how much depends on the other knobs"
     )
 
@@ -404,7 +404,7 @@ def test_an_empty_map_has_no_warmth() -> None:
 def test_a_progress_line_tells_what_was_measured_and_what_is_left() -> None:
     sweep = Sweep(grid_of("rtt=0,10", "clients=8,32"))
     assert run_line(sweep, 17, run_of(2, 312.4, relative=0.0177), 190) == (
-        "17/4 rtt=10 ms clients=8 ... 312.4 TPS ±4 % · 3 min left"
+        "17/4 rtt=10 ms clients=8 ... 312.4 TPS ±4.1 % · 3 min left"
     )
     failed = run_of(0, 5, why="the stack is armed, not protected")
     assert run_line(sweep, 1, failed, 0).endswith(

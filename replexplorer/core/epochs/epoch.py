@@ -39,7 +39,7 @@ class Epoch:
     before_tps: float | None
     after_tps: float | None
     delta_percent: float | None = None
-    """Of the tested figure: TPS in the closed loop, response p95 in the open one."""
+    """Of the tested figure: TPS in the closed loop, response p95 in the open one; -100 or more."""
     ci_percent: float | None = None
     """Half the width of the difference's interval; None: still measuring, or without an end."""
     verdict: str = "measuring"
@@ -61,3 +61,23 @@ class Epoch:
     before: EpochSide | None = None
     after: EpochSide | None = None
     """Figures with intervals of their own, without a verdict."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The tested figure after divided by before; None where it is not compared or was 0 before."""
+        return _ratio(self.delta_percent)
+
+    @property
+    def low_ratio(self) -> float | None:
+        """The lower end of the ratio's interval, never below 0; None: no bound."""
+        return _ratio(self.low_percent)
+
+    @property
+    def high_ratio(self) -> float | None:
+        """The upper end of the ratio's interval; None: no bound."""
+        return _ratio(self.high_percent)
+
+
+def _ratio(percent: float | None) -> float | None:
+    """Of a change; a recording from before intervals were those of ratios may hold one below -100 %."""
+    return None if percent is None else max(0.0, 1 + percent / 100)

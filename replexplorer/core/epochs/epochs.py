@@ -5,8 +5,8 @@ change; what lies between is left out. Word and colour come from one test, on TP
 loop and on response p95 in the open one; other figures have intervals and no verdict. A change
 that does nothing is called faster or slower at any moment of its epoch with 5 % or less, as far as
 noise is faster than the epochs are long (`sequential`, `batch_means`); epochs are not corrected
-for each other, so of twenty idle changes one may be. Where either side holds an outage - a stall, a
-fall back to async, a restart - nothing is compared.
+for each other, so of twenty idle changes one may be. What is tested and shown is a ratio (`ratio`).
+Where either side holds an outage - a stall, a fall back to async, a restart - nothing is compared.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from replexplorer.core.stats.measured import (
     Percentile,
     Spreads,
     estimate,
-    remembering,
     spreads_of,
 )
 from replexplorer.core.stats.ranks import Ranks
-from replexplorer.core.stats.sequential import Difference, difference
+from replexplorer.core.stats.ratio import ComparedSide, Ratio, ratio_of
 from replexplorer.core.stats.stretches import Moments, Stretches
 
 _KEPT: Final = 100
@@ -174,8 +173,9 @@ class _Segment:
         if self.outage:
             side = _without_intervals(side, self.outage)
         if self.mode == OPEN:
-            return _Figures(side, OPEN, ranks.between_ms(0.95), percentiles[1], self.stretches.p95_ms)
-        return _Figures(side, CLOSED, tps, mean, self.stretches.tps)
+            found = ComparedSide(ranks.between_ms(0.95), percentiles[1], self._spreads.p95_seen)
+            return _Figures(side, OPEN, found, self.stretches.p95_ms)
+        return _Figures(side, CLOSED, ComparedSide(tps, mean, self._spreads.tps_seen), self.stretches.tps)
 
     def forget(self) -> None:
         """Keep the figures and let go what they were made from."""
@@ -189,10 +189,8 @@ class _Figures:
 
     side: EpochSide
     mode: str
-    tested: float | None
+    tested: ComparedSide
     """The figure that is compared: TPS, or response p95 in ms."""
-    scatter: MeanTps | Percentile | None
-    """The same with its scatter; None while there are too few batches."""
     seconds: Moments
     """The figure in single seconds."""
 
@@ -329,10 +327,10 @@ class Epochs:
         if before is None and segment.number == 0:
             verdict = "baseline"
         comparable = old is not None and old.mode == new.mode and verdict != _OUTAGE
-        base = old.tested if old and comparable else None
+        base = old.tested.value if old and comparable else None
         low = high = None
         if found and base:
-            low, high = _percent(found.low, base), _percent(found.high, base)
+            low, high = _percent(found.low), _percent(found.high)
         side = new.side
         if self._in_outage and segment.until_s is None and side.outage:
             side = replace(side, outage=replace(side.outage, lasts=True))
@@ -342,7 +340,9 @@ class Epochs:
             title=segment.title,
             before_tps=old.side.tps.value if old else None,
             after_tps=side.tps.value,
-            delta_percent=_percent(None if new.tested is None or base is None else new.tested - base, base),
+            delta_percent=_percent(new.tested.value / base)
+            if base and new.tested.value is not None
+            else None,
             ci_percent=None if low is None or high is None else (high - low) / 2,
             verdict=verdict,
             p50_ms=side.p50_ms.value,
@@ -358,20 +358,18 @@ class Epochs:
         )
 
 
-def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Difference | None, str]:
-    """The difference of the tested figure and the word for it."""
+def _compared(old: _Figures | None, new: _Figures, *, is_over: bool) -> tuple[Ratio | None, str]:
+    """The ratio of the tested figure and the word for it."""
     if (old is not None and old.side.outage) or new.side.outage:
         return None, _OUTAGE
     if old is None:
         return None, "too short"
     if old.side.n and new.side.n and old.mode != new.mode:
         return None, "not comparable"
-    if old.scatter is None:
-        return None, "too short"
-    after = remembering(new.scatter, old.scatter) if new.scatter else None
-    found = difference(old.scatter, after) if after else None
+    found = ratio_of(old.tested, new.tested)
     if found is None:
-        return None, "too short" if is_over else "measuring"
+        # The side before grows no longer: where it has too few batches, only a huge effect will show.
+        return None, "too short" if is_over or old.tested.scatter is None else "measuring"
     if found.sign == 0:
         return found, "no difference shown"
     return found, "faster" if (found.sign > 0) == (new.mode == CLOSED) else "slower"
@@ -383,8 +381,9 @@ def _without_intervals(side: EpochSide, outage: Outage) -> EpochSide:
     return replace(side, tps=tps, p50_ms=p50, p95_ms=p95, p99_ms=p99, outage=outage)
 
 
-def _percent(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else 100 * part / whole
+def _percent(ratio: float | None) -> float | None:
+    """The change that a ratio is."""
+    return None if ratio is None else 100 * (ratio - 1)
 
 
 def _effect(old: Moments, new: Moments) -> float | None:

@@ -10,17 +10,19 @@ from replexplorer.core.printable import printable
 from replexplorer.core.server.exposure import Loss, Unknown
 from replexplorer.core.server.outage import outage_words
 from replexplorer.core.stats.measured import Estimate
+from replexplorer.core.stats.ratio_words import interval_text, range_text, ratio_text, times_text
 
 _LOSSES: Final = ("mysqld dies", "power cut", "source lost")
 _HEADS: Final = (
-    "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *_LOSSES, "difference", "verdict",
+    "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *_LOSSES, "effect", "verdict",
 )  # fmt: skip
 _NOTE: Final = (
     "Brackets: 95 % confidence intervals from batch means, the transition after each change left out. "
-    "Verdict and difference (TPS in the closed loop, response p95 in the open loop) come from one test, "
+    "Verdict and effect (after divided by before, of TPS in the closed loop and of response p95 in the "
+    "open loop) come from one test of the logarithms, "
     "which holds at every moment of an epoch at once; d: in standard deviations of single seconds. Where "
     "a side holds an outage its figures are of several states, and nothing is compared. The three columns "
-    "before the difference: acknowledged commits that such a failure would have lost, the median of the "
+    "before the effect: acknowledged commits that such a failure would have lost, the median of the "
     "epoch's looks, in parentheses from the least to the most; ?: not known."
 )
 
@@ -49,31 +51,20 @@ def loss_figure(loss: Loss | Unknown | None) -> str:
     return f"{loss.commits} ({loss.low} to {loss.high})" if loss.high else "0"
 
 
-def difference_interval(epoch: Epoch, unit: str = " %") -> str:
-    """`-85.7 % [-86.0, -85.4]`, as far as it is known."""
-    if epoch.delta_percent is None:
-        return ""
-    return f"{signed(epoch.delta_percent)}{unit}{interval_of(epoch, ' ')}"
+def effect_words(epoch: Epoch) -> str:
+    """`x0.143 [0.140, 0.146]`, as far as it is known."""
+    return " ".join(part for part in (ratio_of(epoch), interval_of(epoch)) if part)
 
 
-def signed(value: float) -> str:
-    """A difference with its sign in at most six characters: `+219.6`, `-85.7`, `+3144`, `+31k`."""
-    size = abs(value)
-    if size < 999.95:
-        return f"{value:+.1f}"
-    divided, suffix = (1, "") if size < 9_999.5 else (1e3, "k") if size < 9_999_500 else (1e6, "M")
-    return f"{value / divided:+.0f}{suffix}"
+def ratio_of(epoch: Epoch) -> str:
+    """`x0.143`: what the tested figure is multiplied by; empty where nothing is compared."""
+    return ratio_text(epoch.ratio, epoch.low_ratio, epoch.high_ratio)
 
 
-def interval_of(epoch: Epoch, before: str = "") -> str:
-    """`[-86.0, -85.4]` in percent; a side without a bound is `…`; empty while there is none."""
-    low, high = epoch.low_percent, epoch.high_percent
-    if low is None and high is None:
-        if epoch.delta_percent is None or epoch.ci_percent is None:
-            return ""
-        low, high = epoch.delta_percent - epoch.ci_percent, epoch.delta_percent + epoch.ci_percent
-    bounds = ["…" if bound is None else signed(bound) for bound in (low, high)]
-    return f"{before}[{', '.join(bounds)}]"
+def interval_of(epoch: Epoch, *, short: bool = False) -> str:
+    """`[0.140, 0.146]`, or `0.140-0.146` where it must be short; empty while there is none."""
+    text = range_text if short else interval_text
+    return text(epoch.ratio, epoch.low_ratio, epoch.high_ratio)
 
 
 def shows_effect(epoch: Epoch) -> bool:
@@ -82,10 +73,13 @@ def shows_effect(epoch: Epoch) -> bool:
 
 
 def verdict_words(epoch: Epoch) -> str:
-    """The word, or what stood in the way of one."""
+    """The word and by how much, or what stood in the way of one."""
     if epoch.verdict != "outage":
+        word = epoch.verdict
+        if epoch.ratio is not None and word in ("faster", "slower"):
+            word = times_text(epoch.ratio, word)
         own = outage_words(epoch.after.outage) if epoch.after is not None else ()
-        return f"{epoch.verdict}: {own[0]}" if own else epoch.verdict
+        return f"{word}: {own[0]}" if own else word
     sides = (epoch.after or EpochSide(), epoch.before or EpochSide())
     own, before = (outage_words(side.outage) for side in sides)
     return own[0] if own else f"not compared: before it {before[0]}" if before else "not compared"
@@ -103,7 +97,7 @@ def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
     """
     lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
     for epoch in epochs:
-        words = [difference_interval(epoch), verdict_words(epoch)]
+        words = [effect_words(epoch), verdict_words(epoch)]
         if shows_effect(epoch):
             words[0] += f", d {epoch.effect:+.1f}"
         name = [str(epoch.number), _clock(epoch.at_s - origin_s), _title(epoch)]

@@ -18,6 +18,7 @@ from typing import Final
 
 from replexplorer.core.experiment.sweep import Dimension, Grid
 from replexplorer.core.experiment.sweep_runs import CellFigures, Mean, mean_of
+from replexplorer.core.stats.ratio_words import interval_text, ratio_text, times_text
 
 NO_DIFFERENCE: Final = "no difference shown"
 
@@ -47,7 +48,7 @@ class Effect:
 
     @property
     def words(self) -> str:
-        """`clients 8 → 32: x3.1 (2.9 to 3.3) in 4 pairs`."""
+        """`clients 8 → 32: x3.1 [2.9, 3.3], 3.1 times faster, in 4 pairs`."""
         title = f"{self.key} {_change(self.before, self.after)}"
         if self.ratio is None:
             return f"{title}: not measured, {self.left_out} pairs had a run that failed"
@@ -56,15 +57,16 @@ class Effect:
             count += f", {self.left_out} left out"
         if self.verdict.endswith("every pair"):
             return (
-                f"{title}: x{_short(self.ratio)}, from x{_short(self.least)} to x{_short(self.most)}:"
-                f" {self.verdict}, {count}; how much depends on the other knobs"
+                f"{title}: {ratio_text(self.ratio)}, from {ratio_text(self.least)} to"
+                f" {ratio_text(self.most)}: {self.verdict}, {count}; how much depends on the other knobs"
             )
-        if self.low is None:
-            return f"{title}: x{_short(self.ratio)} without an interval ({count})"
-        interval = f"{_short(self.low)} to {_short(self.high)}"
+        if self.low is None and self.high is None:
+            return f"{title}: {ratio_text(self.ratio)} without an interval ({count})"
+        bounds = (self.ratio, self.low, self.high)
+        effect = f"{ratio_text(*bounds)} {interval_text(*bounds)}"
         if self.verdict == NO_DIFFERENCE:
-            return f"{title}: {NO_DIFFERENCE} (x{_short(self.ratio)}, {interval}, {count})"
-        return f"{title}: x{_short(self.ratio)} ({interval}) {count}"
+            return f"{title}: {NO_DIFFERENCE} ({effect}, {count})"
+        return f"{title}: {effect}, {times_text(self.ratio, self.verdict)}, {count}"
 
 
 def effects_of(grid: Grid, figures: Sequence[CellFigures]) -> tuple[Effect, ...]:
@@ -136,15 +138,6 @@ def _verdict(interval: tuple[float, float] | None, pairs: Sequence[Mean]) -> str
 def _ratio(difference: float) -> float | None:
     """Of a difference of logs; None where it is beyond any meaning."""
     return exp(difference) if abs(difference) < 50 else None
-
-
-def _short(ratio: float | None) -> str:
-    """Two figures, and near 1 those that tell it from 1."""
-    if ratio is None:
-        return "?"
-    if 0.8 <= ratio <= 1.25:
-        return f"{ratio:.2f}"
-    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"
 
 
 def _change(before: str, after: str) -> str:

@@ -1,8 +1,8 @@
 """What a sweep's runs measured, cell by cell.
 
 Laws. A cell's TPS has a 95 % interval: of one run from the batch means within it (`batch_means`),
-of several from how the runs differ (t). A run that failed counts for nothing; what is not known is
-None. Histograms of repeats are merged.
+of several from how they differ (t), on a logarithmic scale in both: a rate is never below 0. A run
+that failed counts for nothing; what is not known is None. Histograms of repeats are merged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.core.stats.batch_means import Spread
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.core.stats.measured import Estimate
+from replexplorer.core.stats.measured import Estimate, bounds_of
 from replexplorer.core.stats.student import t_quantile_975
 
 ATTEMPTS: Final = 2
@@ -92,8 +92,8 @@ class SweptRun:
         """The TPS with the interval within the run."""
         if self.tps is None or self.variance is None:
             return Estimate(self.tps)
-        half = t_quantile_975(self.freedom) * sqrt(self.variance)
-        return Estimate(self.tps, max(0.0, self.tps - half), self.tps + half)
+        errors = t_quantile_975(self.freedom)
+        return Estimate(self.tps, *bounds_of(self.tps, self.variance, errors, self.duration_s))
 
 
 def _exposure_of(wire: Mapping[str, Any] | None) -> Exposure | None:
@@ -172,8 +172,9 @@ class CellFigures:
         if len(runs) == 1:
             return runs[0].interval
         mean = mean_of([run.tps or 0.0 for run in runs])
-        low, high = mean.interval or (None, None)
-        return Estimate(mean.value, None if low is None else max(0.0, low), high)
+        errors = t_quantile_975(mean.freedom)
+        length_s = sum(run.duration_s for run in runs)
+        return Estimate(mean.value, *bounds_of(mean.value, mean.variance or 0.0, errors, length_s))
 
     @property
     def service(self) -> Histogram:

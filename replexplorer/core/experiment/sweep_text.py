@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from replexplorer.core.experiment.heat import Heat, HeatMap
 from replexplorer.core.experiment.sweep import Grid, Sweep
@@ -18,6 +19,8 @@ AT_RISK_NOTE = (
     "at risk: acknowledged commits that a failure would have lost, the median of the looks: mysqld dies /"
     " power cut / source lost"
 )
+_WIDE_PERCENT: Final = 30
+"""From here on an interval is not nearly as wide on both sides."""
 SHADES = " ░▒▓█"
 """From the least warmth to the most."""
 
@@ -60,11 +63,13 @@ def figure(value: float | None, digits: int = 1) -> str:
 
 
 def scatter(estimate: Estimate) -> str:
-    """`±4 %`: half the interval's width; empty when it is not known."""
+    """`±4 %`: half the interval's width; `[57.0, 193.0]` where it is wide, and empty when it is not known."""
     value, low, high = estimate.value, estimate.low, estimate.high
     if not value or low is None or high is None:
         return ""
     percent = 100 * max(high - value, value - low) / value
+    if percent > _WIDE_PERCENT:
+        return f"[{figure(low)}, {figure(high)}]"
     return f"±{percent:.2g} %" if percent < 10 else f"±{percent:.0f} %"
 
 

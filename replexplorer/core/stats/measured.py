@@ -4,13 +4,14 @@ Law: a percentile comes from the merged histogram, and so do its bounds. How far
 commits below it scatters is taken from batches, as for any mean, put into Wilson's interval (1927)
 for as many independent commits, and turned into milliseconds by the histogram (Woodruff 1952).
 Percentiles of single batches would not do: at 11 commits a second a batch's p99 is its maximum.
+TPS is above zero and errs by factors: its bounds are as many standard errors of its logarithm off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import exp, log, sqrt
 from typing import Final
 
 from replexplorer.core.stats.batch_means import LEAST_BATCH_LATENCIES, LEAST_BATCH_S, Spread, spread_of
@@ -20,7 +21,13 @@ from replexplorer.core.stats.student import t_quantile_975
 
 PERCENTS: Final = (50, 95, 99)
 """Percentiles of the epoch ledger."""
-_LEAST_BEYOND: Final = 5
+FARTHEST: Final = 10.0
+"""A bound whose logarithm is farther off is none: a factor of 22,000 says nothing."""
+_IN_NONE: Final = 3.0
+"""Events in a time that shows none with 5 % (the rule of three: Hanley & Lippman-Hand 1983)."""
+_ROUNDING: Final = 0.01
+"""A batch that is nearly full is full: intervals end by a timer."""
+_LEAST_BEYOND: Final = 10
 """Independent commits above a percentile without which it is not compared."""
 
 
@@ -42,9 +49,9 @@ class MeanTps:
     spread: Spread
 
     @property
-    def variance(self) -> float:
-        """In (commits/s) squared."""
-        return self.spread.variance
+    def log_variance(self) -> float:
+        """Of the logarithm: the relative variance (delta method); of a TPS above 0."""
+        return self.spread.variance / self.value**2
 
     @property
     def freedom(self) -> float:
@@ -56,10 +63,9 @@ class MeanTps:
         """What was measured."""
         return self.spread.length_s
 
-    def bounds(self, errors: float) -> tuple[float, float]:
-        """This many standard errors less and more."""
-        half = errors * sqrt(self.variance)
-        return self.value - half, self.value + half
+    def bounds(self, errors: float) -> tuple[float | None, float | None]:
+        """Divided and multiplied by this many standard errors; None where that is no bound."""
+        return bounds_of(self.value, self.spread.variance, errors, self.length_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +84,15 @@ class Percentile:
         return self.ranks.between_ms(self.share) or 0.0
 
     @property
-    def variance(self) -> float | None:
-        """In ms squared, from the bounds at one standard error; None when there is too little above it.
+    def log_variance(self) -> float | None:
+        """Of the logarithm, from the bounds at one standard error; None when there is too little above it.
 
         Where 5 % of the seconds are slow a minute has three of them: that is no p95 to compare.
         """
         if (1 - self.share) * self._worth < _LEAST_BEYOND:
             return None
         low, high = self.bounds(1.0)
-        return None if low is None or high is None else ((high - low) / 2) ** 2
+        return None if not low or high is None else (log(high / low) / 2) ** 2
 
     @property
     def freedom(self) -> float:
@@ -117,12 +123,36 @@ class Percentile:
 
 
 @dataclass(frozen=True, slots=True)
+class Extremes:
+    """The range of a figure over an epoch's stretches."""
+
+    least: float
+    most: float
+    batches: int
+    """For how many batches it stands."""
+
+
+@dataclass(frozen=True, slots=True)
 class Spreads:
     """The scatter of an epoch's figures; None while there are too few batches."""
 
     tps: Spread | None = None
     shares: tuple[Spread | None, ...] = (None,) * len(PERCENTS)
     """As in `PERCENTS`."""
+    tps_seen: Extremes | None = None
+    p95_seen: Extremes | None = None
+    """In ms."""
+
+
+def bounds_of(
+    value: float, variance: float, errors: float, length_s: float
+) -> tuple[float | None, float | None]:
+    """A rate divided and multiplied by `errors` standard errors of its logarithm; None where that is no
+    bound. Where nothing was committed in `length_s` it is below three in that time."""
+    if value <= 0:
+        return 0.0, _IN_NONE / length_s if length_s > 0 else None
+    half = errors * sqrt(variance) / value
+    return (None, None) if half > FARTHEST else (value * exp(-half), value * exp(half))
 
 
 def spreads_of(stretches: Stretches, ranks: Ranks, mean_ms: float | None) -> Spreads:
@@ -138,7 +168,15 @@ def spreads_of(stretches: Stretches, ranks: Ranks, mean_ms: float | None) -> Spr
         slot = ranks.slot(percent / 100)
         parts = [] if slot is None else [stretch.latency for stretch in full]
         shares.append(spread_of(_shares(parts, slot or 0), each_s, least_s))
-    return Spreads(tps, tuple(shares))
+    batches = int(len(full) * each_s / least_s + _ROUNDING)
+    rates = [stretch.tps for stretch in full]
+    p95s_ms = [p95_ms for stretch in full if (p95_ms := stretch.latency.between_ms(0.95)) is not None]
+    return Spreads(
+        tps,
+        tuple(shares),
+        Extremes(min(rates), max(*rates, _IN_NONE / (len(full) * each_s)), batches),
+        Extremes(min(p95s_ms), max(p95s_ms), min(batches, len(p95s_ms))) if p95s_ms else None,
+    )
 
 
 def estimate(shown: float | None, side: MeanTps | Percentile | None) -> Estimate:

@@ -9,8 +9,8 @@ from textual.reactive import reactive
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.epochs.table import (
     interval_of,
+    ratio_of,
     shows_effect,
-    signed,
     tested,
     verdict_words,
     with_interval,
@@ -83,15 +83,15 @@ class EpochStrip(Lines):
         for epoch in tuple(reversed(self.epochs))[:height]:
             left: list[Run] = [
                 (number_cells(epoch.number, self.glyphs), "mark"),
-                *cut([(epoch.title, "text")], 25),
+                *cut([(epoch.title, "text")], 23),
             ]
-            row = _to(left, 30)
+            row = _to(left, 28)
             if words := outage_words(_outage_of(epoch)):
-                rows.append([*row, *_right(_fitting(words, width - 31), width - 31)])
+                rows.append([*row, *_right(_fitting(words, width - 29), width - 29)])
                 continue
             row += _right(_before_after(epoch), 13)
-            row += _right(difference(epoch, unit=" %"), 12)
-            row += [*_right(_interval(epoch, wide=False), 7), (" ", "text")]
+            row += _right(difference(epoch), 10)
+            row += [*_right(_interval(epoch, wide=False), 13), (" ", "text")]
             room = max(0, width - width_of(row) - 1)
             p50, p99 = _millis(epoch.p50_ms, 5), _millis(epoch.p99_ms, 5)
             tail = f"p50 {p50}  p99 {p99}"
@@ -121,7 +121,7 @@ def heads(width: int) -> Line:
     left: list[Run] = [("         at change" if wide else "    change", "faint")]
     middle = width - sum(tail) - width_of(exposed)
     before = _right([("TPS before → after", "faint")], max(0, middle - width_of(left)))
-    words = ("Δ %", "95% CI" if wide else "±95%", "p50", "p95", "p99", "n")
+    words = ("effect", "95% CI", "p50", "p95", "p99", "n")
     tokens = ("faint", "faint", "p50", "p95", "p99", "faint")
     cells = [
         _right([(word, token)], size) for word, token, size in zip(words, tokens, tail, strict=True) if size
@@ -173,13 +173,13 @@ def details(epoch: Epoch, width: int) -> list[Line]:
     return rows
 
 
-def difference(epoch: Epoch, unit: str = "") -> list[Run]:
-    """`▴ +201.2`; coloured only when the one test shows a difference, `≈` when it shows none."""
-    if epoch.delta_percent is None or epoch.verdict == "measuring":
+def difference(epoch: Epoch) -> list[Run]:
+    """`▴ x3.01`; coloured only when the one test shows a difference, `≈` when it shows none."""
+    if epoch.ratio is None or epoch.verdict == "measuring":
         return []
-    text = f"{signed(epoch.delta_percent)}{unit}"
+    text = ratio_of(epoch)
     if epoch.verdict in ("faster", "slower"):
-        return [(f"{'▴' if epoch.delta_percent > 0 else '▾'} {text}", f"{_token(epoch)} b")]
+        return [(f"{'▴' if epoch.ratio > 1 else '▾'} {text}", f"{_token(epoch)} b")]
     return [(f"≈ {text}" if epoch.verdict == "no difference shown" else text, "muted")]
 
 
@@ -240,7 +240,7 @@ def _exposures(epoch: Epoch, cells: int) -> list[Run]:
 def _tail_widths(width: int) -> Sequence[int]:
     """Widths of difference, interval, p50, p95, p99 and n; 0 for one that is not shown."""
     if width < WIDE_FROM:
-        return (10, 7, 5, 5, 5, 7)
+        return (10, 14, 5, 5, 5, 7)
     return (11, 18, 7, 0, 7, 0) if EXPOSED_FROM <= width < _ALL_FROM else (11, 18, 7, 7, 7, 10)
 
 
@@ -259,12 +259,8 @@ def _interval(epoch: Epoch, *, wide: bool) -> list[Run]:
         return [("too short", "muted")] if wide else [("short", "muted")]
     if epoch.verdict == "outage":
         return [("outage before", "muted")] if wide else [("outage", "muted")]
-    if epoch.delta_percent is None:
-        return []
-    if wide:
-        text = interval_of(epoch)
-        return [(text, "muted")] if text else []
-    return [] if epoch.ci_percent is None else [(f"±{signed(epoch.ci_percent)[1:]}", "muted")]
+    text = "" if epoch.verdict == "measuring" else interval_of(epoch, short=not wide)
+    return [(text, "muted")] if text else []
 
 
 def _millis(value: float | None, cells: int) -> str:

@@ -1,0 +1,102 @@
+"""Ratios: what a comparison says of figures above zero, and how it is written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.core.stats.batch_means import Spread
+from replexplorer.core.stats.measured import Extremes, MeanTps
+from replexplorer.core.stats.ratio import ComparedSide, ratio_of
+from replexplorer.core.stats.ratio_words import interval_text, range_text, ratio_text, times_text
+
+RATES = st.floats(0.1, 1e5)
+
+
+def side(
+    tps: float, deviation: float, seconds: int = 60, least: float = 0.0, most: float = 1e6
+) -> ComparedSide:
+    """A minute of independent seconds with this relative deviation."""
+    spread = Spread((deviation * tps) ** 2, seconds, seconds, 1.0)
+    return ComparedSide(tps, MeanTps(tps, spread), Extremes(least, most, seconds))
+
+
+@given(RATES, RATES, st.floats(0.001, 2.0), st.floats(0.001, 2.0))
+def test_no_bound_is_below_zero_and_the_other_way_round_is_the_inverse(
+    one: float, other: float, first: float, second: float
+) -> None:
+    found = ratio_of(side(one, first), side(other, second))
+    back = ratio_of(side(other, second), side(one, first))
+    assert found is not None
+    assert back is not None
+    assert found.value == pytest.approx(other / one)
+    assert found.low is None or 0 <= found.low <= other / one
+    assert found.high is None or found.high >= other / one
+    assert back.sign in (-found.sign, 0) or found.sign == 0
+
+
+def test_a_ratio_does_not_depend_on_how_fast_the_load_is() -> None:
+    slow, fast = (ratio_of(side(tps, 0.1), side(tps / 8, 0.1)) for tps in (10.0, 10_000.0))
+    assert slow is not None
+    assert fast is not None
+    assert (slow.value, slow.low, slow.high) == pytest.approx((fast.value, fast.low, fast.high))
+
+
+@pytest.mark.parametrize(
+    ("count", "most_after", "sign"),
+    [(2, 1.0, None), (3, 33.0, -1), (3, 34.0, None), (9, 66.0, -1), (9, 67.0, None)],
+)
+def test_what_was_seen_of_few_seconds_must_lie_apart_by_more_the_fewer_they_are(
+    count: int, most_after: float, sign: int | None
+) -> None:
+    before, after = Extremes(100.0, 120.0, count), Extremes(most_after / 2, most_after, 60)
+    found = ratio_of(ComparedSide(110.0, None, before), ComparedSide(most_after * 0.75, None, after))
+    assert (found.sign if found else None) == sign
+
+
+def test_the_range_bounds_what_correlated_seconds_leave_open() -> None:
+    """Two independent batches on each side have a Student interval of a factor of millions."""
+    wild = Spread(400.0, 2.0, 12.0, 6.0)
+    sides = [ComparedSide(tps, MeanTps(tps, wild), Extremes(tps / 2, tps * 2, 12)) for tps in (100.0, 90.0)]
+    found = ratio_of(*sides)
+    assert found is not None
+    assert found.low == pytest.approx(45 / 200 / (1 + 4 / 11))
+    assert found.high == pytest.approx(180 / 50 * (1 + 4 / 11))
+
+
+def test_from_nothing_there_is_a_direction_and_no_ratio() -> None:
+    found = ratio_of(
+        ComparedSide(0.0, None, Extremes(0.0, 0.2, 15)), ComparedSide(50.0, None, Extremes(40.0, 60.0, 15))
+    )
+    assert found is not None
+    assert (found.value, found.sign) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "words"),
+    [
+        (0.143, 0.140, 0.146, "x0.143 [0.140, 0.146] 7.0 times slower"),
+        (0.12, 0.10, 0.14, "x0.12 [0.10, 0.14] 8.3 times slower"),
+        (0.0092, 0.0070, 0.012, "x0.0092 [0.0070, 0.012] 109 times slower"),
+        (0.88, 0.86, 0.90, "x0.88 [0.86, 0.90] 12 % slower"),
+        (1.002, 0.9995, 1.003, "x1.002 [1.000, 1.003] 0.2 % slower"),
+        (31.3, 28.2, 35.1, "x31 [28, 35] 31.3 times slower"),
+        (32_327.0, None, 104_000.0, "x32k […, 104k] 32,327 times slower"),
+        (2e-5, 1e-5, 3e-5, "x<.0001 [<.0001, <.0001] 50,000 times slower"),
+        (0.0, 0.0, 0.003, "x0 [0, 0.0030] slower: to nothing"),
+        (1.5, None, None, "x1.5  1.5 times slower"),
+    ],
+)
+def test_words(ratio: float, low: float | None, high: float | None, words: str) -> None:
+    found = (ratio_text(ratio, low, high), interval_text(ratio, low, high), times_text(ratio, "slower"))
+    assert " ".join(found) == words
+
+
+@given(st.floats(1e-9, 1e9), st.floats(0.01, 1.0), st.floats(1.0, 100.0))
+def test_every_figure_fits_its_column(ratio: float, below: float, above: float) -> None:
+    bounds = (ratio, ratio * below, ratio * above)
+    assert len(ratio_text(*bounds)) <= 7
+    assert len(interval_text(*bounds)) <= 16
+    assert len(range_text(*bounds)) <= 13
+    assert "e" not in ratio_text(*bounds) + interval_text(*bounds)
