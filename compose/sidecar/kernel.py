@@ -195,9 +195,11 @@ class Netem:
         return Band(device, slot, shape)
 
     async def _change(self, band: Band, shape: Shape) -> None:
+        # Read while nothing is lost on purpose: what a cut takes at once is no drop of ours.
+        drops = 0 if band.shape.loses else (await self._counts(band)).get("dropped", 0)
         await _must(netem.shape_argv(band.device, band.slot, shape))
-        drops = (await self._counts(band)).get("dropped", 0)
         if band.shape.loses:
+            drops = (await self._counts(band)).get("dropped", 0)
             band.lost += drops - band.seen_drops
         band.seen_drops = drops
         band.shape = shape

@@ -87,6 +87,8 @@ async def _up(call: Call) -> int:
             lambda step: call.console.progress(step.text, step.done),
             (lambda lost: _consents(call, lost)) if asks else None,
         )
+        for line in session.repaired:
+            call.console.narrate(line)
         status = await _status_of(session, patient=True)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
         without_effect = session.unmet()

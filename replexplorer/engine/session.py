@@ -186,6 +186,11 @@ class Session:
         """
         return (await self._repairer.bring_up(progress, consent)).created
 
+    @property
+    def repaired(self) -> tuple[str, ...]:
+        """What `up` started again, undid or re-applied, in words; empty for a new stack."""
+        return self._repairer.repaired
+
     async def start(self, progress: ProgressCallback) -> None:
         """Attach to a live stack or bring one up, start the load, begin to look."""
         await self.load.warm_up()

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.guest.observe import (
+    ADDRESSES,
     HEADERS_BYTES,
     Agent,
     Arrival,
@@ -247,6 +248,28 @@ class Scenario:
                        "cut": [state["shape"]["cut"] for state in states],
                        "healed_ms": healed["measured_ms"]}  # fmt: skip
 
+    async def flaps(self) -> Findings:
+        """Down for 0.5 s and up for 0.5 s under a datagram every 5 ms, 20 ms round trip; then no more."""
+        await self.rtt(20)
+        since_wall_s = time.time() + 0.2
+        flap = {"down_s": 0.5, "up_s": 0.5, "since_wall_s": since_wall_s}
+        for agent, peer in ((self.primary, "replica"), (self.replica, "primary")):
+            await agent.must("set_flap", peer=peer, address=ADDRESSES[peer], flap=flap)
+        with Observer("primary", "replica") as observer:
+            began_s = time.time()
+            came = await observer.stream(500, gap_ms=5)
+            ended = [
+                await agent.must("set_flap", peer=peer, address=ADDRESSES[peer], flap=None)
+                for agent, peer in ((self.primary, "replica"), (self.replica, "primary"))
+            ]
+            after = await observer.stream(50)
+        phases = [(began_s + arrival.sent_ms / 1000 - since_wall_s) % 1.0 for arrival in came]
+        measured = await self.primary.measured("replica")
+        yield {"finding": "flaps", "sent": 500, "came": len(came), "phases_s": phases,
+               "after": len(after), "flap": [state["flap"] for state in ended],
+               "dropped": (await self.primary.cost())["dropped"],
+               "measured_ms": measured["measured_ms"]}  # fmt: skip
+
     async def falls(self) -> Findings:
         """The delay falls from 100 ms one way under a datagram a millisecond."""
         with Observer("primary", "replica") as observer:
@@ -364,7 +387,7 @@ async def main() -> None:
     parts = {
         "link": (
             it.start, it.asked, it.one_way, it.others, it.two_peers, it.jitter, it.loss, it.bandwidth,
-            it.partitions, it.removal,
+            it.partitions, it.flaps, it.removal,
         ),
         "change": (
             it.refusals, it.interface_gone, it.leftovers, it.start, it.falls, it.tcp_falls, it.takeover,

@@ -142,6 +142,13 @@ CLAIMS: list[tuple[str, str, Claim]] = [
       for name in ("dump", "ack", "both")),
     *((f"{name}: healed, the round trip is back", f"partition: {name}", lambda f: near(f["healed_ms"], 10))
       for name in ("dump", "ack", "both")),
+    # A link that goes down and up.
+    ("half of what is sent passes a link that is up half the time", "flaps",
+     lambda f: abs(f["came"] / f["sent"] - 0.5) < 0.1 and f["dropped"] == 0),
+    ("and what passes was sent while it is up", "flaps",
+     lambda f: all(phase_s >= 0.45 or phase_s <= 0.05 for phase_s in f["phases_s"])),
+    ("ended, all passes and the round trip is as asked", "flaps",
+     lambda f: f["after"] == 50 and f["flap"] == [None, None] and near(f["measured_ms"], 20)),
     # A delay that falls. Netem cannot let a held packet go earlier (its tfifo has due times for good).
     *((f"a delay that falls to {to_ms} drops nothing and keeps the order", f"fall: to {to_ms}",
        lambda f: f["came"] == f["sent"] and f["in_order"] and f["dropped"] == 0 and f["held"] > 50)

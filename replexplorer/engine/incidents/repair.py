@@ -44,6 +44,8 @@ class Repairer:
         self._options = options
         self.created = False
         """Whether this session made the stack."""
+        self.repaired: tuple[str, ...] = ()
+        """What the last call started again, undid or re-applied, in words."""
 
     async def bring_up(self, progress: ProgressCallback, consent: Consent | None = None) -> Raised:
         """Create or repair the stack, wait until it answers, re-apply what was requested; with `consent`
@@ -69,7 +71,8 @@ class Repairer:
             again += lost
         again += [name for name in await self._mend(progress) if name not in again]
         done = [f"{', '.join(str(name) for name in again)} set again"] if again else []
-        return replace(raised, repaired=(*raised.repaired, *over, *done))
+        self.repaired = (*raised.repaired, *over, *done)
+        return replace(raised, repaired=self.repaired)
 
     async def _mend(self, progress: ProgressCallback) -> Collection[KnobName]:
         """Carry out again what was requested, is set and has no effect; answers what that was."""
