@@ -162,6 +162,18 @@ async def test_the_chart_says_each_figure_and_0_has_a_row_of_its_own() -> None:
         assert any(row.rstrip().endswith("312 power") for row in rows)
 
 
+@pytest.mark.parametrize("most", [0, 1, 2, 7])
+async def test_few_commits_at_risk_have_no_fractions_on_their_axis(most: int) -> None:
+    exposure = Exposure(Loss(0, 0, 0), Loss(most, most, most), Loss(0, 0, 0))
+    async with bench(*(make_tick(at / 2, exposure=exposure) for at in range(2, 12)), size=(120, 36)) as app:
+        await app.press("e")
+        await app.pilot.pause()
+        rows = app.dashboard.query_one("#exposure-chart", Chart).rows
+        ticks = [row.partition("┤")[0].strip() for row in rows if "┤" in row]
+        assert ticks[-1] == "0"
+        assert all(tick.isdigit() for tick in ticks)
+
+
 async def test_a_chart_without_any_figure_says_so() -> None:
     async with bench(make_tick(1.0, exposure=silent("the source was not reached")), size=(120, 36)) as app:
         await app.press("e")

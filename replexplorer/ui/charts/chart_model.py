@@ -120,6 +120,8 @@ class ChartModel:
     windows: tuple[FaultWindow, ...] = ()
     log: bool = False
     """Values on a logarithmic axis."""
+    reach: tuple[float, float] | None = None
+    """A range that the axis has at least."""
     density: tuple[Slice, ...] = ()
     """Commits by time and latency in ms, drawn as shades."""
     empty: str = "waiting for the first sample"

@@ -36,6 +36,10 @@ _MOST_POINTS: Final = 600
 _MOST_STRETCHES: Final = 200
 
 
+_WHOLE_COMMITS: Final = (1.0, 100.0)
+"""What the exposure's axis has at least: there is no half of a commit."""
+
+
 _AUTO_LOG_RATIO: Final = 30.0
 
 
@@ -199,6 +203,7 @@ def exposure_model(
         marks=tuple(marks),
         windows=tuple(map(_without_word, windows)),
         log=True,
+        reach=_WHOLE_COMMITS,
         empty="not known yet",
     )
 

@@ -44,6 +44,14 @@ class Limits:
 
 def limits_of(model: ChartModel) -> Limits | None:
     """The range of a model's axis; None while it has no value at all."""
+    found = _limits_of_values(model)
+    if found is None or model.reach is None:
+        return found
+    least, greatest = model.reach
+    return Limits(min(found.least, least), max(found.greatest, greatest), found.has_zero)
+
+
+def _limits_of_values(model: ChartModel) -> Limits | None:
     drawn = drawn_values(model)
     levels = [held for one in model.series if one.stroke.is_level for held in held_of(one.points, model)]
     if not drawn:
