@@ -80,6 +80,18 @@ def test_an_isolated_node_has_one_window_until_events_flow_again() -> None:
     assert windows([*ticks, make_tick(10.0)]) == [shown(5.0, 10.0, fault)]
 
 
+def test_a_power_cut_is_one_window_though_the_server_runs_before_its_links_are_healed() -> None:
+    fault = injected("power_cut", value="strict")
+    cut: dict[KnobName, Value] = {KnobName("partition", "db2"): "both"}
+    ticks = [
+        under(down(make_tick(5.5, values=cut), "db1"), fault),
+        under(make_tick(14.0, values=cut), fault),
+        under(make_tick(14.5, healing=True), fault),
+    ]
+    assert windows(ticks) == [shown(5.0, None, fault)]
+    assert windows([*ticks, make_tick(15.0)]) == [shown(5.0, 15.0, fault)]
+
+
 def test_a_partition_that_was_injected_is_the_links_own_window() -> None:
     fault = injected("partition", "db2", "ack")
     cut: dict[KnobName, Value] = {KnobName("partition", "db2"): "ack"}

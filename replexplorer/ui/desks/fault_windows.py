@@ -12,6 +12,7 @@ from typing import Final
 
 from replexplorer.core.event import Event
 from replexplorer.core.fault import CUTTING, PARTITION_FAULT, Fault
+from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.server.fault_effect import has_effect
 from replexplorer.core.tick import Tick
 from replexplorer.ui.charts.chart_model import FaultWindow, WindowKind
@@ -68,13 +69,22 @@ class FaultWindows:
             _begin_at_mark(one, marks, tick.at_s)
             effect = has_effect(one.fault, tick.nodes, tick.disks)
             one.has_shown = one.has_shown or effect is True
-            is_healing = one.fault.kind in CUTTING and any(link.healing for link in tick.links)
-            ends = one.has_shown and effect is False if key in held else not is_healing
+            if key in held:
+                ends = one.has_shown and effect is False and not _cuts(one.fault, tick)
+            else:
+                ends = one.fault.kind not in CUTTING or not any(link.healing for link in tick.links)
             if ends and not one.is_over:
                 self._ended.append(replace(one.window, end_s=max(tick.at_s, one.window.start_s)))
                 one.is_over = True
             if one.is_over and key not in held:
                 del self._open[key]
+
+
+def _cuts(fault: Fault, tick: Tick) -> bool:
+    """Whether links are cut yet, though its server may run again."""
+    return fault.kind in CUTTING and any(
+        link.healing or link.partition not in (None, NO_PARTITION) for link in tick.links
+    )
 
 
 def _begin_at_mark(one: _Open, marks: Iterable[Event], now_s: float) -> None:
