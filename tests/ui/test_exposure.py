@@ -41,6 +41,7 @@ def text_of(exposure: Exposure | None, width: int) -> str:
         (HIDDEN, 80, " at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown"),
         (HIDDEN, 75, " at risk: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown"),
         (WIDE_SPREAD, 75, " at risk now: dies 0 · power 11.0k (65 s) · source 90.0k..130.0k (60:00)"),
+        (silent("the source was not reached"), 75, " at risk now: unknown (the source was not reached)"),
         (None, 80, ""),
     ],
 )  # fmt: skip
@@ -66,6 +67,10 @@ def test_whatever_is_at_risk_fits_and_what_is_unknown_is_never_a_figure(
 ) -> None:
     text = text_of(exposure, width)
     assert len(text) <= width
+    if "unknown (" in text and " · " not in text:
+        assert isinstance(exposure.process_dies, Unknown)
+        assert exposure.process_dies == exposure.power_cut == exposure.source_lost
+        return
     for part, loss in zip(
         text.split(" · "), (exposure.process_dies, exposure.power_cut, exposure.source_lost), strict=True
     ):

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.ui.words import figures
-from replexplorer.ui.words.runs import Line, Run, width_of
+from replexplorer.ui.words.runs import Line, Run, cut, width_of
 
 
 class Danger(NamedTuple):
@@ -74,6 +74,10 @@ def exposure_words(exposure: Exposure, width: int) -> Line:
 
 
 def _fitting(exposure: Exposure, width: int, heads: Sequence[str]) -> Line:
+    """The longest that fits; one reason alone where nothing is known for one reason."""
+    losses = {loss_of(exposure, danger) for danger in DANGERS}
+    if len(losses) == 1 and isinstance(loss := losses.pop(), Unknown):
+        return cut([(heads[0], "muted"), ("unknown", "warn"), (f" ({loss.why})", "faint")], width)
     rows = list(_variants(exposure, heads))
     return next((row for row in rows if width_of(row) <= width), rows[-1])
 
