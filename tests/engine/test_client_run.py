@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -175,6 +176,28 @@ async def test_a_refusal_is_counted_by_number_and_named_with_its_place(one: Scen
     assert one.tally.refused == {1290: 1}
     assert one.tally.fault == "own.sql:3: 1290 the primary is read-only: super-read-only"
     assert [error.number for error in one.refusals] == [1290]
+
+
+@scene(TRANSFER)
+async def test_a_run_ends_between_two_transactions_when_the_server_is_another_one(one: Scene) -> None:
+    one.wire.ok()
+    one.dispatcher.target = replace(one.dispatcher.target, host="10.0.0.3")
+    for _ in range(3):
+        assert not one.life.done()
+        one.wire.ok()
+    assert await one.turn() is RunEnd.CHANGED
+    assert len(one.tally.latencies_s) == 1
+
+
+@scene(TRANSFER)
+async def test_a_commit_that_is_given_up_is_unknown(one: Scene) -> None:
+    for _ in range(3):
+        one.wire.ok()
+    one.run.abandon()
+    assert await one.turn() is RunEnd.LOST
+    assert (one.tally.lost, one.tally.unknown) == (0, 1)
+    one.run.abandon()
+    assert one.tally.unknown == 1
 
 
 @scene(TRANSFER)

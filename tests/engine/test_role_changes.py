@@ -361,3 +361,15 @@ async def test_a_fault_of_the_old_source_can_be_cleared_after_a_failover() -> No
         await session.console.do(Failover())
         await session.console.do(Clear())
         assert await roles(session) == ["detached", "primary"]
+
+
+@virtual
+async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_any_more() -> None:
+    world = World(replicas=2)
+    async with world.attached("failover") as session:
+        await session.console.do(Inject(parse_fault("receiver_stop@db2", session.fleet.roster)))
+        world.crash("db1")
+        await session.console.do(Failover("db2"))
+        await session.console.do(Clear())
+        assert (await session.status()).faults == ()
+        assert await roles(session) == ["down", "primary", "replica"]

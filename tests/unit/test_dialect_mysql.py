@@ -11,6 +11,7 @@ import pytest
 
 from replexplorer.core.dialect.dialect import (
     Behind,
+    Copying,
     Position,
     Sent,
     ServerSettings,
@@ -375,6 +376,7 @@ def test_a_replica_registers_by_its_own_switch() -> None:
 def test_roles_and_binlogs() -> None:
     assert NEW.open_for_writes() == ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")
     assert NEW.refuse_writes() == ("SET GLOBAL super_read_only = ON",)
+    assert NEW.refuse_clients() == ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = ON")
     assert NEW.skip("u:7") == ("SET GTID_NEXT = 'u:7'", "BEGIN", "COMMIT", "SET GTID_NEXT = 'AUTOMATIC'")
     assert NEW.purge_binlogs("binlog.000003") == "PURGE BINARY LOGS TO 'binlog.000003'"
 
@@ -391,3 +393,31 @@ def test_who_follows_a_source_does_it_as_a_new_stacks_replica(server: MySql, wor
     assert question.arguments == ("it's",)
     assert "it's" not in repr(question) + repr(SOURCE_ADDRESS)
     assert question.read([]) is None
+
+
+def test_a_copy_names_its_donor_and_hides_the_password() -> None:
+    donor, copy = NEW.copy_from(SOURCE_ADDRESS)
+    assert donor.statement == "SET GLOBAL clone_valid_donor_list = '10.9.0.2:3306'"
+    assert copy.statement == "CLONE INSTANCE FROM 'replication'@'10.9.0.2':3306 IDENTIFIED BY %s"
+    assert copy.arguments == ("it's",)
+    assert NEW.ended_to_restart(3707)
+    assert not NEW.ended_to_restart(1290)
+
+
+@pytest.mark.parametrize(
+    ("row", "copying"),
+    [
+        (
+            {"stage": "FILE COPY", "copied": Decimal(5), "estimated": Decimal(9), "fault": None},
+            Copying("FILE COPY", 5, 9),
+        ),
+        (
+            {"stage": None, "copied": Decimal(0), "estimated": Decimal(0), "fault": "Donor ended"},
+            Copying(None, 0, 0, "Donor ended"),
+        ),
+        ({"stage": None, "copied": 0, "estimated": 0, "fault": ""}, Copying(None, 0, 0)),
+    ],
+)
+def test_how_far_a_copy_is(row: dict[str, Any], copying: Copying) -> None:
+    assert NEW.copying().read([row]) == copying
+    assert NEW.can_copy().read([{"loaded": 1}]) is True

@@ -11,6 +11,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import LATE_S, SETTLED_S, ThreadWatch, Trouble, healthy, troubles
 from replexplorer.core.server.truth import ReplicaTruth, ServerTruth
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import Role
 from tests.fakes.facade import make_tick
 
 
@@ -31,6 +32,7 @@ def with_replica(io: str | None = "on", sql: str | None = "on", **changes: objec
         (with_replica("off"), Trouble("db2", ("IO thread stopped",), can_be_repaired=True)),
         (with_replica("on", "off"), Trouble("db2", ("SQL thread stopped",), can_be_repaired=True)),
         (with_replica("off", "off"), Trouble("db2", ("both threads stopped",), can_be_repaired=True)),
+        (with_replica("off", "off", role=Role.DETACHED), Trouble("db2", ("detached",))),
         (with_replica("connecting"), Trouble("db2", ("IO thread connecting",))),
         (
             with_replica("on", "error", replication_fault="1062 Duplicate entry"),

@@ -12,6 +12,7 @@ from typing import Final
 from replexplorer.core.event import Severity
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.topology import Role
 
 LATE_S: Final = 3.0
 """So far behind a replica is a trouble."""
@@ -59,6 +60,8 @@ def with_lost_acks(found: Sequence[Trouble], replicas: Sequence[str]) -> tuple[T
 def _trouble(truth: ServerTruth | None, node: NodeView, late_s: float) -> Trouble | None:
     if not node.reachable:
         return Trouble(node.name, ("down",), is_failure=True, can_be_repaired=True)
+    if node.role is Role.DETACHED:
+        return Trouble(node.name, ("detached",))
     threads = (node.io_thread, node.sql_thread)
     words = thread_words(node)
     lag_s = lag_s_of(truth, node)

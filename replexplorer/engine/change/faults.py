@@ -29,7 +29,7 @@ from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.core.link import CUT
 from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
-from replexplorer.engine.asking import execute
+from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.marked import MarkedChanges
@@ -275,9 +275,9 @@ class Faults:
                 await self._fleet.server_process(fault.node).start()
                 await self._until_it_answers(fault.node)
             case "applier_stop":
-                await execute(member.control, (member.dialect.start_applier(),))
+                await self._start_thread(member, member.dialect.start_applier())
             case "receiver_stop":
-                await execute(member.control, (member.dialect.start_io(),))
+                await self._start_thread(member, member.dialect.start_io())
             case "disk_full":
                 await member.agent.set_disk(SetDisk(full=False))
             case "flap":
@@ -290,6 +290,11 @@ class Faults:
         if wanted := {**lost, **still}:
             await self._changes.turn(wanted, _UNDO, anyway=True)
         return bool(wanted)
+
+    async def _start_thread(self, member: Member, statement: str) -> None:
+        """Start a replica's thread; a node that is the source by now, or detached, has none."""
+        if await ask(member.control, member.dialect.threads()) is not None:
+            await execute(member.control, (statement,))
 
     async def _until_it_answers(self, node: str) -> None:
         """Wait for a login; raises StackUnavailable when none succeeds in time."""

@@ -14,6 +14,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.topology import Role
 from replexplorer.core.wire import Lease
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.turns import Turns
@@ -210,7 +211,7 @@ class Watcher:
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
-            if not sample.view.is_source:
+            if not sample.view.is_source and sample.view.role is not Role.DETACHED:
                 self._listener.threads_seen(sample.view)
             if sample.view.is_source and not reachable:
                 with contextlib.suppress(ReplexplorerError):

@@ -43,7 +43,7 @@ from replexplorer.engine.observe.server_sample import (
     standing_of,
     waits_too_long,
 )
-from replexplorer.engine.requested import Requested, read_requested
+from replexplorer.engine.requested import Requested
 
 NO_LOAD = "no load runs"
 """The note of a load knob that is stored and has no effect yet."""
@@ -143,9 +143,10 @@ class Sight:
         """Read the requested values; those known stay when the agent does not answer, or when what it
         read was written before what is known by now."""
         try:
-            found = await read_requested(self.fleet.keeper, self.fleet.roster)
+            document = await self.fleet.keeper.document()
         except ReplexplorerError:
             return
+        found = Requested.read(document, self.fleet.roster)  # as the roles are now, not when it was asked for
         if found.version >= self.requested.version:
             self.requested = found
 

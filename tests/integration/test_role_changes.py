@@ -1,0 +1,130 @@
+"""Roles change on real servers: a killed source is replaced, comes back by a copy, is the source again."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.role_change import RoleChange
+from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Switchover, Turn
+from replexplorer.engine.session import Session
+from replexplorer.ports import LoadSettings, UpOptions
+from tests.integration.conftest import LiveStack, bring_up
+from tests.integration.sessions import connected
+from tests.waiting import until
+
+pytestmark = pytest.mark.docker
+
+ROWS = "SELECT COUNT(*) FROM sandbox.t"
+TAKES_WRITES = "SELECT NOT @@GLOBAL.super_read_only"
+EXECUTED = "SELECT REPLACE(@@GLOBAL.gtid_executed, '\n', '')"
+
+
+async def roles(session: Session) -> dict[str, str]:
+    return {node.name: str(node.role) for node in (await session.status()).nodes}
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
+
+
+def told(done: RoleChange) -> str:
+    times = done.rto.detect_ms, done.rto.promote_ms, done.rto.first_write_ms
+    return f"{done.kind} {done.source_before} -> {done.source}: detect, promote, first write {times} ms"
+
+
+async def insert(live: LiveStack, node: str) -> None:
+    async with live.session(node) as cursor:
+        await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
+
+
+async def write_unseen(live: LiveStack, session: Session, source: str) -> None:
+    """Commit at the source what no replica receives."""
+    await session.console.do(Inject(parse_fault("receiver_stop", session.fleet.roster)))
+    for _ in range(3):
+        await insert(live, source)
+
+
+async def test_a_killed_source_is_replaced_and_comes_back(own_stack: DockerProvider) -> None:
+    live = await bring_up(own_stack, UpOptions(replicas=2))
+    async with connected(live, "failover") as session:
+        first, *_ = session.fleet.members
+        async with live.session(first) as cursor:
+            await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
+        await insert(live, first)
+        await turn(session, "sync_binlog=100", "rtt@db2=2", "rtt@db3=8")
+        with pytest.raises(StackUnavailable, match="answers"):
+            await session.console.do(Failover())
+        await until(lambda: live.value("db2", ROWS), holds=lambda rows: rows == 1)
+
+        await write_unseen(live, session, first)
+        await session.fleet.server_process(first).kill()
+        done = await session.console.do(Failover())
+        print(told(done))
+        second = done.source
+        third = next(name for name in session.fleet.members if name not in (first, second))
+        assert await roles(session) == {first: "down", second: "primary", third: "replica"}
+        assert await live.value(second, "SELECT @@GLOBAL.sync_binlog") == 100
+        await insert(live, second)
+        await until(lambda: live.value(third, ROWS), holds=lambda rows: rows == 2)
+
+        await session.fleet.server_process(first).start()
+        await until(lambda: live.value(first, "SELECT 1"), within_s=60)
+        assert not await live.value(first, TAKES_WRITES), "it is fenced from its start"
+        assert (await roles(session))[first] == "detached"
+        with pytest.raises(Exception, match=r"read-only|1290"):
+            await insert_as_user(live, first)
+
+        back = await session.console.do(Rejoin(first))
+        assert back.rpo.commits == 3
+        assert set(back.errant_gtids) == {first}
+        await until(lambda: live.value(first, ROWS), holds=lambda rows: rows == 2)
+        assert await roles(session) == {first: "replica", second: "primary", third: "replica"}
+        await session.console.do(Clear())
+
+        again = await session.console.do(Switchover(first))
+        print(told(again))
+        assert again.rpo.commits == 0
+        assert await roles(session) == {first: "primary", second: "replica", third: "replica"}
+        executed = await live.value(first, EXECUTED)
+        has_all = f"SELECT GTID_SUBSET('{executed}', @@GLOBAL.gtid_executed)"
+        for name in (second, third):
+            await until(partial(live.value, name, has_all), holds=bool)
+        for name in (second, third):
+            assert not await live.value(name, TAKES_WRITES)
+
+        knobs = {str(name): view.effective for name, view in (await session.status()).knobs.items()}
+        assert (knobs["rtt@db2"], knobs["rtt@db3"]) == (2.0, 8.0)
+        assert knobs["sync_binlog"] == 100
+
+
+async def insert_as_user(live: LiveStack, node: str) -> None:
+    async with live.session(node, dsn=True) as cursor:
+        await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
+
+
+async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(own_stack: DockerProvider) -> None:
+    live = await bring_up(own_stack, UpOptions(replicas=2))
+    async with connected(live, "load") as session, connected(live, "failover") as other:
+        await session.drive(LoadSettings(4, "insert", 1000))
+        async with session.observed():
+            with session.load.listening() as inbox:
+                await asyncio.sleep(1)
+                source = session.fleet.source_name
+                await other.fleet.server_process(source).pause()
+                done = await other.console.do(Failover())
+                assert done.source != source
+                inbox.take()
+
+                async def commits() -> int:
+                    return sum(interval.commits for interval in inbox.take())
+
+                await until(commits, holds=lambda count: count > 0, within_s=30)
+                assert session.load.target is not None
+                assert session.fleet.source_name == done.source
+                assert session.load.fault is None
