@@ -91,6 +91,16 @@ async def test_of_a_source_that_does_not_answer_nothing_is_said_and_afterwards_a
 
 
 @virtual
+async def test_what_a_server_refuses_to_say_is_unknown_in_its_own_words() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        world.primary.reading_refused = 1142
+        seen = await exposure(session, lambda seen: isinstance(seen.power_cut, Unknown))
+        assert seen.power_cut == Unknown("db1: 1142 refused by the test")
+
+
+@virtual
 async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk() -> None:
     world = World()
     world.primary.variables["innodb_flush_log_at_trx_commit"] = "2"

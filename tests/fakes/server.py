@@ -114,6 +114,8 @@ class FakeServer:
         """On a replica: GTIDs that its source lacks."""
         self.received: int | None = None
         """On a replica: how many of its source's commits it has, None for all."""
+        self.reading_refused: int | None = None
+        """The error number that answers who asks for its logs' state."""
         self.owned = ""
         """GTIDs that are on their way."""
         self.commit_counters: list[dict[str, Any]] = []
@@ -262,6 +264,10 @@ class FakeServer:
             oldest = now_s - min(began_s) if began_s else None
             return [{"oldest_wait_s": oldest, "waiting": len(began_s)}]
         if _is(statement, ASKED.log_state()):
+            if self.reading_refused is not None:
+                raise ServerRefused(
+                    self.reading_refused, f"{self.node}: {self.reading_refused} refused by the test"
+                )
             return self._log_state(names)
         if _is(statement, ASKED.received_gtids()):
             source = self._around.source()

@@ -7,6 +7,7 @@ import pytest
 from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.dialect.dialect import SourceAddress
 from replexplorer.core.errors import ServerRefused
+from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import UpOptions
@@ -59,6 +60,17 @@ async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
             assert found is not None
             assert (found.queued, found.missing) == ("", "")
         assert await ask(replica.control, replica.dialect.received())
+        assert subtract_gtids(executed, await ask(replica.control, replica.dialect.received_gtids())) == ""
+        logs = await ask(source.control, dialect.log_state())
+        assert None not in (
+            logs.current_lsn,
+            logs.flushed_lsn,
+            logs.written_bytes,
+            logs.not_waited,
+            logs.uptime_s,
+        )
+        assert logs.is_strict
+        assert logs.connections >= logs.connected >= logs.running > 0
         threads = await ask(replica.control, replica.dialect.threads())
         assert threads is not None
         assert (threads.io, threads.sql, threads.fault) == ("on", "on", None)

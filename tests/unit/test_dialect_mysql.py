@@ -24,6 +24,7 @@ from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import UsageError
 from replexplorer.core.server.commit_counters import Source, Total
 from replexplorer.core.server.counters import ServerStatus
+from replexplorer.core.server.exposure_meter import LogState
 from tests.fakes.servers import MYSQL_9, MYSQL_57, mysql_9, rows
 
 NEW = mysql_9()
@@ -174,6 +175,8 @@ def test_a_statement_and_what_its_rows_say(
             {**BEHIND, "applying_us": 3, "waiting_us": 8, "applied_us": 20},
             Behind("u:4-5", "u:4-9", applying_us=8, applied_us=20),
         ),
+        (NEW.received_gtids(), {"executed": "u:1-3,\nv:1", "received": "u:4-5"}, "u:4-5, u:1-3,v:1"),
+        (NEW.received_gtids(), {"executed": "u:1", "received": None}, "u:1"),
         (NEW.table_bytes("sandbox", "title"), {"bytes": 4096}, 4096),
     ],
 )
@@ -252,6 +255,36 @@ def test_counters_are_read_under_either_generations_names(server: MySql, source:
         tx_wait_time_us=1000,
         replica_registered=False,
     )
+
+
+LOGS = {
+    "Innodb_redo_log_current_lsn": "5000",
+    "Innodb_redo_log_flushed_to_disk_lsn": "4000",
+    "Innodb_os_log_written": "99",
+    "Threads_running": "3",
+    "Threads_connected": "9",
+    "Connections": "40",
+    "Uptime": "123",
+}
+
+
+@pytest.mark.parametrize(("server", "source"), [(NEW, "source"), (OLD, "master")])
+def test_the_state_of_the_logs_is_read_with_the_settings(server: MySql, source: str) -> None:
+    settings = {"flush_at_commit": 2, "sync_binlog": 1000}
+    semi_sync = {f"Rpl_semi_sync_{source}_status": "ON", f"Rpl_semi_sync_{source}_no_tx": "7"}
+    question = server.log_state()
+    assert all(f"'{name}'" in question.statement for name in (*LOGS, *semi_sync))
+    assert question.read([{**row, **settings} for row in rows({**LOGS, **semi_sync})]) == LogState(
+        5000, 4000, 99, 2, 1000, running=3, connected=9, connections=40, waits=True, not_waited=7,
+        uptime_s=123,
+    )  # fmt: skip
+
+
+def test_a_server_before_8_0_30_does_not_say_how_far_its_redo_log_is_flushed() -> None:
+    settings = {"flush_at_commit": 1, "sync_binlog": 1}
+    found = BARE.log_state().read([{**row, **settings} for row in rows({"Uptime": "7"})])
+    assert found == LogState(None, None, None, 1, 1, uptime_s=7)
+    assert BARE.log_state().read([]) == LogState(None, None, None, None, None)
 
 
 def test_a_server_without_the_plugins_is_asked_nothing_of_semi_sync() -> None:

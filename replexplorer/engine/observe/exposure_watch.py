@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, ServerRefused
 from replexplorer.core.server.exposure import Exposure, Loss, silent
 from replexplorer.core.server.exposure_meter import LATE_S, ExposureMeter, Received, SourceLook
 from replexplorer.engine.asking import ask
@@ -93,6 +93,9 @@ class ExposureWatch:
                 self._source = source
             try:
                 await self._look(source)
+            except ServerRefused as refused:
+                self._meter.forget()
+                self._fault = refused.message
             except ReplexplorerError:
                 self._meter.forget()
                 self._fault = f"{source.name} does not answer"
