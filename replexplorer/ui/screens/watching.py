@@ -151,7 +151,7 @@ class WatchingScreen(Screen[None]):
             self.query_one(Footer).condition = "" if self._is_whole else "down"
             self._draw_epochs(tick)
             self.query_one(AnatomyPanel).tick = tick
-            self.query_one(ExposureLine).exposure = tick.exposure
+            self.query_one(ExposureLine).show(tick.exposure, tick.at_s)
             self._draw_charts()
             self._draw_knobs()
 
