@@ -115,5 +115,9 @@ class ThreadWatch:
 
 
 def healthy(nodes: Sequence[NodeView]) -> bool:
-    """Every server answers and no replication thread is stopped."""
-    return all(node.reachable and "off" not in (node.io_thread, node.sql_thread) for node in nodes)
+    """Every server answers and no replication thread is stopped, but those of a detached node, which are
+    not for a repair to start."""
+    return all(
+        node.reachable and (node.role is Role.DETACHED or "off" not in (node.io_thread, node.sql_thread))
+        for node in nodes
+    )
