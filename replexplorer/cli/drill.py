@@ -16,10 +16,13 @@ from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import composed, recorded_ticks
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import Drill
+from replexplorer.core.experiment.drill_result import CellResult
+from replexplorer.core.experiment.matrix import MATRIX, TEACHES, TITLE, MatrixCell, cell_drill, matrix_cells
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.text import folded, table
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
+from replexplorer.engine.experiment.drills.matrix import MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.formats.json.drill import DrillEntry
@@ -28,6 +31,12 @@ from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.drill_pages import write_drill_report
 from replexplorer.reports.drill_result import drill_document, render_drill
+from replexplorer.reports.matrix_pages import (
+    cell_line,
+    matrix_document,
+    render_matrix,
+    write_matrix_report,
+)
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
@@ -78,24 +87,38 @@ def run(call: Call) -> int:
     """List the drills, or run one."""
     if call.args.action == "list":
         return _list(call)
+    if call.args.name == MATRIX:
+        return run_async(_run_matrix(call, matrix_asked(call.args)))
     return run_async(_run(call, asked(call.args)))
 
 
 def asked(args: Namespace) -> Drill:
     """The drill with the settings that were typed; raises UsageError for what cannot be one."""
-    drill = drill_named(args.name)
+    return drill_named(args.name).with_settings(_texts(args))
+
+
+def _texts(args: Namespace) -> list[str]:
+    """All `KEY=VALUE` that were typed; raises UsageError for one that is none."""
     texts = [text for group in args.settings for text in group]
     for text in texts:
         if "=" not in text:
             raise UsageError(f"--set {text}: no value", "KEY=VALUE")
         parse_assignment(text, new_roster())
-    return drill.with_settings(texts)
+    return texts
+
+
+def matrix_asked(args: Namespace) -> MatrixRun:
+    """The matrix with the settings that were typed; raises UsageError."""
+    run = MatrixRun(matrix_cells(quick=args.quick), args.quick, settings=tuple(_texts(args)))
+    for cell in run.cells:
+        run.drill(cell)
+    return run
 
 
 def command_of(args: Namespace) -> list[str]:
     """The command that runs the same for somebody else, beside whose files stand in the report."""
     own = own_drill_file(args.name)
-    texts = [text for group in args.settings for text in group]
+    texts = _texts(args)
     return [
         "replexplorer", "drill", "run", args.name if own is None else f"./{own.name}",
         *(["--quick"] if args.quick else ()), *(word for text in texts for word in ("--set", text)),
@@ -109,6 +132,7 @@ def _list(call: Call) -> int:
     if call.console.json:
         entries = [
             *(_entry(drill) for drill in shipped_drills().values()),
+            _matrix_entry(),
             *(_entry(drill, file) for drill, file in own),
         ]
         broken = [
@@ -130,6 +154,8 @@ def _table(drills: Sequence[Drill], columns: int | None) -> str:
         first, *more = folded(drill.title, width, "").splitlines() or [""]
         takes = [f"{drill.seconds(quick=quick):.0f} s" for quick in (False, True)]
         rows += [(drill.name, first, *takes), *(("", line, "", "") for line in more)]
+    minutes = [f"{_matrix_s(quick=quick) / 60:.0f} min" for quick in (False, True)]
+    rows.append((MATRIX, TITLE, *minutes))
     return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3))
 
 
@@ -145,6 +171,59 @@ def _entry(drill: Drill, file: Path | None = None) -> DrillEntry:
         replicas=drill.replicas,
         file=None if file is None else str(file),
     )
+
+
+def _matrix_s(*, quick: bool) -> float:
+    """About how long the matrix takes; seconds."""
+    drills = [cell_drill(cell, clients=1) for cell in matrix_cells(quick=quick)]
+    return sum(drill.seconds(quick=quick) for drill in drills)
+
+
+def _matrix_entry() -> DrillEntry:
+    drills = [cell_drill(cell, clients=1) for cell in matrix_cells(quick=False)]
+    return DrillEntry(
+        name=MATRIX,
+        title=TITLE,
+        teaches=TEACHES,
+        seconds=_matrix_s(quick=False),
+        quick_seconds=_matrix_s(quick=True),
+        turns=list(dict.fromkeys(key for drill in drills for key in drill.turns)),
+        faults=list(dict.fromkeys(fault for drill in drills for fault in drill.faults)),
+    )
+
+
+async def _run_matrix(call: Call, run: MatrixRun) -> int:
+    """As `_run`, one drill a cell."""
+    console, args = call.console, call.args
+    report = report_directory(args.report)
+
+    def on_cell(number: int, cell: MatrixCell, found: CellResult | None) -> None:
+        if found is None:
+            console.recount(f"{number}/{len(run.cells)} {cell.name}: {cell.theory.why}")
+        else:
+            console.recount(f"  {cell_line(found)}")
+
+    run.on_cell = on_cell
+    run.watch = lambda now: console.progress(now.doing, now.done)
+    options = {"up": UpOptions(), "on_quit": "remove", "beside": args.beside}
+    async with composed(call, f"drill {MATRIX}", **options, recorded=True, calibrated=True) as session:
+        try:
+            await session.up(lambda step: console.progress(step.text, step.done))
+            conditions = conditions_of(session)
+            async with session.observed():
+                result = await session.console.do(Run(run))
+        finally:
+            console.narrate(await asyncio.shield(session.close()))
+    document = matrix_document(result, run.clients)
+    document.conditions, document.again = conditions, again(conditions, command_of(args))
+    unwritten = 0
+    if report is not None:
+        unwritten = reported(console, partial(write_matrix_report, report, document, session.file))
+    if console.json:
+        console.document(document)
+    else:
+        console.print(render_matrix(document))
+    return unwritten or _EXIT_CODES[document.verdict]
 
 
 async def _run(call: Call, drill: Drill) -> int:

@@ -214,6 +214,12 @@ class LiveRig:
         await self._sight.refresh(probe=probe)
         return self.seen
 
+    def at_risk(self) -> tuple[float, Exposure] | None:
+        """See `experiment.rig.Rig`."""
+        exposures = self._sight.exposures
+        looked_s, found = exposures.looked_s, exposures.exposure()
+        return None if looked_s is None or found is None else (looked_s, found)
+
     async def rtt_ms(self) -> float | None:
         """See `experiment.rig.Rig`."""
         await self._sight.look_at_links()
@@ -319,9 +325,9 @@ class LiveRig:
         """See `experiment.rig.Rig`."""
         return await self._roles.switchover(to, anyway=True)
 
-    async def rejoin(self, node: str) -> RoleChange:
+    async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
         """See `experiment.rig.Rig`."""
-        return await self._roles.rejoin(node, anyway=True)
+        return await self._roles.rejoin(node, rebuild=rebuild, anyway=True)
 
     # -- the experiment
 

@@ -62,6 +62,9 @@ class StepTable(_Part):
     inject: str | None = None
     clear: str | bool | None = None
     until: str | None = None
+    failover: str | bool | None = None
+    switchover: str | bool | None = None
+    rejoin: str | None = None
     lasts: Seconds | None = Field(default=None, alias="for")
     """Of `inject`: it is cleared after this many seconds."""
     within: Seconds | None = None
@@ -187,6 +190,8 @@ class _Reader:
                 self._kind(what, here)
             case Doing.UNTIL if what not in (WRITING, CAUGHT_UP):
                 self._state(what, here, (WRITING, CAUGHT_UP))
+            case Doing.FAILOVER | Doing.SWITCHOVER | Doing.REJOIN if what:
+                self._node(what, here)
         if value is False:
             raise self._wrong(here, UsageError("is false, which does nothing", "leave it out, or true"))
         return DrillStep(doing, what, settings, _lasts(table, doing), table.shows)

@@ -15,6 +15,7 @@ from replexplorer.formats.json.drill import (
     FaultWindowJson,
     MomentJson,
     RpoJson,
+    RtoJson,
     StateJson,
 )
 from replexplorer.formats.json.ledger import LossLedgerJson
@@ -31,7 +32,7 @@ FAILURES: Final = (
 
 def drill_document(result: DrillResult) -> DrillRunJson:
     """The result as `drill run --json` prints it."""
-    ledger, reading = result.ledger, result.reading
+    ledger, reading, failover = result.ledger, result.reading, result.failover
     return DrillRunJson(
         drill=result.drill.name,
         title=result.drill.title,
@@ -56,7 +57,14 @@ def drill_document(result: DrillResult) -> DrillRunJson:
         rpo=None
         if ledger is None
         else RpoJson(commits=ledger.lost, ms=_rounded(ledger.oldest_lost_age_ms, 1) if ledger.lost else 0.0),
-        rto=None,
+        rto=None
+        if failover is None
+        else RtoJson(
+            detect_ms=_rounded(failover.rto.detect_ms, 1),
+            promote_ms=_rounded(failover.rto.promote_ms, 1),
+            first_write_ms=_rounded(failover.rto.first_write_ms, 1),
+            total_ms=_rounded(failover.rto.total_ms, 1),
+        ),
         recovery_ms=_rounded(result.recovery_ms, 1),
         tps={name.removeprefix("tps_"): round(tps, 1) for name, tps in result.rates_tps.items()},
         fallbacks=result.fallbacks,

@@ -18,9 +18,12 @@ from replexplorer.core.experiment.drill import (
     StateCondition,
     span,
 )
-from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.drill_result import CellResult, DrillResult
+from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
 from replexplorer.core.loss.client_log import Attempts, RunLog
+from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.engine.experiment.drills.matrix import MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs.step import Conductor
@@ -87,14 +90,14 @@ async def test_an_expectation_that_does_not_hold_deviates_with_its_evidence() ->
 
 @virtual
 async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
-    exposures = iter(range(1000))
-    real = vars(FakeRig)["seen"].fget
+    class Metered(FakeRig):
+        """Its meter finds something else whenever it is asked."""
 
-    def seen(self: FakeRig) -> object:
-        loss = Loss(next(exposures), 0, 9)
-        return replace(real(self), exposure=Exposure(loss, loss, Unknown("no replica is reachable")))
+        def at_risk(self) -> tuple[float, Exposure] | None:
+            loss = Loss(len(self.steps), 0, 9)
+            return self.clock.monotonic(), Exposure(loss, loss, Unknown("no replica is reachable"))
 
-    rig = type("Metered", (FakeRig,), {"seen": property(seen)})()
+    rig = Metered()
     times_us = tuple(range(0, 60_000_000, 10_000))
     log = Attempts(
         ((1, 6000),), ((1, 6000),), (), (), acknowledged_seqs=tuple(range(1, 6001)), acknowledged_us=times_us
@@ -104,7 +107,7 @@ async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
     reading = result.reading
     assert reading is not None
     assert result.windows[0].from_s <= reading.failed_s
-    assert reading.at_s <= result.windows[0].from_s
+    assert reading.at_s <= reading.failed_s
     assert reading.meanwhile >= 1
     assert result.recovery_ms is not None
     assert 0 <= result.recovery_ms <= 10.1
@@ -209,3 +212,72 @@ async def test_what_a_server_refuses_is_raised_once_all_is_returned() -> None:
     with pytest.raises(ServerRefused):
         await run(rig)
     assert rig.taken == before
+
+
+LOST = Drill(
+    name="lost",
+    title="The source is lost",
+    teaches="What a failover costs.",
+    settings=("rtt=20ms",),
+    steps=(
+        DrillStep(Doing.WAIT, lasts=span(2, 1)),
+        DrillStep(Doing.INJECT, "isolate"),
+        DrillStep(Doing.INJECT, "kill"),
+        DrillStep(Doing.FAILOVER),
+        DrillStep(Doing.WAIT, lasts=span(2, 1)),
+    ),
+)
+
+
+@virtual
+async def test_after_a_failover_the_first_source_is_the_source_again() -> None:
+    rig = FakeRig()
+    before = rig.taken
+    result = await run(rig, LOST)
+    assert result.ledger is not None
+    assert result.ledger.survivor == "db2"
+    assert [change.source for change in result.role_changes] == ["db2"]
+    assert all(each.to_s is not None for each in result.windows), (
+        "what befell the old source is over for clients"
+    )
+    steps = [
+        step
+        for step in rig.steps
+        if step.split()[0] in ("rejoin", "switchover", "failover", "inject", "clear")
+    ]
+    assert steps == [
+        "inject isolate", "inject kill", "failover to db2",
+        "clear kill@db1", "clear isolate@db1", "rejoin db1", "switchover to db1",
+    ]  # fmt: skip
+    assert rig.taken == before
+
+
+@virtual
+async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_the_source() -> None:
+    rig = FakeRig()
+    log = RunLog(1, {1: Attempts(((1, 9),), ((1, 9),), (), ())}, {})
+    rig.loss = reckon(log, {"db1": {1: ((1, 7),)}, "db2": {1: ((1, 9),)}}, "db1", executed={})
+    result = await run(rig)
+    assert (result.verdict, rig.rebuilt) == ("deviates", ["db2"])
+
+
+@virtual
+async def test_the_matrix_runs_every_cell_whatever_becomes_of_one() -> None:
+    rig = FakeRig()
+    before = rig.taken
+    cells = [
+        MatrixCell(Mode.ASYNC, 1, 1, FailureKind.PROCESS_DIES),
+        MatrixCell(Mode.FALLEN_BACK, 1, 1, FailureKind.PROCESS_DIES),
+        MatrixCell(Mode.AFTER_SYNC, 0, 0, FailureKind.SOURCE_LOST),
+    ]
+    told: list[str] = []
+
+    def hear(number: int, cell: MatrixCell, found: CellResult | None) -> None:
+        told.append(f"{number} {'begins' if found is None else found.as_theory}")
+
+    result = await MatrixRun(cells, True, on_cell=hear).run(rig)
+    # No stack of plain values falls back: that cell waits in vain.
+    assert told == ["1 begins", "1 True", "2 begins", "2 None", "3 begins", "3 True"]
+    assert (result.verdict, rig.taken) == ("aborted", before)
+    assert result.cells[2].result.ledger is not None
+    assert result.cells[2].result.ledger.survivor == "db2"

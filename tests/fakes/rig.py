@@ -31,6 +31,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import ChangeKind, RoleChange
+from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
@@ -251,6 +252,7 @@ class Taken:
     reserved: str | None = None
     faults: tuple[str, ...] = ()
     owed: bool = False
+    source: str = ""
 
 
 @dataclass
@@ -269,6 +271,8 @@ class FakeRig:
 
     def __post_init__(self) -> None:
         """As it is when nobody has worked on it yet."""
+        self.promoted: str | None = None
+        """The source, where that is not the first node."""
         self.clock = VirtualClock()
         self.log, self.forecast, self.load = FakeLog(), FakeForecast(), FakeLoad(self, None)
         self.shelf = FakeShelf()
@@ -279,6 +283,8 @@ class FakeRig:
         self.requested = {**defaults(self.names[1:]), **self.requested}
         self.effective = dict(self.requested)
         self.attached: int | None = None
+        self.rebuilt: list[str] = []
+        self.meter: tuple[float, Exposure] | None = None
         self.reserved_by: str | None = None
         self.faults: list[Fault] = []
         self.owed: tuple[Desired, Desired] | None = None
@@ -300,7 +306,12 @@ class FakeRig:
     @property
     def names(self) -> list[str]:
         """Of all nodes, the source first."""
-        return node_names(self.replicas)
+        names = node_names(self.replicas)
+        source = self.promoted or names[0]
+        return [source, *(name for name in names if name != source)]
+
+    def _promote(self, node: str) -> None:
+        self.promoted = None if node == node_names(self.replicas)[0] else node
 
     @property
     def taken(self) -> Taken:
@@ -315,6 +326,7 @@ class FakeRig:
             self.reserved_by,
             tuple(map(str, self.faults)),
             self.owed is not None,
+            self.names[0],
         )
 
     # -- looking
@@ -342,12 +354,16 @@ class FakeRig:
         )
 
     def _rtt_ms(self, replica: str) -> float:
-        return float(self.effective[KnobName("rtt", replica)])
+        return float(self.effective.get(KnobName("rtt", replica), 0.0))
 
     async def look(self, *, probe: bool = False) -> Sighting:
         """See `experiment.rig.Rig`."""
         await self.step("look")
         return self.seen
+
+    def at_risk(self) -> tuple[float, Exposure] | None:
+        """See `experiment.rig.Rig`."""
+        return self.meter
 
     async def rtt_ms(self) -> float | None:
         """See `experiment.rig.Rig`."""
@@ -462,17 +478,23 @@ class FakeRig:
         """See `experiment.rig.Rig`."""
         node = to or self.names[1]
         await self.step(f"failover to {node}", node)
-        return RoleChange(ChangeKind.FAILOVER, self.names[0], node, fenced=True)
+        before = self.names[0]
+        self._promote(node)
+        return RoleChange(ChangeKind.FAILOVER, before, node, fenced=True)
 
     async def switchover(self, to: str | None = None) -> RoleChange:
         """See `experiment.rig.Rig`."""
         node = to or self.names[1]
         await self.step(f"switchover to {node}", node)
-        return RoleChange(ChangeKind.SWITCHOVER, self.names[0], node, fenced=True)
+        before = self.names[0]
+        self._promote(node)
+        return RoleChange(ChangeKind.SWITCHOVER, before, node, fenced=True)
 
-    async def rejoin(self, node: str) -> RoleChange:
+    async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
         """See `experiment.rig.Rig`."""
-        await self.step(f"rejoin {node}", node)
+        await self.step(f"rejoin {node}")
+        self.down.discard(node)
+        self.rebuilt += [node] if rebuild else []
         return RoleChange(ChangeKind.REJOIN, node, self.names[0], fenced=True)
 
     async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:

@@ -32,7 +32,7 @@ def test_every_figure_stands_there() -> None:
 
 def test_every_step_stands_there() -> None:
     for doing in Doing:
-        assert f"| `{doing} = " in PAGE.read_text(encoding="utf-8"), doing
+        assert f"`{doing} = " in PAGE.read_text(encoding="utf-8"), doing
         assert doing.value in StepTable.model_fields
 
 

@@ -38,6 +38,9 @@ class Doing(StrEnum):
     """Mend it."""
     UNTIL = "until"
     """Wait for a protection state, for commits, or for the replicas."""
+    FAILOVER = "failover"
+    SWITCHOVER = "switchover"
+    REJOIN = "rejoin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class DrillStep:
     doing: Doing
     what: str = ""
     """Of INJECT and CLEAR the fault as it is typed (empty: all), of UNTIL what is waited for, of LOAD how
-    many clients."""
+    many clients, of changes of roles a node (empty: whichever is right)."""
     settings: tuple[str, ...] = ()
     """Of SET: `KEY=VALUE` as they are typed."""
     lasts: Span | None = None
@@ -103,9 +106,14 @@ _EXPECTED_S: Final[Mapping[Doing, float]] = {
     Doing.INJECT: 0.5,
     Doing.CLEAR: 4.0,
     Doing.UNTIL: 2.0,
+    Doing.FAILOVER: 6.0,
+    Doing.SWITCHOVER: 4.0,
+    Doing.REJOIN: 15.0,
 }
 _AROUND_S: Final = 12.0
 """Setting up, comparing rows, returning everything."""
+_BACK_S: Final = 20.0
+"""The node that was the source comes back, and is the source again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +178,19 @@ class Drill:
 
     def seconds(self, *, quick: bool) -> float:
         """About how long it takes."""
-        return _AROUND_S + sum(step.seconds(quick=quick) for step in self.steps)
+        back_s = _BACK_S if self.changes_roles else 0.0
+        return _AROUND_S + back_s + sum(step.seconds(quick=quick) for step in self.steps)
 
     @property
     def turns(self) -> tuple[str, ...]:
         """Keys of the knobs that it turns."""
         settings = (*self.settings, *(text for step in self.steps for text in step.settings))
         return tuple(dict.fromkeys(text.partition("=")[0] for text in settings))
+
+    @property
+    def changes_roles(self) -> bool:
+        """Whether another node becomes the source on the way, and the first one again in the end."""
+        return any(step.doing in (Doing.FAILOVER, Doing.SWITCHOVER) for step in self.steps)
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -212,6 +226,10 @@ FIGURES: Final[Mapping[str, str]] = {
     "clients": "clients of the load",
     "clients_with_loss": "clients that lost a row",
     "most_lost_of_one_client": "rows of the client that lost most",
+    "detect_ms": "change of roles: until the failure was certain",
+    "promote_ms": "change of roles: from then until the new source took writes",
+    "first_write_ms": "change of roles: from then until a commit was answered there",
+    "rto_ms": "change of roles: all of it",
     "rpo_ms": "the time of commits that was lost",
     "recovery_ms": "from the mending of the last fault to the first OK",
     "tps_before": "commits per second before the first fault",

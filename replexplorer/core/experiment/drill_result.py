@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_verdict import FaultSpan, Judged, StateAt, rates
+from replexplorer.core.experiment.matrix import MatrixCell
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.exposure import Exposure, Loss
 
 _US: int = 1_000_000
@@ -47,6 +49,7 @@ class DrillResult:
     """None where nothing was injected, or the meter said nothing."""
     ledger: LossLedger | None = None
     """None where the drill ended before rows were compared."""
+    role_changes: tuple[RoleChange, ...] = ()
     recovery_ms: float | None = None
     """From the mending of the last fault to the first OK; None where nobody had one."""
     fallbacks: int | None = None
@@ -67,6 +70,11 @@ class DrillResult:
         if self.aborted is not None:
             return "aborted"
         return "holds" if all(each.holds for each in self.expectations) else "deviates"
+
+    @property
+    def failover(self) -> RoleChange | None:
+        """The first change of roles; None where there was none."""
+        return next(iter(self.role_changes), None)
 
 
 def told_times_s(log: RunLog) -> Sequence[float]:
@@ -123,6 +131,11 @@ def figures_of(result: DrillResult) -> Mapping[str, float]:
         found["extra"] = sum(each.extra for each in others)
         found["missing"] = sum(each.missing for each in others)
         found["rpo_ms"] = ledger.oldest_lost_age_ms if ledger.lost else 0.0
+    change = result.failover
+    if change is not None:
+        rto = change.rto
+        found |= {"detect_ms": rto.detect_ms, "promote_ms": rto.promote_ms}
+        found |= {"first_write_ms": rto.first_write_ms, "rto_ms": rto.total_ms}
     if result.reading is not None:
         for name in ("process_dies", "power_cut", "source_lost"):
             loss = getattr(result.reading.exposure, name)
@@ -131,3 +144,54 @@ def figures_of(result: DrillResult) -> Mapping[str, float]:
                 found[f"exposure_{name}_commits"] = loss.commits
                 found[f"exposure_{name}_high"] = loss.high + result.reading.meanwhile
     return {name: float(value) for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What came of one cell of the matrix."""
+
+    cell: MatrixCell
+    result: DrillResult
+
+    @property
+    def meter(self) -> Loss | None:
+        """What the meter said of this failure just before it, its `high` with the commits between its reading
+        and the failure; None where it could not say."""
+        reading = self.result.reading
+        found = None if reading is None else getattr(reading.exposure, self.cell.failure)
+        if reading is None or not isinstance(found, Loss):
+            return None
+        return replace(found, high=found.high + reading.meanwhile)
+
+    @property
+    def in_meter(self) -> bool | None:
+        """Whether what was lost lies between the meter's low and high; None where either is unknown."""
+        meter, ledger = self.meter, self.result.ledger
+        return None if meter is None or ledger is None else meter.low <= ledger.lost <= meter.high
+
+    @property
+    def as_theory(self) -> bool | None:
+        """Whether theory allows what was found; None where the cell was aborted."""
+        ledger, theory = self.result.ledger, self.cell.theory
+        if ledger is None or self.result.aborted is not None:
+            return None
+        return theory.lost.allows(ledger.lost) and theory.phantom.allows(ledger.phantom_reads)
+
+
+@dataclass(slots=True)
+class MatrixResult:
+    """A run of the matrix."""
+
+    server: str
+    started_wall_s: float
+    quick: bool
+    cells: list[CellResult] = field(default_factory=list)
+    duration_s: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """holds, deviates, or aborted where a cell was and no other deviates."""
+        found = [each.as_theory for each in self.cells]
+        if not found or False in found:
+            return "deviates"
+        return "aborted" if None in found else "holds"

@@ -31,9 +31,16 @@ class Rebuild:
         self._nodes = nodes
 
     async def come_back(
-        self, course: RoleCourse, member: Member, source: Member, consent: Consent | None
+        self,
+        course: RoleCourse,
+        member: Member,
+        source: Member,
+        consent: Consent | None,
+        *,
+        anyway: bool = False,
     ) -> str:
-        """Let a node follow the source; answers the transactions that it lost for it."""
+        """Let a node follow the source; answers the transactions that it lost for it. `anyway`: with a copy
+        of the source's data also where it has no transaction that the source lacks."""
         fleet = self._nodes.fleet
         following = [name for name in self._nodes.followers(source.name) if name != member.name]
         if not self._nodes.reachable(member.name):
@@ -47,7 +54,7 @@ class Rebuild:
         executed = await ask(member.control, member.dialect.executed())
         position = await ask(source.control, source.dialect.position())
         errant = subtract_gtids(executed, position.owned, position.executed)
-        if errant:
+        if errant or anyway:
             await self._consented(consent, member.name, errant)
             await self._copy(course, member, source)
             member = fleet.member(member.name)

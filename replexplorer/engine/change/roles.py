@@ -136,9 +136,12 @@ class RoleChanges:
             fenced=True,
         )
 
-    async def rejoin(self, node: str, *, consent: Consent | None = None, anyway: bool = False) -> RoleChange:
+    async def rejoin(
+        self, node: str, *, consent: Consent | None = None, rebuild: bool = False, anyway: bool = False
+    ) -> RoleChange:
         """Let a node follow the source again; one that has transactions which the source lacks loses them
-        with all its data, where `consent` says so, and gets a copy of the source's.
+        with all its data, where `consent` says so, and gets a copy of the source's. With `rebuild` it gets
+        one in any case: a source that lost rows whose GTIDs it kept differs from a node that follows it.
 
         Raises UsageError where there is no such node or it is the source, StackUnavailable where either
         does not answer, or consent is not given.
@@ -155,11 +158,13 @@ class RoleChanges:
                     "`replexplorer up` or `replexplorer failover`",
                 )
             course = self._nodes.course(ChangeKind.REJOIN, name, source.name)
-            if self._nodes.follows(name, source.name):
+            if self._nodes.follows(name, source.name) and not rebuild:
                 return RoleChange(ChangeKind.REJOIN, name, source.name, fenced=True)
             mark = self._chronicle.begin_change(str(course.under_way))
             try:
-                errant = await self._rebuild.come_back(course, self._fleet.member(name), source, consent)
+                errant = await self._rebuild.come_back(
+                    course, self._fleet.member(name), source, consent, anyway=rebuild
+                )
             except BaseException as error:
                 self._chronicle.change_failed(mark, f"{course.under_way} failed: {error}")
                 await to_the_end(self._nodes.forget())

@@ -48,6 +48,8 @@ class Loan:
     """What our load did before; None: none ran."""
     replicas: int
     """How many there were before."""
+    source: str
+    """The node that was the source before."""
     report: Report
     """Hears what is done to the stack."""
     baseline: Baseline = field(default_factory=Baseline)
@@ -65,6 +67,8 @@ class Loan:
     """What was last asked of knobs."""
     _faults: dict[int, Fault] = field(default_factory=dict)
     """By number, those that were injected and not cleared."""
+    _differing: set[str] = field(default_factory=set)
+    """Nodes whose rows are not the source's, and never will be."""
     _attached: bool = False
     _processes: set[str] = field(default_factory=set)
     """Nodes whose processes were taken."""
@@ -136,6 +140,10 @@ class Loan:
             await self.rig.clear(f"{fault.kind}@{fault.node}")
         self._faults.pop(fault.number, None)
 
+    def rebuild(self, node: str) -> None:
+        """The node has rows that the source lost; it gets a copy of the source's data in the end."""
+        self._differing.add(node)
+
     # -- looking
 
     async def look(self, *, probe: bool = False) -> Sighting:
@@ -176,6 +184,8 @@ class Loan:
             self._end_load,
             self._mend_all,
             self._start,
+            self._source_back,
+            self._rebuild,
             self._turn_back,
             self._attach_all,
             self._remove_surplus,
@@ -202,6 +212,25 @@ class Loan:
                 await self._mend(fault)
             except ReplexplorerError as error:
                 left.append(f"fault {fault} is in force still: {error}")
+        return left
+
+    async def _source_back(self) -> None:
+        """The node that was the source before is it again, with what the source of now has."""
+        rig = self.rig
+        if (await rig.look()).source != self.source:
+            self.report(f"making {self.source} the source again", None)
+            await rig.rejoin(self.source)
+            await rig.switchover(self.source)
+
+    async def _rebuild(self) -> list[str]:
+        """Make the rows of all nodes equal again."""
+        left = []
+        for node in sorted(self._differing):
+            self.report(f"copying the source to {node}", None)
+            try:
+                await self.rig.rejoin(node, rebuild=True)
+            except ReplexplorerError as error:
+                left.append(f"{node} has rows that the source lacks: {error}")
         return left
 
     async def _start(self) -> None:
@@ -292,7 +321,7 @@ async def on_loan(
     async with rig.reserved(kind, name):
         seen = await rig.look()
         check(seen)
-        loan = Loan(rig, kind, name, rig.load.settings, len(seen.replicas), report)
+        loan = Loan(rig, kind, name, rig.load.settings, len(seen.replicas), seen.source, report)
         try:
             await rig.load.drive(clients=0)  # without clients it waits for nothing, whatever the state
         except BaseException:

@@ -171,6 +171,11 @@ class Rig(Protocol):
         probed are."""
         ...
 
+    def at_risk(self) -> tuple[float, Exposure] | None:
+        """What the exposure meter last found, and when on the monotonic clock; None while it knows
+        nothing."""
+        ...
+
     async def rtt_ms(self) -> float | None:
         """The round trip that a commit waits for, as the agents measure it now; None where no probe is
         answered."""
@@ -259,9 +264,10 @@ class Rig(Protocol):
         source takes writes as before."""
         ...
 
-    async def rejoin(self, node: str) -> RoleChange:
+    async def rejoin(self, node: str, *, rebuild: bool = False) -> RoleChange:
         """Let a node follow the source again, started where it is down; what it has and the source lacks is
-        lost, and told. Raises as `failover`."""
+        lost, and told. With `rebuild` it gets a copy of the source's data in any case. Raises as
+        `failover`."""
         ...
 
     # -- the experiment

@@ -16,6 +16,7 @@ from replexplorer.core.server.counters import Rates, rates, restarted
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role
 from replexplorer.core.wire import Lease
+from replexplorer.engine.asking import probe
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.fleet import Member
@@ -218,7 +219,9 @@ class Watcher:
                     self._see_whether_there(await self._sight.fleet.outside.provider.nodes())
             if sample.view.reachable and sample.values:
                 if answered is not None and restarted(answered.counters, sample.counters):
-                    member.probed = None
+                    with contextlib.suppress(ReplexplorerError):
+                        # Another version may have started; whoever asks meanwhile knows the one before.
+                        member.probed = await probe(member.poll)
                     if name not in self._sight.fleet.members:
                         return
                     await self._sight.look(name)

@@ -9,7 +9,7 @@ from pydantic import Field
 from replexplorer.formats.json.ledger import LossLedgerJson
 from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.json.model import JsonObject, Scalar
-from replexplorer.formats.json.status import ExposureJson
+from replexplorer.formats.json.status import ExposureJson, LossJson
 
 
 class FaultWindowJson(JsonObject):
@@ -110,4 +110,52 @@ class DrillEntry(JsonObject):
     error: str | None = Field(default=None, description="why the file cannot be used")
 
 
-DOCUMENTS: Final[dict[str, Any]] = {"drill run": DrillRunJson, "drill list": list[DrillEntry]}
+class TheoryJson(JsonObject):
+    """What must come of a cell."""
+
+    lost: Literal["none", "few", "some"]
+    phantom: Literal["none", "few", "some"]
+    why: str
+
+
+class CellJson(JsonObject):
+    """One cell of the matrix."""
+
+    mode: Literal["async", "after_sync", "after_commit", "fallen_back"]
+    sync_binlog: int
+    innodb_flush_log_at_trx_commit: int
+    failure: Literal["process_dies", "power_cut", "source_lost"]
+    theory: TheoryJson
+    acknowledged: int | None
+    lost: int | None = Field(description="null: the cell was aborted")
+    phantom_reads: int | None
+    recovery_ms: float | None = Field(description="null where the source did not come back")
+    meter: LossJson | None = Field(
+        description="what the meter said just before, its high with the commits between reading and failure"
+    )
+    in_meter: bool | None = Field(description="whether what was lost lies in it; null: not known")
+    as_theory: bool | None
+    aborted: str | None = None
+
+
+class MatrixJson(JsonObject):
+    """`drill run matrix`."""
+
+    drill: Literal["matrix"] = "matrix"
+    system: str
+    server: str | None
+    started: str
+    duration_s: float
+    quick: bool
+    clients: int
+    cells: list[CellJson]
+    verdict: Literal["holds", "deviates", "aborted"]
+    conditions: Conditions | None = None
+    again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
+
+
+DOCUMENTS: Final[dict[str, Any]] = {
+    "drill run": DrillRunJson,
+    "drill run matrix": MatrixJson,
+    "drill list": list[DrillEntry],
+}

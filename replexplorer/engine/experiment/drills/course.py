@@ -18,6 +18,8 @@ from replexplorer.core.server.exposure import Exposure
 from replexplorer.engine.experiment.rig import Rig
 
 _LOOK_EVERY_S: Final = 0.25
+_READ_EVERY_S: Final = 0.05
+"""Half as long as the meter takes between two looks."""
 
 
 @dataclass(slots=True)
@@ -33,9 +35,8 @@ class DrillCourse:
     fallbacks: int | None = None
     measured: Measurement = field(default_factory=Measurement)
     """Of the load, for the pace of what waits for it."""
-    exposure: Exposure | None = None
-    """As read just before the failure."""
-    read_s: float = 0.0
+    readings: list[tuple[float, Exposure]] = field(default_factory=list)
+    """What the meter said, each with its second."""
     failed_s: float | None = None
     """When the failure was complete; None before."""
     silences: bool = False
@@ -68,6 +69,14 @@ class DrillCourse:
             self._before = count
             self.fallbacks = self.fallbacks or 0
 
+    def read_meter(self) -> None:
+        """Note what the meter said since it was read last."""
+        found = self.rig.at_risk()
+        if found is not None:
+            read_s, exposure = found[0] - self.began_s, found[1]
+            if not self.readings or self.readings[-1][0] < read_s:
+                self.readings.append((read_s, exposure))
+
     def opened(self, faults: Sequence[Fault], from_s: float) -> None:
         """These are in force since a moment."""
         self.windows += tuple(
@@ -81,6 +90,18 @@ class DrillCourse:
             replace(each, to_s=to_s) if each.to_s is None and (each.fault, each.node) in over else each
             for each in self.windows
         )
+
+    def left_behind(self, node: str) -> None:
+        """The node is the source no more: what was done to it has no effect on clients any longer."""
+        to_s = self.now_s()
+        self.windows = tuple(
+            replace(each, to_s=to_s) if each.to_s is None and each.node == node else each
+            for each in self.windows
+        )
+
+    def read_before(self, at_s: float) -> tuple[float, Exposure] | None:
+        """The meter's last reading up to a moment; None where there was none."""
+        return next((each for each in reversed(self.readings) if each[0] <= at_s), None)
 
     def check(self) -> None:
         """Raise what ended the measuring of the load, if anything did."""
@@ -98,14 +119,16 @@ class DrillCourse:
             self.rig.load.measure(duration_s=inf, into=self.measured), name="drill load"
         )
         looking = asyncio.create_task(self._look_on(), name="drill looks")
+        reading = asyncio.create_task(self._read_on(), name="drill meter")
         try:
             yield
             if looking.done():
                 looking.result()
         finally:
-            for task in (looking, self._measuring):
+            tasks = (looking, reading, self._measuring)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(looking, self._measuring, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._measuring = None
 
     async def _look_on(self) -> None:
@@ -113,3 +136,8 @@ class DrillCourse:
             with suppress(ReplexplorerError):
                 self.take(await self.rig.look())
             await self.rig.clock.sleep(_LOOK_EVERY_S)
+
+    async def _read_on(self) -> None:
+        while True:
+            self.read_meter()
+            await self.rig.clock.sleep(_READ_EVERY_S)

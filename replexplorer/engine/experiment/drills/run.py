@@ -166,12 +166,15 @@ class DrillRun:
         failed_at_s = None if failed_s is None else course.began_s + failed_s
         result.ledger = await rig.reckon(work.node(self.drill.survivor), failed_at_s=failed_at_s)
         result.duration_s = course.now_s()
+        for node, rows in result.ledger.nodes.items():
+            if node not in (result.ledger.survivor, rig.seen.source) and (rows.extra or rows.errant_gtids):
+                work.loan.rebuild(node)
         if course.mended_s is not None:
             again_s = first_after(times_s, course.mended_s)
             result.recovery_ms = None if again_s is None else (again_s - course.mended_s) * 1000
-        if course.exposure is not None and course.failed_s is not None:
-            meanwhile = between(times_s, course.read_s, course.failed_s)
-            result.reading = MeterReading(course.exposure, course.read_s, course.failed_s, meanwhile)
+        if failed_s is not None and (reading := course.read_before(failed_s)) is not None:
+            read_s, exposure = reading
+            result.reading = MeterReading(exposure, read_s, failed_s, between(times_s, read_s, failed_s))
         result.rates_tps = rates_of(times_s, course.windows, end_s)
 
     async def _roll_back(self, work: StepWork) -> None:
@@ -198,5 +201,6 @@ def _keep(result: DrillResult, work: StepWork) -> None:
     """What is known, however far it came."""
     course = work.course
     result.windows, result.timeline = course.windows, course.timeline
+    result.role_changes = tuple(work.changes)
     result.told, result.fallbacks = tuple(course.told), course.fallbacks
     result.duration_s = result.duration_s or course.now_s()

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.drill import CAUGHT_UP, WRITING, Doing, DrillStep
 from replexplorer.core.fault import Fault
-from replexplorer.core.knobs.names import desired_of
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import KnobName, Value, desired_of
+from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.topology import Roster, in_order
+from replexplorer.core.topology import SOURCE, Roster, in_order
 from replexplorer.engine.experiment.drills.course import DrillCourse
 from replexplorer.engine.experiment.foreground import caught_up
 from replexplorer.engine.experiment.loan import Loan
 from replexplorer.ports import Report
 
 _LOOK_EVERY_S: Final = 0.1
+_LEAST_S: Final = 0.001
+"""Less than this is over."""
+_DURABILITY: Final = (keys.SYNC_BINLOG, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)
 _SILENCING: Final = ("kill", "stop", "pause", "power_cut")
 """Faults after which the source's clients have no OK any more."""
 
@@ -30,6 +35,8 @@ class StepWork:
     course: DrillCourse
     quick: bool
     tell: Report
+    changes: list[RoleChange] = field(default_factory=list)
+    """Of roles, in order."""
     _failing: bool = False
     """The last step injected something: what follows at once is one failure with it."""
 
@@ -43,6 +50,9 @@ class StepWork:
             Doing.INJECT: self._inject,
             Doing.CLEAR: self._clear,
             Doing.UNTIL: self._until,
+            Doing.FAILOVER: self._change_roles,
+            Doing.SWITCHOVER: self._change_roles,
+            Doing.REJOIN: self._change_roles,
         }
         if step.doing is not Doing.INJECT:
             self._failing = False
@@ -67,18 +77,23 @@ class StepWork:
     async def _pass_time(self, seconds: float) -> None:
         clock = self.loan.rig.clock
         began_s = clock.monotonic()
-        while (passed_s := clock.monotonic() - began_s) < seconds:
-            self.tell("", passed_s / seconds)
-            await clock.sleep(min(_LOOK_EVERY_S, seconds - passed_s))
+        while (left_s := began_s + seconds - clock.monotonic()) > _LEAST_S:
+            self.tell("", 1 - left_s / seconds)
+            await clock.sleep(min(_LOOK_EVERY_S, left_s))
             self.course.check()
 
     async def _inject(self, step: DrillStep) -> None:
         course, rig = self.course, self.loan.rig
         if course.failed_s is None or self._failing:
-            seen = await rig.look()
-            course.exposure, course.read_s = seen.exposure, course.now_s()
+            course.read_meter()
         from_s = course.now_s()
+        durable = tuple(rig.seen.effective(KnobName(key, SOURCE)) for key in _DURABILITY)
         done = await self.loan.inject(step.what)
+        for fault in done:
+            if fault.node == rig.seen.source and _loses_rows(fault.kind, *durable):
+                # Its binlog or its rows are short: a replica has, or will get, what it has not.
+                for replica in rig.seen.replicas:
+                    self.loan.rebuild(replica)
         course.opened(done, from_s)
         if course.failed_s is None or self._failing:
             course.failed_s = course.now_s()
@@ -121,6 +136,30 @@ class StepWork:
                 )
         else:
             await reach(self.loan, step.what, within_s)
+
+    async def _change_roles(self, step: DrillStep) -> None:
+        rig, course = self.loan.rig, self.course
+        before = rig.seen.source
+        node = self.node(step.what) if step.what else None
+        if step.doing is Doing.FAILOVER:
+            since_s = None if course.failed_s is None else course.began_s + course.failed_s
+            change = await rig.failover(node, since_s=since_s)
+        elif step.doing is Doing.SWITCHOVER:
+            change = await rig.switchover(node)
+        else:
+            change = await rig.rejoin(self.node(step.what))
+        self.changes.append(change)
+        for each in change.steps:
+            course.tell(f"{each.node}: {each.name}, {each.took_ms:.0f} ms")
+        if rig.seen.source != before:
+            course.left_behind(before)
+
+
+def _loses_rows(kind: str, sync_binlog: Value | None, flush: Value | None) -> bool:
+    """Whether a source that comes back after this may lack what its replicas have."""
+    if kind == "power_cut":
+        return (sync_binlog, flush) != (1, 1)
+    return kind == "kill" and flush == 0
 
 
 async def reach(loan: Loan, state: str, within_s: float) -> None:

@@ -1,0 +1,189 @@
+"""The matrix of failures: what each durability mode loses in each kind of failure, by theory and as drills.
+
+Law: theory is a function of the settings and of the failure alone. It says none where not a single row may be
+lost, some where a loaded server loses rows, and few where it depends on the moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Final
+
+from replexplorer.core.experiment.drill import Doing, Drill, DrillStep, Precheck, Span, span
+from replexplorer.core.topology import new_roster
+
+MATRIX: Final = "matrix"
+TITLE: Final = "What each durability mode loses in each kind of failure"
+TEACHES: Final = (
+    "A crash, a power cut and a lost source are three failures, and each is answered by another setting."
+)
+_REPLICA: Final = new_roster(1).others[0]
+_RTT: Final = "20ms"
+_TIMEOUT: Final = "10s"
+_GIVES_UP: Final = "1s"
+
+
+class Mode(StrEnum):
+    """How commits wait for the replica."""
+
+    ASYNC = "async"
+    AFTER_SYNC = "after_sync"
+    AFTER_COMMIT = "after_commit"
+    FALLEN_BACK = "fallen_back"
+    """Semi-sync was asked for and has fallen back to asynchronous."""
+
+
+class FailureKind(StrEnum):
+    """What happens to the source."""
+
+    PROCESS_DIES = "process_dies"
+    POWER_CUT = "power_cut"
+    SOURCE_LOST = "source_lost"
+
+
+class Amount(StrEnum):
+    """How many rows theory lets be gone."""
+
+    NONE = "none"
+    FEW = "few"
+    """None, or some: by the moment."""
+    SOME = "some"
+
+    def allows(self, rows: int) -> bool:
+        """Whether this many are as theory says."""
+        return rows == 0 if self is Amount.NONE else rows > 0 if self is Amount.SOME else True
+
+
+@dataclass(frozen=True, slots=True)
+class Theory:
+    """What must come of a cell."""
+
+    lost: Amount
+    """Rows that a client was told are committed."""
+    phantom: Amount
+    """Rows that another session has read, and that are gone."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One combination."""
+
+    mode: Mode
+    sync_binlog: int
+    flush: int
+    """innodb_flush_log_at_trx_commit."""
+    failure: FailureKind
+
+    @property
+    def durability(self) -> str:
+        """`1/2`: sync_binlog and innodb_flush_log_at_trx_commit."""
+        return f"{self.sync_binlog}/{self.flush}"
+
+    @property
+    def name(self) -> str:
+        """`after_sync 1/1 power_cut`."""
+        return f"{self.mode} {self.durability} {self.failure}"
+
+    @property
+    def theory(self) -> Theory:
+        """See `theory_of`."""
+        return theory_of(self)
+
+
+def theory_of(cell: MatrixCell) -> Theory:
+    """What must come of it (docs/drills.md, "The matrix", has the sources)."""
+    none, few, some = Amount.NONE, Amount.FEW, Amount.SOME
+    if cell.failure is FailureKind.SOURCE_LOST:
+        match cell.mode:
+            case Mode.AFTER_SYNC:
+                return Theory(none, none, "others read a row once a replica has it")
+            case Mode.AFTER_COMMIT:
+                return Theory(none, few, "others may read a row that no replica has yet")
+            case Mode.FALLEN_BACK:
+                return Theory(some, few, "nothing since the fall back is on the replica")
+            case _:
+                return Theory(some, few, "what had not arrived is gone")
+    if cell.flush == 0:
+        return Theory(some, few, "the redo log is written once a second, not at the commit")
+    if cell.failure is FailureKind.PROCESS_DIES:
+        return Theory(none, none, "the redo log is written at each commit: the page cache survives")
+    if cell.flush == 2:
+        return Theory(some, few, "the redo log is fsynced once a second")
+    if cell.sync_binlog == 0:
+        return Theory(few, few, "recovery rolls back what the redo log has prepared and the binlog lacks")
+    return Theory(none, none, "redo log and binlog are fsynced at each commit")
+
+
+DURABILITIES: Final = ((1, 1), (1, 2), (0, 1), (0, 0))
+_QUICK: Final = {
+    FailureKind.PROCESS_DIES: ((0, 0), (1, 1), (1, 2), (0, 1)),
+    FailureKind.POWER_CUT: ((1, 2), (1, 1), (0, 0), (0, 1)),
+    FailureKind.SOURCE_LOST: ((1, 1), (0, 0), (1, 2), (0, 1)),
+}
+"""Under --quick each mode meets each failure once, and each durability once in each failure."""
+
+
+def matrix_cells(*, quick: bool) -> Sequence[MatrixCell]:
+    """All cells, in order; under --quick twelve of the 48."""
+    if not quick:
+        return [
+            MatrixCell(mode, *durability, failure)
+            for failure, mode, durability in product(FailureKind, Mode, DURABILITIES)
+        ]
+    return [
+        MatrixCell(mode, *durability, failure)
+        for failure in FailureKind
+        for mode, durability in zip(Mode, _QUICK[failure], strict=True)
+    ]
+
+
+def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
+    """The cell as a drill; what must come of it is judged by theory."""
+    semi_sync = cell.mode is not Mode.ASYNC
+    falls = cell.mode is Mode.FALLEN_BACK
+    point = Mode.AFTER_COMMIT if cell.mode is Mode.AFTER_COMMIT else Mode.AFTER_SYNC
+    settings = [
+        f"semi_sync={'on' if semi_sync else 'off'}",
+        f"wait_point={point}",
+        f"semi_sync_timeout={_GIVES_UP if falls else _TIMEOUT}",
+        f"sync_binlog={cell.sync_binlog}",
+        f"innodb_flush_log_at_trx_commit={cell.flush}",
+        f"rtt={_RTT}",
+    ]
+    if cell.failure is FailureKind.POWER_CUT:
+        settings.append("undo_journal=on")
+    steps = [DrillStep(Doing.WAIT, lasts=span(3, 2), shows=cell.theory.why)]
+    if falls:
+        steps += [
+            DrillStep(Doing.INJECT, "partition=both", shows="no acknowledgement comes any more"),
+            DrillStep(Doing.UNTIL, "degraded", lasts=Span(30, 30), shows="commits are asynchronous now"),
+            DrillStep(Doing.WAIT, lasts=span(2, 1)),
+        ]
+    writing = DrillStep(Doing.UNTIL, "writing", lasts=Span(90, 90))
+    match cell.failure:
+        case FailureKind.PROCESS_DIES:
+            steps += [DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"), writing]
+        case FailureKind.POWER_CUT:
+            steps += [
+                DrillStep(Doing.INJECT, "power_cut=strict"),
+                DrillStep(Doing.CLEAR, "power_cut"),
+                writing,
+            ]
+        case _:
+            # A partition has isolated a source that fell back already.
+            steps += [] if falls else [DrillStep(Doing.INJECT, "isolate")]
+            steps.append(DrillStep(Doing.INJECT, "kill"))
+    return Drill(
+        name=cell.name,
+        title=TITLE,
+        teaches=cell.theory.why,
+        settings=tuple(settings),
+        clients=clients,
+        survivor=_REPLICA if cell.failure is FailureKind.SOURCE_LOST else "",
+        prechecks=(Precheck("protected", 30.0),) if semi_sync else (),
+        steps=tuple(steps),
+    )

@@ -1,0 +1,195 @@
+"""The matrix of failures as a JSON document, as a table, and as a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from replexplorer import __version__
+from replexplorer.core.experiment.drill_result import CellResult, MatrixResult
+from replexplorer.core.experiment.matrix import TITLE
+from replexplorer.core.text import table
+from replexplorer.formats.json.drill import CellJson, MatrixJson, TheoryJson
+from replexplorer.formats.json.status import LossJson
+from replexplorer.formats.json.text import to_json
+from replexplorer.reports.conditions import rows as condition_rows
+from replexplorer.reports.directory import write_files
+from replexplorer.reports.drill_result import FAILURES, SYSTEM
+from replexplorer.reports.lab_pages import PAGE_STYLE
+
+_WORDS: Final = {
+    **dict(FAILURES),
+    "async": "async",
+    "after_sync": "AFTER_SYNC",
+    "after_commit": "AFTER_COMMIT",
+    "fallen_back": "fallen back",
+}
+_HEADS: Final = (
+    "failure", "mode", "sync/flush", "theory", "acknowledged", "lost", "meter said", "read, then gone",
+    "recovery ms", "as theory",
+)  # fmt: skip
+
+
+def matrix_document(result: MatrixResult, clients: int) -> MatrixJson:
+    """As `drill run matrix --json` prints it."""
+    return MatrixJson(
+        system=SYSTEM,
+        server=result.server,
+        started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        duration_s=round(result.duration_s, 1),
+        quick=result.quick,
+        clients=clients,
+        cells=[_cell(each) for each in result.cells],
+        verdict=cast(Literal["holds", "deviates", "aborted"], result.verdict),
+    )
+
+
+def _cell(found: CellResult) -> CellJson:
+    cell, ledger, meter = found.cell, found.result.ledger, found.meter
+    theory = cell.theory
+    recovery_ms = found.result.recovery_ms
+    return CellJson(
+        mode=cell.mode.value,
+        sync_binlog=cell.sync_binlog,
+        innodb_flush_log_at_trx_commit=cell.flush,
+        failure=cell.failure.value,
+        theory=TheoryJson(lost=theory.lost.value, phantom=theory.phantom.value, why=theory.why),
+        acknowledged=None if ledger is None else ledger.acknowledged,
+        lost=None if ledger is None else ledger.lost,
+        phantom_reads=None if ledger is None else ledger.phantom_reads,
+        recovery_ms=None if recovery_ms is None else round(recovery_ms, 1),
+        meter=None
+        if meter is None
+        else LossJson(commits=meter.commits, low=meter.low, high=meter.high, age_ms=meter.age_ms),
+        in_meter=found.in_meter,
+        as_theory=found.as_theory,
+        aborted=found.result.aborted,
+    )
+
+
+def cell_line(found: CellResult) -> str:
+    """One cell in a line: what was lost, by theory and by the meter."""
+    row = _row(_cell(found))
+    if found.result.aborted is not None:
+        return f"{row[0]}, {row[1]} {row[2]}: aborted, {found.result.aborted}"
+    return f"{row[0]}, {row[1]} {row[2]}: {row[5]} lost of {row[4]} (theory: {row[3]}; meter: {row[6]})"
+
+
+def _row(cell: CellJson) -> tuple[str, ...]:
+    meter = "-"
+    if cell.meter is not None:
+        meter = f"{cell.meter.low:,} to {cell.meter.high:,}"
+        meter += "" if cell.in_meter is not False else " ✖"
+    word = {True: "holds", False: "deviates", None: "aborted"}[cell.as_theory]
+    return (
+        _WORDS[cell.failure],
+        _WORDS[cell.mode],
+        f"{cell.sync_binlog}/{cell.innodb_flush_log_at_trx_commit}",
+        cell.theory.lost,
+        _count(cell.acknowledged),
+        _count(cell.lost),
+        meter,
+        _count(cell.phantom_reads),
+        "-" if cell.recovery_ms is None else f"{cell.recovery_ms:,.0f}",
+        word,
+    )
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _summary(document: MatrixJson) -> str:
+    known = [cell.in_meter for cell in document.cells if cell.in_meter is not None]
+    held = [cell.as_theory for cell in document.cells]
+    return (
+        f"{held.count(True)} of {len(held)} cells as theory says; lost within the meter's range in"
+        f" {known.count(True)} of {len(known)} that it could read; {document.duration_s:,.0f} s"
+    )
+
+
+def render_matrix(document: MatrixJson) -> str:
+    """The table for a terminal, then the verdict."""
+    started = document.started.replace("T", " ").removesuffix("Z")
+    heads = tuple(head.upper() for head in _HEADS)
+    blocks = [
+        f"matrix on {document.server}, {started} UTC, {document.clients} clients",
+        table([_row(cell) for cell in document.cells], heads, right=(4, 5, 7, 8)),
+        *(
+            f"aborted: {_WORDS[cell.failure]}, {_WORDS[cell.mode]}: {cell.aborted}"
+            for cell in document.cells
+            if cell.aborted
+        ),
+        _summary(document),
+        f"verdict: {document.verdict}",
+    ]
+    return "\n\n".join(blocks)
+
+
+def write_matrix_report(directory: Path, document: MatrixJson, session: str | None) -> str:
+    """Write report.md, report.html, result.json and a copy of the session; answers what was written. Raises
+    UsageError."""
+    contents = {
+        "report.md": _markdown(document),
+        "report.html": _html(document),
+        "result.json": to_json(document) + "\n",
+    }
+    return write_files(directory, contents, session)
+
+
+def _facts(document: MatrixJson) -> list[str]:
+    facts = [
+        TITLE,
+        f"{document.server}, replexplorer {__version__}, {document.started}, {document.clients} clients"
+        f"{', twelve cells (--quick)' if document.quick else ''}",
+        _summary(document),
+    ]
+    if document.conditions is not None:
+        facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
+    return facts
+
+
+def _why(document: MatrixJson) -> Sequence[tuple[str, str]]:
+    return [
+        (f"{_WORDS[cell.failure]}, {_WORDS[cell.mode]} {cell.sync_binlog}/"
+         f"{cell.innodb_flush_log_at_trx_commit}", cell.theory.why)
+        for cell in document.cells
+    ]  # fmt: skip
+
+
+def _markdown(document: MatrixJson) -> str:
+    lines = [f"# matrix: {document.verdict}", "", *(f"{fact}  " for fact in _facts(document)), ""]
+    for row in (_HEADS, ["---"] * len(_HEADS), *map(_row, document.cells)):
+        lines.append(f"| {' | '.join(row)} |")
+    lines += ["", "## Why", "", *(f"- {cell}: {why}" for cell, why in _why(document))]
+    return "\n".join([*lines, "", "## Again", "", *(f"    {line}" for line in document.again), ""])
+
+
+def _html(document: MatrixJson) -> str:
+    def cell(text: str) -> str:
+        if text in ("holds", "deviates", "aborted"):
+            return f'<span class="{"holds" if text == "holds" else "deviates"}">{text}</span>'
+        return escape(text)
+
+    head = "".join(f"<th>{escape(each)}</th>" for each in _HEADS)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{cell(each)}</td>' for each in _row(row))}</tr>" for row in document.cells
+    )
+    parts = [
+        "<!doctype html>",
+        f'<html lang="en"><meta charset="utf-8"><title>matrix: {document.verdict}</title>',
+        '<meta name="viewport" content="width=device-width">',
+        f"<style>{PAGE_STYLE}</style>",
+        f"<h1>matrix: {cell(document.verdict)}</h1>",
+        *(f"<p>{escape(fact)}</p>" for fact in _facts(document)),
+        f"<table><tr>{head}</tr>{body}</table>",
+        "<h2>Why</h2><ul>",
+        *(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in _why(document)),
+        "</ul><h2>Again</h2>",
+        "<pre>" + escape("\n".join(document.again)) + "</pre>",
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"

@@ -1,0 +1,161 @@
+"""The matrix of failures: theory cell by cell, its drills, and what is said of what was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from replexplorer.core.experiment.drill import Doing
+from replexplorer.core.experiment.drill_result import CellResult, DrillResult, MatrixResult, MeterReading
+from replexplorer.core.experiment.matrix import (
+    DURABILITIES,
+    Amount,
+    FailureKind,
+    MatrixCell,
+    Mode,
+    cell_drill,
+    matrix_cells,
+)
+from replexplorer.core.loss.client_log import Attempts, RunLog
+from replexplorer.core.loss.ledger import LossLedger, reckon
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.formats.json.text import to_json
+from replexplorer.reports.matrix_pages import cell_line, matrix_document, render_matrix, write_matrix_report
+
+DIES, CUT, LOST = FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST
+NONE, FEW, SOME = Amount.NONE, Amount.FEW, Amount.SOME
+
+
+@pytest.mark.parametrize(
+    ("mode", "durability", "failure", "lost", "phantom"),
+    [
+        (Mode.ASYNC, (1, 1), DIES, NONE, NONE),
+        (Mode.ASYNC, (0, 1), DIES, NONE, NONE),
+        (Mode.AFTER_SYNC, (1, 2), DIES, NONE, NONE),
+        (Mode.AFTER_SYNC, (0, 0), DIES, SOME, FEW),
+        (Mode.ASYNC, (1, 1), CUT, NONE, NONE),
+        (Mode.AFTER_COMMIT, (1, 1), CUT, NONE, NONE),
+        (Mode.ASYNC, (1, 2), CUT, SOME, FEW),
+        (Mode.FALLEN_BACK, (0, 1), CUT, FEW, FEW),
+        (Mode.AFTER_SYNC, (0, 0), CUT, SOME, FEW),
+        (Mode.ASYNC, (1, 1), LOST, SOME, FEW),
+        (Mode.AFTER_SYNC, (0, 0), LOST, NONE, NONE),
+        (Mode.AFTER_COMMIT, (1, 1), LOST, NONE, FEW),
+        (Mode.FALLEN_BACK, (1, 1), LOST, SOME, FEW),
+    ],
+)
+def test_theory(
+    mode: Mode, durability: tuple[int, int], failure: FailureKind, lost: Amount, phantom: Amount
+) -> None:
+    theory = MatrixCell(mode, *durability, failure).theory
+    assert (theory.lost, theory.phantom) == (lost, phantom)
+    assert theory.why
+
+
+def test_what_is_lost_with_the_source_does_not_depend_on_its_disk_nor_a_crash_on_the_replica() -> None:
+    for mode in Mode:
+        assert len({MatrixCell(mode, *each, LOST).theory for each in DURABILITIES}) == 1
+    for each, failure in product(DURABILITIES, (DIES, CUT)):
+        assert len({MatrixCell(mode, *each, failure).theory for mode in Mode}) == 1
+
+
+def test_there_are_48_cells_and_a_quick_run_meets_each_mode_and_each_durability_in_each_failure() -> None:
+    whole, quick = matrix_cells(quick=False), matrix_cells(quick=True)
+    assert len(set(whole)) == 48
+    assert set(quick) < set(whole)
+    assert {(cell.mode, cell.failure) for cell in quick} == set(product(Mode, FailureKind))
+    durabilities = {((cell.sync_binlog, cell.flush), cell.failure) for cell in quick}
+    assert durabilities == set(product(DURABILITIES, FailureKind))
+    assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 360
+
+
+@pytest.mark.parametrize("cell", matrix_cells(quick=False), ids=lambda cell: cell.name)
+def test_each_cell_is_a_drill_that_ends_the_source_and_brings_it_back_unless_it_is_lost(
+    cell: MatrixCell,
+) -> None:
+    drill = cell_drill(cell, clients=8)
+    injected = [step.what for step in drill.steps if step.doing is Doing.INJECT]
+    mended = [step.what for step in drill.steps if step.doing is Doing.CLEAR]
+    assert injected[-1] == ("power_cut=strict" if cell.failure is CUT else "kill")
+    assert bool(mended) is (cell.failure is not LOST)
+    assert bool(drill.survivor) is (cell.failure is LOST)
+    assert ("partition=both" in injected) is (cell.mode is Mode.FALLEN_BACK)
+    assert bool(drill.prechecks) is (cell.mode is not Mode.ASYNC)
+
+
+@pytest.mark.parametrize(
+    ("amount", "rows", "allowed"),
+    [(NONE, 0, True), (NONE, 1, False), (FEW, 0, True), (FEW, 9, True), (SOME, 0, False), (SOME, 1, True)],
+)
+def test_what_an_amount_allows(amount: Amount, rows: int, allowed: bool) -> None:
+    assert amount.allows(rows) is allowed
+
+
+def ledger_of(lost: int) -> LossLedger:
+    log = RunLog(1, {1: Attempts(((1, 100),), ((1, 100),), (), ())}, {})
+    return reckon(log, {"db1": {1: ((1, 100 - lost),)}}, "db1", executed={})
+
+
+NO_ONE_LOOKED = Unknown("no one looked")
+
+
+def found(cell: MatrixCell, lost: int, power_cut: Loss | Unknown = NO_ONE_LOOKED) -> CellResult:
+    nothing = Loss(0, 0, 0)
+    reading = MeterReading(Exposure(nothing, power_cut, nothing), 2.0, 2.2, meanwhile=3)
+    drill = cell_drill(cell, clients=8)
+    return CellResult(
+        cell, DrillResult(drill, "mysql", 0.0, ledger=ledger_of(lost), reading=reading, recovery_ms=812.0)
+    )
+
+
+CELL = MatrixCell(Mode.ASYNC, 1, 2, CUT)
+
+
+@pytest.mark.parametrize(
+    ("meter", "lost", "within"),
+    [
+        (Loss(5, 4, 9), 4, True),
+        (Loss(5, 4, 9), 12, True),
+        (Loss(5, 4, 9), 13, False),
+        (Loss(5, 4, 9), 3, False),
+        (NO_ONE_LOOKED, 3, None),
+    ],
+)
+def test_what_was_acknowledged_after_the_reading_was_at_risk_too(
+    meter: Loss | Unknown, lost: int, within: bool | None
+) -> None:
+    assert found(CELL, lost, meter).in_meter is within
+
+
+def test_one_cell_against_theory_makes_the_matrix_deviate() -> None:
+    good, bad = found(CELL, 7, Loss(5, 4, 9)), found(replace(CELL, flush=1), 7)
+    aborted = replace(good, result=replace(good.result, aborted="db1 is gone"))
+    verdicts = {
+        "holds": [good],
+        "deviates": [good, bad, aborted],
+        "aborted": [good, aborted],
+    }
+    for verdict, cells in verdicts.items():
+        assert MatrixResult("mysql", 0.0, quick=True, cells=cells).verdict == verdict
+    assert MatrixResult("mysql", 0.0, quick=True).verdict == "deviates"
+
+
+def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
+    result = MatrixResult("mysql 9.7.4", 0.0, quick=True, cells=[found(CELL, 7, Loss(5, 4, 9))])
+    document = matrix_document(result, 8)
+    text = render_matrix(document)
+    for part in ("power cut", "1/2", "some", "4 to 12", "812", "holds"):
+        assert part in text
+    assert "1 of 1 cells as theory says; lost within the meter's range in 1 of 1" in text
+    assert cell_line(result.cells[0]) == "power cut, async 1/2: 7 lost of 100 (theory: some; meter: 4 to 12)"
+    assert '"in_meter": true' in to_json(document)
+
+
+def test_the_report_is_written(tmp_path: Path) -> None:
+    result = MatrixResult("mysql 9.7.4", 0.0, quick=True, cells=[found(CELL, 7)])
+    write_matrix_report(tmp_path, matrix_document(result, 8), None)
+    for name in ("report.md", "report.html", "result.json"):
+        assert "fsynced once a second" in (tmp_path / name).read_text()
