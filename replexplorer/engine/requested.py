@@ -6,13 +6,13 @@ The document is versioned and written compare-and-set, so two apps never lose ea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.fault import Fault, from_record, to_record
-from replexplorer.core.kept import kept, kept_all, unkept, unkept_all
+from replexplorer.core.kept import kept, kept_all, unkept
 from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
 from replexplorer.core.role_change import UnderWay
 from replexplorer.core.role_change import from_record as role_change_from_record
@@ -45,6 +45,10 @@ class Requested:
     """A change of roles that has begun and is not over."""
     owed: Owed | None = None
     """What the experiment under way gives back, or one that was killed did not."""
+    document: Document | None = field(default=None, compare=False, repr=False)
+    """As it came; None where none was read."""
+    source: str = field(default="", compare=False)
+    """The node that was the source when it was read: names of knobs are said from there."""
 
     @classmethod
     def read(cls, document: Document, roster: Roster) -> Self:
@@ -65,19 +69,15 @@ class Requested:
             from_record(document.content.get("faults")),
             role_change_from_record(document.content.get("role_change")),
             owed_from_record(document.content.get("owed"), roster),
+            document,
+            roster.source,
         )
 
-    def with_source(self, before: Roster, now: Roster) -> Self:
-        """The same document, read with the roster `before`, as it reads `now` that another node is the
-        source."""
-
-        def said_now(values: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
-            return unkept_all(kept_all(values, before), now)
-
-        owed = self.owed
-        if owed is not None:
-            owed = replace(owed, before=said_now(owed.before), turned=said_now(owed.turned))
-        return replace(self, values=said_now(self.values), owed=owed)
+    def said_from(self, roster: Roster) -> Self:
+        """The same document, read again where another node is the source than when it was read."""
+        if self.document is None or self.source == roster.source:
+            return self
+        return self.read(self.document, roster)
 
 
 def _kept_now(text: str, value: Any, roster: Roster) -> tuple[str, Any]:

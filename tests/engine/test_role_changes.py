@@ -196,6 +196,18 @@ async def test_what_is_asked_of_a_role_stays_with_the_role() -> None:
 
 
 @virtual
+async def test_a_link_between_two_replicas_keeps_its_direction_as_the_ends_change_places() -> None:
+    world = World(replicas=2)
+    async with world.attached("switchover") as session:
+        await turn(session, "delay_to_replica@db2:db3=30")
+        await session.console.do(Switchover("db3"))
+        knobs = (await session.status()).knobs
+        asked = {str(name): view.requested for name, view in knobs.items() if view.requested == 30.0}
+        assert asked == {"delay_to_primary@db1:db2": 30.0}, "what left db2 for a replica still does"
+        assert world.sidecars["db1"].delays.keys() == {"db2"}
+
+
+@virtual
 async def test_semi_sync_waits_for_a_rejoin_where_nobody_could_acknowledge() -> None:
     world = World()
     async with world.attached("failover") as session:

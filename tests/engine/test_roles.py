@@ -54,6 +54,21 @@ async def test_what_is_asked_of_a_link_stays_with_its_two_nodes() -> None:
 
 
 @virtual
+async def test_who_comes_after_a_change_of_the_source_reads_the_same_links() -> None:
+    world = World(replicas=2)
+    async with world.attached() as session:
+        await turn(session, "delay_to_replica@db2=30", "rtt@db3=8")
+    promote(world, "db3")
+    session = world.session("status")
+    status = await session.status()
+    asked = {(link.replica, link.rtt_asked_ms) for link in status.links}
+    assert asked == {("db1", 8.0), ("db2", 0.0), ("db1:db2", 30.0)}
+    assert [link.fault for link in status.links] == [None, None, None]
+    assert status.knobs[KnobName("delay_to_replica", "db1:db2")].requested == 30.0
+    await session.disconnect()
+
+
+@virtual
 async def test_a_source_that_is_down_stays_the_source_until_another_is() -> None:
     world = World()
     first = world.node_names[0]

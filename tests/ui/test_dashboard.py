@@ -22,6 +22,7 @@ from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
+from replexplorer.core.wire import Flap
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.chart_model import ChartModel
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
@@ -355,6 +356,20 @@ async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> No
         assert "Duplicate entry '7' for key 'SOURCE'" in " ".join(" ".join(rows).split())
         assert sum("link: asked 85 ms, measured 85.4 ms" in row for row in rows) == 2
         assert all(len(row) <= width for row in rows)
+
+
+async def test_a_link_between_two_replicas_and_one_that_flaps_stand_below_their_nodes() -> None:
+    tick = explained(make_tick(1.0, replicas=2))
+    flapping = replace(tick.links[0], flap=Flap(2.0, 0.5, 0.0), is_down=True)
+    pair = replace(tick.links[1], replica="db2:db3")
+    async with bench(replace(tick, links=(flapping, tick.links[1]), pairs=(pair,)), size=(100, 24)) as app:
+        await app.press("N")
+        await app.until(lambda: bool(listing(app).rows))
+        rows = listing(app).rows
+        at = {row.split()[0]: number for number, row in enumerate(rows) if row.startswith(" db")}
+        assert rows[at["db2"] + 1].rstrip().endswith("measured 85.4 ms, flaps 2 s down, 0.5 s up, down now")
+        assert rows[at["db3"] + 1].startswith("   link: asked 85 ms")
+        assert rows[at["db3"] + 2].startswith("   link to db2: asked 85 ms, measured 85.4 ms")
 
 
 EPOCH = Epoch(0, 0.0, "baseline", None, 619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500)

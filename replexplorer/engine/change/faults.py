@@ -118,7 +118,8 @@ class Faults:
                     f"{request.kind.key}@{node} is in force already", f"fault clear {request.kind.key}@{node}"
                 )
             flapping = {link: fault for fault in self.in_force() for link in fault.links}
-            for link in flapping.keys() & self._flapping(request.kind.key, node):
+            links = set() if (request.kind.key, node) in held else self._flapping(request.kind.key, node)
+            for link in sorted(flapping.keys() & links):
                 yield UsageError(
                     f"the link {link} flaps already: {flapping[link]}",
                     f"fault clear {FLAP_FAULT}@{flapping[link].node}",

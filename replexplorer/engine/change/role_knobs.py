@@ -18,7 +18,8 @@ from replexplorer.core.knobs.names import (
     Value,
     same_value,
 )
-from replexplorer.core.topology import is_pair, link_between
+from replexplorer.core.link import turned_round
+from replexplorer.core.topology import in_order, is_pair, link_between
 from replexplorer.engine.observe.sight import Sight
 
 
@@ -60,7 +61,10 @@ def goes_with_the_roles(sight: Sight, before: Desired, source: str, to: str) -> 
         for other in others:
             pair_before = KnobName(key, link_between(to, other))
             wanted[KnobName(key, other)] = before.get(KnobName(key, other), default)
-            wanted[KnobName(key, link_between(source, other))] = before.get(pair_before, default)
+            # A pair's directions run by name: the other end stays where it is, before or behind both.
+            is_first = in_order((source, other))[0] == source
+            key_now = key if (in_order((to, other))[0] == to) == is_first else turned_round(key, default)[0]
+            wanted[KnobName(key_now, link_between(source, other))] = before.get(pair_before, default)
     wanted = {
         name: value
         for name, value in wanted.items()

@@ -76,7 +76,7 @@ class Sight:
         self.fleet = fleet
         self.load = load
         self.own = OwnDoing()
-        self.requested = Requested()
+        self._requested = Requested()
         self.samples: dict[str, NodeSample] = {}
         """The last sample of each node."""
         self.samples_before: dict[str, NodeSample] = {}
@@ -96,6 +96,17 @@ class Sight:
         self.exposures = ExposureWatch(fleet)
         self.counts_commits = True
         """Whether `look_closely` asks for a commit's waits; off only to measure what that costs."""
+
+    @property
+    def requested(self) -> Requested:
+        """What is requested, said from the node that is the source now."""
+        if self._requested.source != self.fleet.source_name:
+            self._requested = self._requested.said_from(self.fleet.roster)
+        return self._requested
+
+    @requested.setter
+    def requested(self, found: Requested) -> None:
+        self._requested = found
 
     def forget(self) -> None:
         """Another stack has this one's name: nothing is known of it."""
@@ -163,13 +174,8 @@ class Sight:
         return sample
 
     def see(self, standing: Standing) -> None:
-        """Take what a look has seen of a node's role; where another node is the source now, what is
-        requested of links is said from there."""
-        before = self.fleet.roster
+        """Take what a look has seen of a node's role, which may make another node the source."""
         self.fleet.saw(standing)
-        now = self.fleet.roster
-        if before.source != now.source:
-            self.requested = self.requested.with_source(before, now)
 
     def miss(self, node: str) -> None:
         """Take a server for down without a look, because its process does not run."""

@@ -90,7 +90,10 @@ def _link(link: LinkView, title: str) -> Line:
     """The round trip asked and measured, and what is wrong with the link."""
     measured = "none" if link.rtt_measured_ms is None else f"{figures.round_trip(link.rtt_measured_ms)} ms"
     row: list[Run] = [(f"   {title}: asked {link.rtt_asked_ms:g} ms, measured {measured}", "muted")]
-    if link.partition not in (None, NO_PARTITION):
+    if link.flap is not None:
+        now = "down" if link.is_down else "up"
+        row.append((f", flaps {link.flap.down_s:g} s down, {link.flap.up_s:g} s up, {now} now", "warn b"))
+    elif link.partition not in (None, NO_PARTITION):
         row.append((f", partition {link.partition}", "warn b"))
     elif link.healing:
         row.append((", healed, TCP retries", "warn b"))
