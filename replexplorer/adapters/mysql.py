@@ -221,7 +221,7 @@ async def log_in(
     from asyncmy.errors import MySQLError
 
     try:
-        return await asyncmy.connect(
+        connecting = asyncmy.connect(
             host=host,
             port=port,
             user=user,
@@ -232,6 +232,7 @@ async def log_in(
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",
         )
+        return await _connected(connecting)
     except MySQLError as error:
         number = error_number(error)
         if number in LOST_NUMBERS:
@@ -242,6 +243,26 @@ async def log_in(
     except (OSError, RuntimeError, ValueError, IndexError) as error:
         # A port that speaks something else ends in the driver's parser.
         raise ServerUnreachable(f"no MySQL server answers at {host}:{port} ({error})") from None
+
+
+async def _connected(connecting: Awaitable[Any]) -> Any:
+    """What the driver answers; CancelledError where the task was cancelled meanwhile, whatever it answers.
+
+    It connects within asyncio.wait_for, which before Python 3.12 forgets that it was cancelled where the
+    connection is made or refused at the same moment (CPython issue 86296): whoever ends a task that logs in
+    again and again would wait for it for ever.
+    """
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    connection: Any = None
+    try:
+        connection = await connecting
+    finally:
+        if task is not None and task.cancelling() > before:
+            if connection is not None:
+                connection.close()
+            raise asyncio.CancelledError
+    return connection
 
 
 async def close_politely(connection: Any) -> None:
