@@ -190,6 +190,7 @@ async def test_what_is_asked_of_a_role_stays_with_the_role() -> None:
         for name, value in (("semi_sync", "on"), ("sync_binlog", 0)):
             assert knobs[KnobName(name, SOURCE)].effective == value
         assert world.servers["db2"].variables["sync_binlog"] == "0"
+        assert world.servers["db1"].variables["sync_binlog"] == "1"
         assert knobs[KnobName("fsync_delay", "db1")].requested == 3.0
         assert (await session.status()).protection.state == "protected"
         assert world.servers["db1"].variables["rpl_semi_sync_source_enabled"] == "OFF"
@@ -385,3 +386,14 @@ async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_
         await session.console.do(Clear())
         assert (await session.status()).faults == ()
         assert await roles(session) == ["down", "primary", "replica"]
+
+
+@virtual
+async def test_semi_sync_is_refused_by_name_while_the_only_other_node_follows_nobody() -> None:
+    world = World()
+    async with world.attached("failover") as session:
+        world.crash("db1")
+        await session.console.do(Failover())
+        world.servers["db1"].boot()
+        with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows nobody"):
+            await turn(session, "semi_sync=on")

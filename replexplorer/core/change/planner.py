@@ -53,6 +53,8 @@ class Observed:
     out again."""
     appliers_off: frozenset[str] = frozenset()
     """Replicas whose applier does not run, so that it is not started behind the operator's back."""
+    detached: frozenset[str] = frozenset()
+    """Nodes that run and follow nobody: there is nothing of theirs to register or to acknowledge."""
     load_runs: bool = False
     """Our own load process runs; otherwise load knobs are only stored."""
     asked_of_links: Mapping[str, LinkSettings] = field(default_factory=dict)
@@ -498,12 +500,17 @@ class _Planner:
         needed = min(required if isinstance(required, int) else 1, len(replicas))
         if clients is None or clients >= needed:
             return []
-        up = [node for node in replicas if node in self.observed.servers]
+        detached = self.observed.detached
+        up = [node for node in replicas if node in self.observed.servers and node not in detached]
         if len(up) < needed and not self._is_on:
-            down = ", ".join(node for node in replicas if node not in up)
+            away = [node for node in replicas if node not in up]
+            follow = all(node in detached for node in away)
+            state = "follows nobody" if follow else "is down"
+            mends = f"`replexplorer rejoin {away[0]}`" if follow else "`replexplorer up`"
+            missing = f"{', '.join(away)} {state}"
             raise StackUnavailable(
-                f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {down} is down",
-                "`replexplorer up` brings it back",
+                f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {missing}",
+                f"{mends} brings it back",
             )
         doubtful = [node for node in up if not self.observed.registered.get(node)]
         return [node for node in doubtful or up if not self._stays_silent(node)]

@@ -71,4 +71,19 @@ def goes_with_the_roles(sight: Sight, before: Desired, source: str, to: str) -> 
         if (name in names or (is_pair(name.node) and value != name.knob.default))
         and sight.requested_value(name) != value
     }
-    return {**sight.lost_values(sight.fleet.members), **wanted}
+    return {**sight.lost_values(sight.fleet.members), **as_replicas(sight), **wanted}
+
+
+def as_replicas(sight: Sight) -> Desired:
+    """What a node still has that was asked of it as the source, with what is asked of it as a replica."""
+    asked = {name.key for name in sight.requested.values if name.node == SOURCE}
+    wanted: dict[KnobName, Value] = {}
+    for name in sight.names():
+        sample = sight.samples.get(name.node)
+        if name.key not in asked or sample is None or not sample.view.reachable:
+            continue
+        effective, value = sight.effective_value(name), sight.requested_value(name)
+        of_node = name.knob.backing in (Backing.SERVER, Backing.DISK)
+        if of_node and effective is not None and not same_value(name.knob, effective, value):
+            wanted[name] = value
+    return wanted

@@ -26,7 +26,7 @@ from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
-from replexplorer.core.topology import Standing, ends_of, in_order, is_pair, role_of
+from replexplorer.core.topology import Role, Standing, ends_of, in_order, is_pair, role_of
 from replexplorer.core.wire import DISK_KNOBS, Lease
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.engine.observe.agent_sample import sample_disk, sample_link
@@ -414,6 +414,9 @@ class Sight:
             },
             appliers_off=frozenset(
                 name for name, sample in self.samples.items() if sample.view.sql_thread in ("off", "error")
+            ),
+            detached=frozenset(
+                name for name, sample in self.samples.items() if sample.view.role is Role.DETACHED
             ),
             load_runs=bool(self.load.effective()),
             asked_of_links={
