@@ -111,11 +111,11 @@ class Session:
             reapply=options.reapply, asks=options.asks,
         )  # fmt: skip
         faults = Faults(self.sight, self.turns, self.accounts, self.changes, self.chronicle)
-        self._unfinished = Unfinished(
-            self.sight, self.turns, self.controls, self.changes, faults, self.chronicle
-        )
         self.roles = roles = RoleChanges(
             self.sight, self.turns, self.changes, self.driving, self.chronicle, self._tell_step
+        )
+        self._unfinished = Unfinished(
+            self.sight, self.turns, self.controls, self.changes, faults, roles, self.chronicle
         )
         self._repairer = repairer = Repairer(
             self.sight, self.changes, self.lost, faults, roles, self._unfinished, options.up

@@ -101,6 +101,22 @@ async def test_nothing_is_touched_while_the_experiment_runs() -> None:
         await running
 
 
+@virtual
+async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_back() -> None:
+    world = World(replicas=2)
+    async with world.attached("drill lost") as session:
+        rig = session.rig
+        await rig.owe("drill", "lost", {}, {})
+        await rig.inject("kill")
+        change = await rig.failover()
+        assert session.fleet.source_name == change.source != "db1"
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        assert session.fleet.source_name == "db1"
+        assert session.sight.requested.owed is None
+        assert "db1 is the source again" in told(session)[0]
+
+
 def test_what_is_owed_is_read_as_it_was_written() -> None:
     owed = Owed("drill", "kill-primary", "drill (pid 7)", "db1", {SYNC: 1, RTT: 0.0}, {SYNC: 0, RTT: 20.0})
     assert owed_from_record(owed_to_record(owed, new_roster(1)), new_roster(1)) == owed

@@ -26,7 +26,7 @@ from replexplorer.formats.json.text import to_json
 from replexplorer.reports.matrix_pages import cell_line, matrix_document, render_matrix, write_matrix_report
 
 DIES, CUT, LOST = FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST
-NONE, FEW, SOME = Amount.NONE, Amount.FEW, Amount.SOME
+NONE, FEW, SOME, LAST = Amount.NONE, Amount.FEW, Amount.SOME, Amount.LAST_SECOND
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ NONE, FEW, SOME = Amount.NONE, Amount.FEW, Amount.SOME
         (Mode.ASYNC, (1, 1), DIES, NONE, NONE),
         (Mode.ASYNC, (0, 1), DIES, NONE, NONE),
         (Mode.AFTER_SYNC, (1, 2), DIES, NONE, NONE),
-        (Mode.AFTER_SYNC, (0, 0), DIES, SOME, FEW),
+        (Mode.AFTER_SYNC, (0, 0), DIES, LAST, FEW),
         (Mode.ASYNC, (1, 1), CUT, NONE, NONE),
         (Mode.AFTER_COMMIT, (1, 1), CUT, NONE, NONE),
-        (Mode.ASYNC, (1, 2), CUT, SOME, FEW),
+        (Mode.ASYNC, (1, 2), CUT, LAST, FEW),
         (Mode.FALLEN_BACK, (0, 1), CUT, FEW, FEW),
-        (Mode.AFTER_SYNC, (0, 0), CUT, SOME, FEW),
+        (Mode.AFTER_SYNC, (0, 0), CUT, LAST, FEW),
         (Mode.ASYNC, (1, 1), LOST, SOME, FEW),
         (Mode.AFTER_SYNC, (0, 0), LOST, NONE, NONE),
         (Mode.AFTER_COMMIT, (1, 1), LOST, NONE, FEW),
@@ -92,6 +92,13 @@ def test_each_cell_is_a_drill_that_ends_the_source_and_brings_it_back_unless_it_
 )
 def test_what_an_amount_allows(amount: Amount, rows: int, allowed: bool) -> None:
     assert amount.allows(rows) is allowed
+
+
+@pytest.mark.parametrize(
+    ("rows", "age_ms", "allowed"), [(0, None, True), (5, 900.0, True), (5, None, True), (5, 4000.0, False)]
+)
+def test_what_is_lost_of_the_last_second_is_no_older(rows: int, age_ms: float | None, allowed: bool) -> None:
+    assert LAST.allows(rows, age_ms) is allowed
 
 
 def ledger_of(lost: int) -> LossLedger:
@@ -147,10 +154,13 @@ def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
     result = MatrixResult("mysql 9.7.4", 0.0, quick=True, cells=[found(CELL, 7, Loss(5, 4, 9))])
     document = matrix_document(result, 8)
     text = render_matrix(document)
-    for part in ("power cut", "1/2", "some", "4 to 12", "812", "holds"):
+    for part in ("power cut", "1/2", "last second", "4 to 12", "812", "holds"):
         assert part in text
     assert "1 of 1 cells as theory says; lost within the meter's range in 1 of 1" in text
-    assert cell_line(result.cells[0]) == "power cut, async 1/2: 7 lost of 100 (theory: some; meter: 4 to 12)"
+    assert (
+        cell_line(result.cells[0])
+        == "power cut, async 1/2: 7 lost of 100 (theory: last second; meter: 4 to 12)"
+    )
     assert '"in_meter": true' in to_json(document)
 
 

@@ -175,7 +175,8 @@ class CellResult:
         ledger, theory = self.result.ledger, self.cell.theory
         if ledger is None or self.result.aborted is not None:
             return None
-        return theory.lost.allows(ledger.lost) and theory.phantom.allows(ledger.phantom_reads)
+        lost = theory.lost.allows(ledger.lost, ledger.oldest_lost_age_ms)
+        return lost and theory.phantom.allows(ledger.phantom_reads)
 
 
 @dataclass(slots=True)

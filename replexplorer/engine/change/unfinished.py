@@ -13,6 +13,7 @@ from replexplorer.engine.asking import execute
 from replexplorer.engine.change.controls import Controls
 from replexplorer.engine.change.faults import Faults
 from replexplorer.engine.change.marked import MarkedChanges
+from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import ExperimentUnderWay
@@ -32,6 +33,7 @@ class Unfinished:
         controls: Controls,
         changes: MarkedChanges,
         faults: Faults,
+        roles: RoleChanges,
         chronicle: Chronicle,
     ) -> None:
         self._sight = sight
@@ -39,6 +41,7 @@ class Unfinished:
         self._controls = controls
         self._changes = changes
         self._faults = faults
+        self._roles = roles
         self._chronicle = chronicle
 
     async def finish(self) -> tuple[str, ...]:
@@ -64,6 +67,7 @@ class Unfinished:
                 await self._faults.clear(f"{fault.kind}@{fault.node}")
                 done.append(f"fault {fault} undone")
         await self._sight.refresh()
+        done += await self._source_back(owed)
         done += await self._start_threads()
         names = tuple(owed.before)
         wanted = owed.still({name: self._sight.requested_value(name) for name in names})
@@ -76,6 +80,18 @@ class Unfinished:
         fleet = self._sight.fleet
         self._sight.requested = await write_owed(fleet.keeper, fleet.roster, None)
         return done
+
+    async def _source_back(self, owed: Owed) -> list[str]:
+        """Make the source of before the source again, or say why it cannot be."""
+        fleet = self._sight.fleet
+        if owed.source == fleet.source_name or owed.source not in fleet.members:
+            return []
+        try:
+            await self._roles.rejoin(owed.source, anyway=True)
+            await self._roles.switchover(owed.source, anyway=True)
+        except ReplexplorerError as error:
+            return [f"{owed.source} could not be made the source again: {error}"]
+        return [f"{owed.source} is the source again"]
 
     async def _start_threads(self) -> list[str]:
         """Start what an experiment stopped at the replicas."""

@@ -113,8 +113,8 @@ class DrillEntry(JsonObject):
 class TheoryJson(JsonObject):
     """What must come of a cell."""
 
-    lost: Literal["none", "few", "some"]
-    phantom: Literal["none", "few", "some"]
+    lost: Literal["none", "few", "last second", "some"]
+    phantom: Literal["none", "few", "last second", "some"]
     why: str
 
 

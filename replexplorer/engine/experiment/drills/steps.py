@@ -95,9 +95,9 @@ class StepWork:
                 for replica in rig.seen.replicas:
                     self.loan.rebuild(replica)
         course.opened(done, from_s)
-        if course.failed_s is None or self._failing:
-            course.failed_s = course.now_s()
-            course.silences = done[-1].kind in _SILENCING and done[-1].node == rig.seen.source
+        silences = done[-1].kind in _SILENCING and done[-1].node == rig.seen.source
+        if course.failed_s is None or self._failing or (silences and not course.silences):
+            course.failed_s, course.silences = course.now_s(), silences
         self._failing = True
         if step.lasts is not None:
             await self._pass_time(step.lasts.seconds(quick=self.quick))
