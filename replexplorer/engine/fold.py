@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
+from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.tick import Tick
 from replexplorer.engine.incidents.watcher import Watcher
@@ -31,6 +34,8 @@ class TickFold:
     watcher: Watcher
     outlook: Outlook
     _last: Interval | None = None
+    _watch: CeilingWatch = field(default_factory=CeilingWatch)
+    _beaten_tps: float | None = None
 
     def tick(self) -> Tick:
         """What is known now."""
@@ -45,7 +50,7 @@ class TickFold:
         links = tuple(self.sight.links.values())
         nodes = tuple(map(self.chronicle.with_restart, self.sight.node_views()))
         load = self._load_view()
-        ceiling = self.outlook.ceiling(protection, load)
+        ceiling = self._compared(self.outlook.ceiling(protection, load), intervals, protection)
         anatomy = lookback.anatomy(since_s) if self.load.is_running else None
         exposure = self.sight.exposures.exposure()
         if exposure is not None:
@@ -72,6 +77,20 @@ class TickFold:
             faults=self.sight.requested.faults,
             viewer=self.driving.viewer_of is not None,
         )
+
+    def _compared(
+        self, ceiling: Ceiling | None, intervals: Sequence[Interval], protection: Protection
+    ) -> Ceiling | None:
+        """The ceiling with what beats it; the log says so once."""
+        if intervals or ceiling is None:
+            was, now = self._beaten_tps, self._last
+            since = (self.chronicle.unchanged_since_s, protection.state, ceiling and ceiling.clients)
+            tps, each_s = (now.tps, now.duration_s) if now is not None else (None, 0.0)
+            self._beaten_tps = self._watch.take(ceiling, tps, each_s, since)
+            if ceiling is not None and was is None and self._beaten_tps is not None:
+                found = beaten_words(replace(ceiling, beaten_tps=self._beaten_tps))
+                self.chronicle.tell(Severity.WARN, found)
+        return ceiling and replace(ceiling, beaten_tps=self._beaten_tps)
 
     def _protection(self) -> Protection:
         """The protection state, followed from look to look."""

@@ -14,7 +14,7 @@ from replexplorer.formats.json.text import to_json
 from replexplorer.formats.small_file import MOST_TOML_BYTES, read_text
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files
-from replexplorer.reports.lab_result import limits_of
+from replexplorer.reports.lab_result import findings_of, limits_of
 from replexplorer.reports.svg_chart import STYLE, Series, bar_chart, line_chart
 
 PAGE_STYLE = """\
@@ -92,6 +92,7 @@ def _facts(document: LabResult) -> list[str]:
         facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
     if document.aborted is not None:
         facts.append(f"Aborted: {document.aborted}")
+    facts += [f"Found: {line}" for line in findings_of(document)]
     if document.verdict == "deviates" and (limits := limits_of(document)):
         facts.append(f"What may explain a deviation, beside the settings: {'; '.join(limits)}")
     facts += [f"Not restored: {line}" for line in document.unrestored]

@@ -61,6 +61,7 @@ def _phase(result: PhaseResult) -> LabPhase:
         machine_cpu_percent=_rounded(result.machine_percent, 1),
         limited=result.limited,
         invalid=result.invalid,
+        finding=result.finding,
         figures={
             name: round(value, 4) if isinstance(value, float) else value
             for name, value in result.figures.items()
@@ -99,6 +100,8 @@ def render_lab(document: LabDocument) -> str:
         blocks.insert(1, f"after {document.source.author}: {document.source.title}")
     if found:
         blocks.append(table(found))
+    if findings := findings_of(document):
+        blocks.append("found:\n" + "\n".join(f"  {line}" for line in findings))
     if relations:
         blocks.append(table(relations))
     if document.verdict == "deviates" and (limits := limits_of(document)):
@@ -107,6 +110,11 @@ def render_lab(document: LabDocument) -> str:
         blocks.append(f"aborted: {document.aborted}")
     blocks += [f"not restored: {line}" for line in document.unrestored]
     return "\n\n".join([*blocks, f"verdict: {document.verdict}"])
+
+
+def findings_of(document: LabDocument) -> list[str]:
+    """Phases that contradict what is known, each with how."""
+    return [f"{phase.name}: {phase.finding}" for phase in document.phases if phase.finding is not None]
 
 
 def limits_of(document: LabDocument) -> list[str]:

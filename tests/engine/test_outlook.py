@@ -12,6 +12,7 @@ from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
+from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.session import Session
 from replexplorer.formats.calibration import shipped_calibration
 from tests.fakes.clock import virtual
@@ -88,21 +89,42 @@ def load(*durations_us: int, clients: int = 1) -> LoadView:
 
 
 @virtual
-async def test_the_ceiling_bounds_though_probe_and_local_cost_were_measured_too_high() -> None:
+async def test_no_commit_moves_the_ceiling_or_the_model_s_round_trip() -> None:
+    """They come from the probe and from commits without the link: what is faster contradicts them."""
     world = World()
     async with world.attached(calibration=CALIBRATION) as session:
         await turned(session, "semi_sync=on", "rtt=2")
         outlook = session.outlook
-        outlook.ceiling(OFF, load(5000, 9000))  # a noisy second: 7 ms a commit
-        for durations_us in ((4000, 6000), (2500, 3000), (1500, 1500)):
-            now = load(*durations_us)
-            ceiling = outlook.ceiling(PROTECTED, now)
-            assert ceiling is not None
-            assert now.tps is not None
-            assert ceiling.tps >= now.tps * (1 - 1e-9)
-            predicted = outlook.predicted(PROTECTED, now, ceiling=ceiling)
-            assert predicted is not None
-            assert predicted.tps <= ceiling.tps
+        outlook.ceiling(OFF, load(5000, 9000))
+        ceilings = [outlook.ceiling(PROTECTED, load(each_us)) for each_us in (9000, 2500, 100)]
+        assert len(set(ceilings)) == 1
+        assert ceilings[0] is not None
+        assert ceilings[0].local_ms == pytest.approx(7, rel=0.02)
+        predicted = [outlook.predicted(PROTECTED, load(each_us)) for each_us in (9000, 100)]
+        assert predicted[0] == predicted[1]
+
+
+@virtual
+async def test_commits_that_beat_the_ceiling_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake's commits wait for the link as it is; the probe is made to read 10 ms more."""
+    world = World()
+    async with world.started(calibration=CALIBRATION) as session:
+        await turned(session, "semi_sync=on", "rtt=20", "clients=1")
+        honest = await tick_after(session, 15.0)
+        assert honest.ceiling is not None
+        assert honest.ceiling.beaten_tps is None
+        real = Outlook._rtts_ms
+        monkeypatch.setattr(Outlook, "_rtts_ms", lambda self: [each and each + 10 for each in real(self)])
+        said: list[str] = []
+        async with asyncio.timeout(60):
+            async for tick in session.ticks():
+                said += [event.text for event in tick.events]
+                if any("beat the ceiling" in text for text in said):
+                    break
+    assert tick.ceiling is not None
+    assert tick.ceiling.beaten_tps is not None
+    assert tick.ceiling.beaten_tps > tick.ceiling.most_tps > tick.ceiling.tps
+    assert len([text for text in said if "beat the ceiling" in text]) == 1
 
 
 @virtual

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
 
-from replexplorer.core.model.ceiling import acknowledging_rtt_ms, bound
+from replexplorer.core.model.ceiling import (
+    Ceiling,
+    CeilingWatch,
+    acknowledging_rtt_ms,
+    beaten,
+    beaten_words,
+    bound,
+    local_cost_ms,
+)
+from replexplorer.core.stats.histogram import Histogram
 
 
 @pytest.mark.parametrize(
@@ -46,3 +56,59 @@ def test_a_commit_waits_for_the_fastest_that_suffice(
     rtts: Sequence[float | None], required: int, waits_ms: float | None
 ) -> None:
     assert acknowledging_rtt_ms(rtts, required) == waits_ms
+
+
+FAR = Ceiling(88.5, 8, 87.4, 3.0)
+
+
+def readings(mean_tps: float, noise: float, count: int = 60, seed: int = 3) -> list[float]:
+    source = random.Random(seed)
+    return [mean_tps * source.gauss(1, noise) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "mean_tps", "noise", "is_beaten"),
+    [
+        (FAR, 86.0, 0.02, False),
+        (FAR, 89.0, 0.02, False),  # within what the probe may be off
+        (FAR, 95.0, 0.02, True),
+        (FAR, 95.0, 0.30, False),  # the readings scatter by more
+        (Ceiling(800.0, 1, 0.75, 0.5), 1100.0, 0.02, False),  # half a millisecond is much of a short trip
+        (Ceiling(800.0, 1, 0.75, 0.5), 1500.0, 0.02, True),
+    ],
+)
+def test_the_ceiling_is_beaten_by_more_than_the_measurements_err(
+    ceiling: Ceiling, mean_tps: float, noise: float, is_beaten: bool
+) -> None:
+    found = beaten(ceiling, readings(mean_tps, noise), each_s=0.5)
+    assert (found is not None) == is_beaten
+    assert found is None or found == pytest.approx(mean_tps, rel=0.02)
+
+
+def test_a_probe_that_scatters_is_part_of_the_error() -> None:
+    tps = readings(95.0, 0.02)
+    steady, wild = [88.5] * 60, readings(88.5, 0.4, seed=4)
+    assert beaten(FAR, tps, steady, each_s=0.5) is not None
+    assert beaten(FAR, tps, wild, each_s=0.5) is None
+
+
+def test_few_readings_say_nothing_and_those_of_other_settings_are_forgotten() -> None:
+    watch = CeilingWatch()
+    found = [watch.take(FAR, 95.0 + at % 3, 0.5, "semi-sync") for at in range(30)]
+    assert found[:15] == [None] * 15
+    assert found[-1] is not None
+    assert watch.take(FAR, 95.0, 0.5, "rtt 20") is None
+    assert watch.take(None, 95.0, 0.5, "rtt 20") is None
+
+
+def test_the_words_name_both_figures_and_what_they_can_mean() -> None:
+    words = beaten_words(Ceiling(88.5, 8, 87.4, 3.0, beaten_tps=95.0))
+    assert "95.0 > 88.5 TPS" in words
+    assert "87.4 ms" in words
+
+
+@pytest.mark.parametrize(("clients", "cost_ms"), [(1, 3.0), (8, 1.0)])
+def test_many_clients_queue_so_their_fastest_commit_counts(clients: int, cost_ms: float) -> None:
+    service = Histogram()
+    service.record_all([1000, 3000, 5000])
+    assert local_cost_ms(clients, service) == pytest.approx(cost_ms, rel=0.02)

@@ -12,7 +12,7 @@ from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import OPEN
-from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound
+from replexplorer.core.model.ceiling import Ceiling, acknowledging_rtt_ms, bound, local_cost_ms
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
 from replexplorer.core.model.operating_point import operating_point_of
 from replexplorer.core.model.prediction import measured, predict
@@ -31,9 +31,8 @@ _ROWS_A_CLIENT: Final = 10
 class AsyncCost:
     """Execute and fsync time of one commit, measured while commits were asynchronous.
 
-    One client's mean; with more clients a mean holds their queueing as well and would make the
-    bound too low, so it is the fastest commit then. The least seen counts, under the durability
-    settings and the workload that it was measured under.
+    The least seen counts (`ceiling.local_cost_ms`), under the durability settings and the workload that it
+    was measured under.
     """
 
     settings: tuple[tuple[KnobName, Value | None], ...] = ()
@@ -42,7 +41,7 @@ class AsyncCost:
     def learn(self, settings: Iterable[tuple[KnobName, Value | None]], load: LoadView) -> None:
         """Take an asynchronous interval; other settings than before start over."""
         self.keep_for(settings)
-        seen_ms = load.mean_ms if load.clients == 1 or load.service is None else load.service.min_ms
+        seen_ms = load.mean_ms if load.service is None else local_cost_ms(load.clients, load.service)
         if seen_ms is not None and (self.local_ms is None or seen_ms < self.local_ms):
             self.local_ms = seen_ms
 
@@ -71,7 +70,7 @@ class Outlook:
         if self._local.local_ms is None and not any(self.sight.asked_rtts_ms()):
             return None
         rtt_ms = acknowledging_rtt_ms(self._rtts_ms(), protection.replicas_required or 1)
-        return bound(load.clients, rtt_ms, self._local.local_ms, _fastest_ms(load))
+        return bound(load.clients, rtt_ms, self._local.local_ms)
 
     def predicted(
         self,
@@ -87,10 +86,6 @@ class Outlook:
         setting = self._in_force(load, protection)
         if load.state == "stopped" or not self._can_tell(setting, protection) or self.calibration is None:
             return None
-        fastest_ms = _fastest_ms(load)
-        if fastest_ms is not None:
-            # A probe waits for a core on a busy machine, and no commit was faster than its round trip.
-            setting = replace(setting, rtt_ms=min(setting.rtt_ms, fastest_ms))
         local = None
         if anatomy is not None:
             setting, local = measured(setting, self.calibration, anatomy)
@@ -155,10 +150,6 @@ class Outlook:
             self._local.learn(settings, load)
         else:
             self._local.keep_for(settings)
-
-
-def _fastest_ms(load: LoadView) -> float | None:
-    return None if load.service is None else load.service.min_ms
 
 
 def _waiting(setting: OperatingPoint, protection: Protection) -> OperatingPoint:

@@ -58,6 +58,9 @@ class LabPhase(JsonObject):
         default=None, description="what somebody changed meanwhile, so that the figures are of no settings"
     )
     figures: dict[str, Scalar] = Field(default={}, description="what the phase found beside its load")
+    finding: str | None = Field(
+        default=None, description="what contradicts what is known: commits that beat the ceiling"
+    )
 
 
 class Relation(JsonObject):

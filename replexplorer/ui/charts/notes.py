@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from replexplorer.core.history.recent import ENOUGH, Recent
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import CLOSED, HIDES
-from replexplorer.core.model.ceiling import Ceiling
+from replexplorer.core.model.ceiling import Ceiling, beaten_words
 from replexplorer.core.tick import Tick
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.figures import rate, round_trip
@@ -26,10 +26,17 @@ class Notes(NamedTuple):
 
 
 def tps_notes(tick: Tick, *, wide: bool) -> Notes:
-    """Why the figure is the load's own and not the server's, else prediction and ceiling."""
+    """Why the figure is the load's own and not the server's, that it beats the ceiling, else prediction and
+    ceiling."""
     if tick.load is not None and tick.load.limited:
         return Notes((f"▲ the load is the limit: {tick.load.limited}", f"▲ {tick.load.limited}"), "warn")
     ceiling, predicted = tick.ceiling, tick.predicted
+    if ceiling is not None and ceiling.beaten_tps is not None:
+        figures_only = f"{rate(ceiling.beaten_tps)} > {rate(ceiling.tps)}/s"
+        return Notes(
+            (f"▲ {beaten_words(ceiling)}", f"▲ beats the ceiling: {figures_only}", f"▲ {figures_only}"),
+            "warn",
+        )
     widths = (True, False) if wide else (False,)
     bounds = [] if ceiling is None else [formula(ceiling, wide=each) for each in widths]
     if predicted is None:

@@ -71,6 +71,8 @@ class Played:
     """CPU of the source's machine, of all its cores, whoever used it, warm-up included."""
     limited: str | None = None
     """What beside the settings may have been the limit, in words."""
+    readings_tps: tuple[float, ...] = ()
+    """Of its intervals, in order."""
 
     @property
     def tps(self) -> float:
@@ -168,6 +170,8 @@ class PhaseResult:
     invalid: str | None = None
     """What somebody changed meanwhile: the figures are of no one's settings. None: nothing."""
     figures: Figures = field(default_factory=dict)
+    finding: str | None = None
+    """What contradicts what is known, in words: commits that beat the ceiling. None: nothing."""
 
     @property
     def measured_tps(self) -> float | None:

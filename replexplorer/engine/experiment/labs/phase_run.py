@@ -10,7 +10,7 @@ from typing import Final
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.machine import short_of_cpu
-from replexplorer.core.model.ceiling import bound
+from replexplorer.core.model.ceiling import beaten, beaten_words, bound, local_cost_ms
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.student import t_quantile_975
 from replexplorer.engine.experiment.labs.lab import Act, Phase, PhaseResult, Played, Rtt
@@ -101,6 +101,7 @@ class PhaseRun:
             errors=measured.errors + measured.unknown,
             busy_percent=measured.cpu_percent,
             machine_percent=found.machine_percent,
+            readings_tps=tuple(each.tps for each in measured.intervals),
             limited="; ".join(limit for limit in limits if limit) or None,
         )
 
@@ -109,11 +110,13 @@ class PhaseRun:
         protection = seen.protection
         rtt_ms = rtt.ms if rtt else seen.rtt_ms
         clients = rig.load.settings.clients if rig.load.settings else 0
-        local_ms = next(
-            (each.mean_ms for each in self.before if each.protection.state is ProtectionState.OFF), None
-        )
+        alone = [each for each in self.before if each.protection.state is ProtectionState.OFF]
+        local_ms = local_cost_ms(alone[0].clients, alone[0].service) if alone else None
         limits = self.phase.play is None and protection.state in _WAITING
-        ceiling = bound(clients, rtt_ms, local_ms, played.service.min_ms) if limits else None
+        ceiling = bound(clients, rtt_ms, local_ms) if limits else None
+        if ceiling is not None and played.readings_tps:
+            each_s = played.duration_s / len(played.readings_tps)
+            ceiling = replace(ceiling, beaten_tps=beaten(ceiling, played.readings_tps, each_s=each_s))
         return PhaseResult(
             phase=self.phase,
             settings=self._settings(),
@@ -132,6 +135,7 @@ class PhaseRun:
             busy_percent=played.busy_percent,
             machine_percent=played.machine_percent,
             limited=played.limited,
+            finding=beaten_words(ceiling) if ceiling and ceiling.beaten_tps is not None else None,
             figures=played.figures,
         )
 
