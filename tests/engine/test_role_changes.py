@@ -397,3 +397,17 @@ async def test_semi_sync_is_refused_by_name_while_the_only_other_node_follows_no
         world.servers["db1"].boot()
         with pytest.raises(StackUnavailable, match="needs 1 replica, and db1 follows nobody"):
             await turn(session, "semi_sync=on")
+
+
+@virtual
+async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following() -> None:
+    world = World(replicas=2)
+    async with world.attached("failover") as session:
+        await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")
+        world.crash("db1")
+        done = await session.console.do(Failover("db2"))
+        assert done.warnings == ()
+        knobs = (await session.status()).knobs
+        assert knobs[KnobName("rtt", "db3")].effective == 40.0
+        assert knobs[KnobName("fsync_delay", SOURCE)].effective == 4.0
+        assert knobs[KnobName("undo_journal", SOURCE)].effective == "on"

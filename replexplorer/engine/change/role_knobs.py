@@ -71,16 +71,28 @@ def goes_with_the_roles(sight: Sight, before: Desired, source: str, to: str) -> 
         if (name in names or (is_pair(name.node) and value != name.knob.default))
         and sight.requested_value(name) != value
     }
-    return {**sight.lost_values(sight.fleet.members), **as_replicas(sight), **wanted}
+    return {**not_so_yet(sight), **wanted}
 
 
-def as_replicas(sight: Sight) -> Desired:
-    """What a node still has that was asked of it as the source, with what is asked of it as a replica."""
+def not_so_yet(sight: Sight) -> Desired:
+    """What is requested and not in force of the nodes that answer and of all links; of a node that was the
+    source and follows now, that is what is asked of a replica."""
+    wanted = {**sight.lost_values(sight.fleet.members), **_as_replicas(sight)}
+    return {name: value for name, value in wanted.items() if _answers(sight, name)}
+
+
+def _answers(sight: Sight, name: KnobName) -> bool:
+    """Whether the node of a knob answers; what is no node's does."""
+    sample = sight.samples.get(sight.fleet.named(name.node))
+    is_of_node = name.knob.backing in (Backing.SERVER, Backing.DISK)
+    return not is_of_node or (sample is not None and sample.view.reachable)
+
+
+def _as_replicas(sight: Sight) -> Desired:
     asked = {name.key for name in sight.requested.values if name.node == SOURCE}
     wanted: dict[KnobName, Value] = {}
     for name in sight.names():
-        sample = sight.samples.get(name.node)
-        if name.key not in asked or sample is None or not sample.view.reachable:
+        if name.key not in asked or name.node == SOURCE:
             continue
         effective, value = sight.effective_value(name), sight.requested_value(name)
         of_node = name.knob.backing in (Backing.SERVER, Backing.DISK)

@@ -24,7 +24,7 @@ from replexplorer.engine.change.promotion import FollowingLoad, Promotion
 from replexplorer.engine.change.rebuild import Consent, Rebuild
 from replexplorer.engine.change.role_course import RoleCourse, recovery
 from replexplorer.engine.change.role_endings import Endings
-from replexplorer.engine.change.role_knobs import as_replicas, goes_with_the_roles
+from replexplorer.engine.change.role_knobs import goes_with_the_roles, not_so_yet
 from replexplorer.engine.change.role_nodes import RoleNodes
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
@@ -209,7 +209,7 @@ class RoleChanges:
         await self._sight.look_at_links()
         wanted: Desired
         if change.kind is ChangeKind.REJOIN:
-            wanted = {**self._sight.lost_values(self._fleet.members), **as_replicas(self._sight)}
+            wanted = not_so_yet(self._sight)
         else:
             wanted = goes_with_the_roles(self._sight, course.asked, change.source, change.to)
         if unfit := self.too_few_to_acknowledge():
