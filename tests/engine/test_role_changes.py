@@ -405,6 +405,7 @@ async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following() 
     async with world.attached("failover") as session:
         await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")
         world.crash("db1")
+        world.sidecars["db1"].shim = False
         done = await session.console.do(Failover("db2"))
         assert done.warnings == ()
         knobs = (await session.status()).knobs

@@ -28,7 +28,7 @@ _DRAINS_WITHIN_S: Final = 600.0
 """How long a relay log may take to be applied."""
 _NEAR_WITHIN_S: Final = 20.0
 """How long a replica may take to come near its source before a switchover blocks writes."""
-_NEAR_S: Final = 0.3
+_NEAR_S: Final = 0.7
 """A replica that has what its source had so long ago is near."""
 _BLOCKS_WITHIN_S: Final = 5.0
 _CAUGHT_UP_WITHIN_S: Final = 1.0
