@@ -14,6 +14,7 @@ from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, Und
 from replexplorer.engine.change.role_endings import Endings
 from replexplorer.engine.change.role_nodes import RoleNodes
 from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, Switchover, Turn
+from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from tests.fakes.clock import virtual
@@ -400,8 +401,14 @@ async def test_semi_sync_is_refused_by_name_while_the_only_other_node_follows_no
 
 
 @virtual
-async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following() -> None:
+async def test_what_a_dead_node_cannot_take_keeps_nothing_else_from_following(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(replicas=2)
+    left, effective = KnobName("undo_journal", "db1"), Sight.effective_value
+    monkeypatch.setattr(
+        Sight, "effective_value", lambda sight, name: "on" if name == left else effective(sight, name)
+    )
     async with world.attached("failover") as session:
         await turn(session, "undo_journal=on", "fsync_delay=4", "rtt@db3=40")
         world.crash("db1")
