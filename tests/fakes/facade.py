@@ -36,6 +36,7 @@ from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.model.ceiling import Ceiling
 from replexplorer.core.model.fitted import Prediction
+from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RecoveryTime, RoleChange
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.exposure import Exposure, Loss
@@ -49,12 +50,15 @@ from replexplorer.core.wire import Experiment
 from replexplorer.engine.console import (
     Clear,
     Command,
+    Failover,
     GiveBack,
     Inject,
     Mark,
+    Rejoin,
     Repair,
     Reset,
     Run,
+    Switchover,
     ToggleLoad,
     Turn,
     Undo,
@@ -344,6 +348,18 @@ class FakeFacade:
             case Inject():
                 await self._note("inject", (command.request.text, command.request.nodes))
                 return self.injected
+            case Failover() | Switchover():
+                await self._note(type(command).__name__.lower(), command.to)
+                return RoleChange(
+                    ChangeKind(type(command).__name__.lower()),
+                    "db1",
+                    command.to or "db2",
+                    rpo=RecoveryPoint(0),
+                    rto=RecoveryTime(total_ms=312.0),
+                )
+            case Rejoin():
+                await self._note("rejoin", command.node)
+                return RoleChange(ChangeKind.REJOIN, command.node, "db1", rpo=RecoveryPoint(7))
             case Clear():
                 await self._note("clear", command.text)
                 return ()

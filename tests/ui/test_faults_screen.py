@@ -9,6 +9,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.fault import KINDS, Fault, kind_of
+from replexplorer.core.topology import Role
 from replexplorer.core.wire import Experiment
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected
 from replexplorer.ui.desks.commander import CommandFailed
@@ -188,3 +189,50 @@ async def test_a_stack_without_a_replica_says_so() -> None:
     async with bench(alone, size=(80, 24)) as app:
         await opened(app, "applier_stop")
         assert "is done to a replica, and there is none" in " ".join(shown(app).split())
+
+
+async def asked(app: Bench, verb: str) -> None:
+    """The screen with the cursor on a change of roles."""
+    await app.press("F")
+    await app.until(lambda: isinstance(app.app.screen, FaultsScreen))
+    await app.press("end")
+    await app.press(*["up"] * (2 - ["failover", "switchover", "rejoin"].index(verb)))
+    await app.until(lambda: any(f"▸ {verb}" in row for row in screen(app).listing.rows), verb)
+
+
+async def test_roles_are_changed_by_a_second_enter_alone() -> None:
+    async with bench(make_tick(1.0, replicas=2), size=(80, 24)) as app:
+        await asked(app, "switchover")
+        assert "◂ the nearest replica ▸" in shown(app)
+        await app.press("right", "right")
+        assert "◂ db3 replica ▸" in shown(app)
+        await app.press("enter")
+        assert "Enter again does it" in shown(app)
+        await app.press("m")
+        assert "Enter again does it" not in shown(app)
+        await app.press("enter")
+        assert app.facade.called("switchover") == []
+        await done(app)
+        await app.until(lambda: app.facade.called("switchover") == ["db3"])
+        await app.until(lambda: bool(app.app._notifications))
+        [toast] = list(app.app._notifications)
+        assert toast.message == "switchover: db3 takes the writes of db1 after 312 ms, nothing is lost"
+
+
+async def test_rejoin_offers_who_is_away_and_says_what_it_would_lose() -> None:
+    whole = make_tick(1.0, replicas=2)
+    away = replace(whole.nodes[2], role=Role.DETACHED, errant_gtids="uuid-9:1-7")
+    tick = replace(whole, nodes=(*whole.nodes[:2], away))
+    async with bench(tick, size=(80, 24)) as app:
+        await asked(app, "rejoin")
+        assert "◂ db3 detached ▸" in shown(app)
+        assert "db3 would lose what the source lacks: uuid-9:1-7" in shown(app)
+        assert all(len(row) <= 80 for row in screen(app).listing.rows)
+        await app.press("enter")
+        await done(app)
+        await app.until(lambda: app.facade.called("rejoin") == ["db3"])
+        await app.play(whole)
+        await asked(app, "rejoin")
+        assert "no node is away" in shown(app)
+        await app.press("enter", "enter")
+        assert app.facade.called("rejoin") == ["db3"]

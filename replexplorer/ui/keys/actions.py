@@ -50,7 +50,11 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("wait_point.toggle", "w", "Switch AFTER_SYNC and AFTER_COMMIT"),
     Action("fault.partition", "p", "Cut every link, both ways"),
     Action("fault.heal", "r", "Heal every link"),
-    Action("fault.open", "F", "Open the faults: break something on purpose, clear what is in force"),
+    Action(
+        "fault.open",
+        "F",
+        "Open the faults: break something, clear it; failover, switchover, rejoin",
+    ),
     Action("load.toggle", "x", "Stop or start the background load"),
     Action("mark.add", "m", "Put a numbered mark on the charts"),
     Action("chart.freeze", "space", "Freeze or release the picture (the load runs on)"),

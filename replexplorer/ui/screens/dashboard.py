@@ -10,12 +10,14 @@ from textual.binding import BindingType
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs.names import format_value
+from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.console import GiveBack, Mark, Repair, Reset, ToggleLoad
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.commander import CommandDone
 from replexplorer.ui.desks.faults import FaultDesk
 from replexplorer.ui.desks.labs import LabDesk
+from replexplorer.ui.desks.roles import RoleDesk, change_words
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
@@ -52,9 +54,9 @@ class DashboardScreen(KnobScreen):
         """It asks whether to quit."""
         self._answered: tuple[str, ...] = ()
         """What was lost and is answered for."""
-        self._faults = FaultDesk(
-            self._commander, partial(self.run_worker, group="faults", exit_on_error=False)
-        )
+        beside = partial(self.run_worker, group="faults", exit_on_error=False)
+        self._faults = FaultDesk(self._commander, beside)
+        self._roles = RoleDesk(self._commander, beside)
         self._labs = LabDesk(self._commander, settings, moved=lambda: self.post_message(LabMoved()))
 
     def on_screen_resume(self) -> None:
@@ -252,11 +254,13 @@ class DashboardScreen(KnobScreen):
 
     def action_fault_open(self) -> None:
         """Break something on purpose, or clear what is in force."""
-        self.app.push_screen(FaultsScreen(self._faults, self.picture, self._settings))
+        self.app.push_screen(FaultsScreen(self._faults, self._roles, self.picture, self._settings))
 
     @on(CommandDone)
     def _tell_fault(self, message: CommandDone) -> None:
-        """What a power cut took; that it was done stands in the log."""
+        """What a power cut took, and how long a change of roles; that it was done stands in the log."""
+        if isinstance(message.result, RoleChange):
+            self.notify(change_words(message.result), timeout=10, markup=False)
         done = message.result if isinstance(message.result, tuple) else ()
         injected = [each for each in done if isinstance(each, Injected)]
         lost = [f"{each.fault.node} lost of {line}" for each in injected for line in each.lost_files]

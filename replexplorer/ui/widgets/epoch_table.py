@@ -120,7 +120,9 @@ def heads(width: int) -> Line:
     exposed = _right([("at risk", "faint")], exposed_cells(width)) if exposed_cells(width) else []
     left: list[Run] = [("         at change" if wide else "    change", "faint")]
     middle = width - sum(tail) - width_of(exposed)
-    before = _right([("TPS before → after", "faint")], max(0, middle - width_of(left)))
+    room = max(0, middle - width_of(left))
+    told = next((text for text in ("TPS before → after", "TPS → after") if len(text) < room), "TPS")
+    before = _right([(told, "faint")], room)
     words = ("effect", "95% CI", "p50", "p95", "p99", "n")
     tokens = ("faint", "faint", "p50", "p95", "p99", "faint")
     cells = [

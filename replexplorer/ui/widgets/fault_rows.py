@@ -69,3 +69,19 @@ def _told(head: str, texts: Sequence[str], width: int, ink: str) -> list[Line]:
         [(f"    {head if at == 0 else '':<{_HEAD_CELLS}}", "warn b" if head == "▲" else "muted"), (row, ink)]
         for at, row in enumerate(rows)
     ]
+
+
+def role_row(name: str, target: str | None, does: str, width: int, *, chosen: bool) -> list[Run]:
+    """`▸ switchover     ◂ the nearest replica ▸`."""
+    ground = " on select" if chosen else ""
+    row: list[Run] = [(f"{'▸' if chosen else ' '} {name:<{_NAME_CELLS}}", f"title{ground} b")]
+    if not chosen:
+        return cut([*row, (f"{'':<9}", "text"), (does.partition(":")[0].partition(";")[0], "muted")], width)
+    return spread([*row, *_turned(target or "no node is away", ground)], [], width, f"text{ground}")
+
+
+def role_details(does: str, errant: str, question: str, width: int) -> list[Line]:
+    """What happens, what would be lost, and the question before it does."""
+    rows = _told("does", [does], width, "text")
+    rows += _told("▲", [errant] if errant else [], width, "warn")
+    return rows + _told("▲", [question] if question else [], width, "warn b")
