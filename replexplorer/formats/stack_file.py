@@ -89,6 +89,8 @@ class Service(_Strict):
     environment: dict[str, str] = {}
     cap_drop: tuple[str, ...] = ()
     cap_add: tuple[str, ...] = ()
+    cpu_shares: Annotated[int, Field(ge=2, le=262_144)] | None = None
+    """The weight among containers that want the same core; None: Docker's 1024."""
     group_add: tuple[str, ...] = ()
     security_opt: tuple[str, ...] = ()
     sysctls: dict[str, str] = {}

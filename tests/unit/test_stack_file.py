@@ -38,6 +38,7 @@ def test_privileges_are_the_least(topology: StackFile) -> None:
     for service in topology.services.values():
         assert service.cap_drop == ("ALL",)
         assert service.cap_add == (("NET_ADMIN",) if service.role == "sidecar" else ())
+        assert (service.cpu_shares or 1024) > 1024 or service.role == "mysqld"
         assert all(port.startswith("127.0.0.1:") for port in service.ports)
         assert bool(service.ports) == (service.role == "sidecar")
 

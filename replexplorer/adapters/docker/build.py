@@ -298,6 +298,7 @@ class _Steps:
             binds=[self._bind(mount, service.node) for mount in service.volumes],
             cap_drop=list(service.cap_drop),
             cap_add=list(service.cap_add),
+            cpu_shares=service.cpu_shares,
             group_add=list(service.group_add) or None,
             security_opt=list(service.security_opt),
             sysctls=dict(service.sysctls) or None,
