@@ -15,6 +15,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.load.script import LARGEST_BYTES
 from replexplorer.formats.calibration import read_calibration
 from replexplorer.formats.configuration import load_configuration
+from replexplorer.formats.drill_files import read_drill
 from replexplorer.formats.keymap import load_keymap
 from replexplorer.formats.lab_files import read_lab
 from replexplorer.formats.scenes import read_scene
@@ -37,6 +38,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "theme": read_theme,
     "scene": read_scene,
     "lab": lambda file: own_lab(read_lab(file)),
+    "drill": read_drill,
     "calibration": read_calibration,
     "workload": read_workload,
 }
