@@ -528,20 +528,50 @@ async def test_zoom_and_scale_change_the_page() -> None:
 async def test_epochs_are_coloured_only_when_the_interval_excludes_zero() -> None:
     epochs = (
         Epoch(0, 0.0, "baseline", None, 619.0, n=28_500, p50_ms=25, p95_ms=29, p99_ms=35),
-        Epoch(1, 5.0, "rtt 20 → 85 ms", 619.0, 173.0, -72.1, 0.1, "slower", 90, 94, 99, 7433),
-        Epoch(2, 9.0, "sync_binlog 1 → 0", 173.0, 174.0, 0.4, 0.6, "no difference shown", 89, 93, 98, 3339),
+        Epoch(
+            1,
+            5.0,
+            "rtt 20 → 85 ms",
+            619.0,
+            173.0,
+            -72.1,
+            0.1,
+            "slower",
+            90,
+            94,
+            99,
+            7433,
+            low_percent=-72.2,
+            high_percent=-72.0,
+        ),
+        Epoch(
+            2,
+            9.0,
+            "sync_binlog 1 → 0",
+            173.0,
+            174.0,
+            0.4,
+            0.6,
+            "no difference shown",
+            89,
+            93,
+            98,
+            3339,
+            low_percent=-0.2,
+            high_percent=1.0,
+        ),
         Epoch(3, 12.0, "clients 16 → 48", 174.0, None),
     )
     async with bench(make_tick(20.0, epochs=epochs)) as app:
         newest, same, slower, baseline = app.rows("#epochs")[2:6]
         assert "measuring…" in newest
-        assert "≈ +0.4" in same
+        assert "≈ x1.004" in same
         assert "173 → 174" in same
-        assert "▾ -72.1" in slower
+        assert "▾ x0.279" in slower
         assert "28.5k" in baseline
         painted = app.painted("#epochs")
-        assert ("▾ -72.1", "bad b") in painted[4]
-        assert ("≈ +0.4", "muted") in painted[3]
+        assert ("▾ x0.279", "bad b") in painted[4]
+        assert ("≈ x1.004", "muted") in painted[3]
 
 
 async def test_the_small_screen_switches_its_chart_and_opens_the_drawer() -> None:
