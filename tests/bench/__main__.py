@@ -31,6 +31,7 @@ from tests.bench import (
     load_parity,
     lossless,
     power_cut,
+    random_faults,
     semi_sync,
     truth_of_the_link,
 )
@@ -82,6 +83,7 @@ SECTIONS: Mapping[str, Section] = {
     "ledger": lambda session, quick: ledger_cost.figures(session, quick=quick),
     "lossless": lambda session, quick: lossless.figures(session, quick=quick),
     "power_cut": lambda session, quick: power_cut.figures(session, quick=quick),
+    "faults": lambda session, quick: random_faults.figures(session, quick=quick),
     "hour": lambda session, _: dashboard.hour(session),
     "exposure": lambda session, quick: exposure.figures(session, quick=quick),
 }
