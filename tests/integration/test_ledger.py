@@ -112,6 +112,8 @@ async def test_what_a_failure_loses_is_named_row_by_row(own_stack: DockerProvide
         await until(read, "each client's row that waits was read", holds=lambda found: found == CLIENTS)
         await inject(session, "kill")
         ledger = await rig.reckon("db2")
-        assert (ledger.lost, ledger.unknown_absent, ledger.phantom_reads) == (0, CLIENTS, CLIENTS)
+        # The cut may fall amid a group: its first rows have arrived, and only its last is acknowledged.
+        assert (ledger.lost, ledger.unknown_absent + ledger.unknown_present) == (0, CLIENTS)
+        assert ledger.phantom_reads == ledger.unknown_absent > 0
         await mended(session, live)
         await session.console.do(Clear())

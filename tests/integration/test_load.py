@@ -107,6 +107,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Primary]:
         states.undo()
 
 
+@pytest.fixture(scope="module")
+def client_logs(tmp_path_factory: pytest.TempPathFactory) -> FileClientLogs:
+    """Those of the one stack, which number its runs."""
+    return FileClientLogs(tmp_path_factory.mktemp("ledgers"))
+
+
 @pytest.fixture
 async def primary(stack: Primary) -> Primary:
     """The primary, answering and writable."""
@@ -636,10 +642,12 @@ async def rows_of(primary: Primary, run: int) -> Rows:
         return await ask(sql, (await probe(sql)).ledger_rows(run), deadline_s=60)
 
 
-async def test_the_log_of_a_load_that_was_killed_has_every_row(primary: Primary, tmp_path: Path) -> None:
+async def test_the_log_of_a_load_that_was_killed_has_every_row(
+    primary: Primary, client_logs: FileClientLogs
+) -> None:
     """kill -9 between the statement and its reply, with many clients: a row may be there that its client
     never heard of, and none that it did not mean to write; none that it heard of is missing."""
-    run = Path(FileClientLogs(tmp_path).new_run())
+    run = Path(client_logs.new_run())
     clients, child = 64, LoadChild()
 
     async def kill_it_at_work(pid: int) -> None:
@@ -671,9 +679,11 @@ async def test_the_log_of_a_load_that_was_killed_has_every_row(primary: Primary,
     assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
 
 
-async def test_a_full_disk_under_the_client_log_ends_the_load(primary: Primary, tmp_path: Path) -> None:
+async def test_a_full_disk_under_the_client_log_ends_the_load(
+    primary: Primary, client_logs: FileClientLogs
+) -> None:
     """A limit of the file's size refuses a write as a full disk does."""
-    run = Path(FileClientLogs(tmp_path).new_run())
+    run = Path(client_logs.new_run())
     limited = ("sh", "-c", 'ulimit -f 64 && exec "$0" -P -m replexplorer.load_process', sys.executable)
     child = LoadChild(command=limited)
     await child.start(primary.target, LoadSettings(8, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
@@ -695,9 +705,9 @@ async def test_a_full_disk_under_the_client_log_ends_the_load(primary: Primary, 
 
 
 async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
-    primary: Primary, load: Watched, tmp_path: Path
+    primary: Primary, load: Watched, client_logs: FileClientLogs
 ) -> None:
-    run = Path(FileClientLogs(tmp_path).new_run())
+    run = Path(client_logs.new_run())
     await load.start(primary, LoadSettings(8, "ledger", ledger=str(run), rows_bound=300))
     await load.shown(lambda each: each.rows_reset > 0, "the table was emptied")
     await load.shown(lambda each: each.commits > 0, "and the load goes on")
@@ -709,8 +719,10 @@ async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
     assert ledger.nodes["db1"].rows == ledger.acknowledged + ledger.unknown_present
 
 
-async def test_several_processes_note_under_numbers_of_their_own(primary: Primary, tmp_path: Path) -> None:
-    run = Path(FileClientLogs(tmp_path).new_run())
+async def test_several_processes_note_under_numbers_of_their_own(
+    primary: Primary, client_logs: FileClientLogs
+) -> None:
+    run = Path(client_logs.new_run())
     group = LoadGroup(most=2)
     try:
         await group.start(primary.target, LoadSettings(70, "ledger", ledger=str(run)), interval_s=INTERVAL_S)

@@ -217,7 +217,9 @@ class Loan:
     async def _source_back(self) -> None:
         """The node that was the source before is it again, with what the source of now has."""
         rig = self.rig
-        if (await rig.look()).source != self.source:
+        with suppress(ReplexplorerError):  # then what was seen before has to do
+            await rig.look()
+        if rig.seen.source != self.source:
             self.report(f"making {self.source} the source again", None)
             await rig.rejoin(self.source)
             await rig.switchover(self.source)
