@@ -15,6 +15,8 @@ LABEL := dev.replexplorer.stack
 unexport PYTHONDONTWRITEBYTECODE
 # Processes of the tests: one a processor, but each makes a stack of its own, so not more than four of those.
 WORKERS := auto
+# Two a processor for those that need no Docker: they also wait, for terminals and processes.
+FAST_WORKERS = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 EVERYWHERE = -n $(WORKERS) --maxprocesses 4 --dist loadgroup
 
 # Runs as root on a system with apt: only there may make install a host package by itself.
@@ -51,7 +53,7 @@ test-all: $(STAMP) prerequisites test-tools ## the same with every repetition, a
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## the tests that need no Docker
-	@exec $(BIN)/pytest -m "not docker" -n $(WORKERS) --dist worksteal
+	@exec $(BIN)/pytest -m "not docker" -n $(FAST_WORKERS) --dist worksteal
 
 .PHONY: check
 check: $(STAMP) ## format, lint, types, import contracts

@@ -64,7 +64,10 @@ def _facts(document: DrillRunJson) -> list[str]:
         + " ".join(f"{key}={value}" for key, value in document.settings.items()),
     ]
     if document.conditions is not None:
-        facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
+        facts += [
+            f"{'Settings before and after' if name == 'settings' else name.capitalize()}: {text}"
+            for name, text in condition_rows(document.conditions)
+        ]
     if document.aborted is not None:
         facts.append(f"Aborted: {document.aborted}")
     facts += [f"Not restored: {line}" for line in document.unrestored]
