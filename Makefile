@@ -118,7 +118,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 .PHONY: bench
-bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK=1: five minutes; HOUR=1: memory over an hour, too
+bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK=1: eight minutes, without failures; HOUR=1: memory over an hour, too
 	@exec $(BIN)/python -m tests.bench
 
 .PHONY: pictures

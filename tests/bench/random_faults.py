@@ -117,4 +117,6 @@ async def figures(session: Session, *, quick: bool) -> list[Figure]:
         f" repaired after {len(found.repaired)})"
     )
     holds = differing == ledger.lost == 0 and len(ledger.nodes) == len(session.fleet.members)
-    return [Figure("5", what, "0; 0", told, holds, {"repaired_after": found.repaired, "kinds": dict(found.done)})]
+    return [
+        Figure("5", what, "0; 0", told, holds, {"repaired_after": found.repaired, "kinds": dict(found.done)})
+    ]

@@ -15,7 +15,7 @@ from replexplorer.core.server.exposure_meter import LATE_S, ExposureMeter, Recei
 from replexplorer.engine.asking import ask
 from replexplorer.engine.fleet import Fleet, Member
 
-BUSY_EVERY_S: Final = 0.1
+BUSY_EVERY_S: Final = 0.2
 """Between two looks while commits are made or not flushed yet: what lies between two looks is what `low` and
 `high` are apart."""
 IDLE_EVERY_S: Final = 0.3
