@@ -14,7 +14,7 @@ from tests.ui.test_replay import Player, StillClock
 
 DRAWN = Path(__file__).parents[1] / "docs" / "dashboard.svg"
 SIZE = (160, 45)
-AFTER_MARK = 4
+AFTER_MARK = 5
 """The change to AFTER_COMMIT: what stands before it and since is seen at once."""
 AFTER_S = 9.5
 

@@ -216,10 +216,10 @@ async def test_the_tour_that_ships_plays_from_mark_to_mark() -> None:
         player = Player(app, pilot, replay)
         await player.until(lambda: isinstance(app.screen, ReplayScreen))
         marked = [event.text for event in tape.events() if event.mark is not None]
-        assert marked[:3] == ["async", "semi-sync, 1 client", "32 clients"]
-        assert len(replay.marks_s) == 9
-        await pilot.press("n", "n", "n", "right")
-        await player.until(lambda: abs(replay.position.position_s - replay.marks_s[2] - 5) < 1)
+        assert marked[:4] == ["a lab begins: tour", "async", "semi-sync, 1 client", "32 clients"]
+        assert len(replay.marks_s) == len(marked) == 11
+        await pilot.press("n", "n", "n", "n", "right")
+        await player.until(lambda: abs(replay.position.position_s - replay.marks_s[3] - 5) < 1)
         await player.until(lambda: "PROTECTED" in player.row("#header"))
         tick = player.screen.picture.tick
         assert tick is not None

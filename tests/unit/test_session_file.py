@@ -37,7 +37,6 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, Roster
-from replexplorer.formats import paths
 from replexplorer.formats.packed_histogram import UnreadableRow, packed, unpacked
 from replexplorer.formats.session_rows import Reading
 from tests.fakes.facade import knob_views, make_tick
@@ -312,7 +311,9 @@ def test_a_file_that_cannot_be_replayed_says_why(tmp_path: Path, make: object, t
         read(file)
 
 
-FORMAT_1 = Path(__file__).parents[1] / "recordings" / "format-1.rxs"
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+FORMAT_1 = RECORDINGS / "format-1.rxs"
+NAMED_BY_ROLES = RECORDINGS / "named-by-roles.rxs"
 
 
 def test_a_recording_that_an_older_version_shipped_is_read_whole() -> None:
@@ -327,7 +328,7 @@ def test_a_recording_that_an_older_version_shipped_is_read_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("file", [FORMAT_1, paths.shipped_tour()], ids=["format 1", "the shipped tour"])
+@pytest.mark.parametrize("file", [FORMAT_1, NAMED_BY_ROLES], ids=["format 1", "format 2"])
 def test_a_session_whose_nodes_are_named_by_their_roles_shows_them_right(file: Path) -> None:
     with closing(SessionReader(file)) as reader:
         ticks = [tick for tick in reader.ticks() if tick.nodes]
