@@ -139,6 +139,20 @@ async def test_the_same_fault_twice_is_refused() -> None:
         assert len(await in_force(session)) == 1
 
 
+@pytest.mark.parametrize("fault", ["stop", "pause", "applier_stop@db2"])
+@virtual
+async def test_what_is_done_to_a_server_is_refused_for_one_that_does_not_run(fault: str) -> None:
+    """It was tried, failed, and was taken back: which started the server that another fault had killed."""
+    world = World()
+    node = fault.partition("@")[2] or named(world, 1)
+    async with world.attached("fault") as session:
+        await inject(session, f"kill@{node}")
+        with pytest.raises(StackUnavailable, match=f"{node}: its server does not run"):
+            await inject(session, fault)
+        assert await in_force(session) == [f"kill@{node}"]
+        assert not world.servers[node].running
+
+
 @virtual
 async def test_faults_are_numbered_and_taken_back_newest_first() -> None:
     world = World()

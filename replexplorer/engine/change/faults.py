@@ -43,6 +43,8 @@ from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_faults
 
 _LOOK_EVERY_S: Final = 0.1
+_TO_A_SERVER: Final = {"kill", "stop", "pause", "power_cut", "applier_stop", "receiver_stop"}
+"""Done to a server that runs; taking one of them back would start a server that did not."""
 _UNDO: Final = "fault over: "
 
 
@@ -117,6 +119,10 @@ class Faults:
                 yield UsageError(
                     f"{request.kind.key}@{node} is in force already", f"fault clear {request.kind.key}@{node}"
                 )
+            elif request.kind.key in _TO_A_SERVER and not self._fleet.member(node).address.server_running:
+                yield StackUnavailable(
+                    f"{request.kind.key}@{node}: its server does not run", "`replexplorer up` starts it"
+                )
             flapping = {link: fault for fault in self.in_force() for link in fault.links}
             links = set() if (request.kind.key, node) in held else self._flapping(request.kind.key, node)
             for link in sorted(flapping.keys() & links):
@@ -143,6 +149,7 @@ class Faults:
         return tuple(meant)
 
     async def _check(self, request: FaultRequest) -> None:
+        await self._fleet.discover()  # a server may have ended since the last look
         journals: dict[str, bool | None] = {}
         if request.kind.key == "power_cut":
             for node in request.nodes:
