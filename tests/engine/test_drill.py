@@ -23,10 +23,10 @@ from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.matrix import MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
-from replexplorer.engine.experiment.labs.step import Conductor
 from replexplorer.reports.drill_pages import drill_html, drill_markdown
 from replexplorer.reports.drill_result import drill_document, render_drill
 from tests.fakes.clock import until, virtual

@@ -14,6 +14,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
+from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.labs import LABS, find_lab
 from replexplorer.engine.experiment.labs.bulk_load import bulk_load_of
 from replexplorer.engine.experiment.labs.evidence import busy
@@ -28,7 +29,7 @@ from replexplorer.engine.experiment.labs.lab import (
     Relation,
 )
 from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import Conductor, LabStep
+from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual

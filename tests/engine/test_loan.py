@@ -13,9 +13,10 @@ from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.experiment.sweep import Sweep, read_grid
 from replexplorer.core.knobs.names import KnobName, desired_of
+from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import Conductor, LabStep
+from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.engine.experiment.loan import on_loan
 from replexplorer.engine.experiment.rig import Procedure, Rig
 from replexplorer.engine.experiment.sweep import SweepRun

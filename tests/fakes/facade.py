@@ -63,11 +63,12 @@ from replexplorer.engine.console import (
     Turn,
     Undo,
 )
+from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
 from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
+from replexplorer.engine.experiment.labs.step import LabStep, LabWatch
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.engine.outcome import Changed, ExperimentUnderWay, Injected, Preview, SetResult
 from replexplorer.engine.progress import Progress, ProgressCallback

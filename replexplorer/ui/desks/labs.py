@@ -11,10 +11,10 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.engine.console import Run
+from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.run import LabRun
-from replexplorer.engine.experiment.labs.step import Conductor
 from replexplorer.ui.desks.commander import Commander
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.words.staged import Staged, StagedResult, StagedStep, kind_of

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
+from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.drill import Drill, DrillStep
 from replexplorer.core.experiment.drill_result import (
@@ -25,10 +24,10 @@ from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.topology import SOURCE
+from replexplorer.engine.experiment.conductor import Conductor, why_aborted
 from replexplorer.engine.experiment.drills.course import DrillCourse
 from replexplorer.engine.experiment.drills.progress import DrillProgress, DrillWatch
 from replexplorer.engine.experiment.drills.steps import StepWork, reach
-from replexplorer.engine.experiment.labs.step import Conductor
 from replexplorer.engine.experiment.loan import on_loan
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.finish import to_the_end
@@ -70,7 +69,7 @@ class DrillRun:
             course = DrillCourse(rig, rig.clock.monotonic())
             work = StepWork(loan, course, self.quick, self._tell)
             try:
-                result.aborted = await self._why_aborted(result, work)
+                result.aborted = await why_aborted(self._work(result, work), loan, self.conductor)
             finally:
                 await to_the_end(self._roll_back(work))
                 _keep(result, work)
@@ -88,26 +87,12 @@ class DrillRun:
         for step in (*self.drill.steps, *self.drill.rollback):
             yield from step.settings
 
-    async def _why_aborted(self, result: DrillResult, work: StepWork) -> str | None:
-        """Set up, run, reckon; why that ended too soon, None when it did not."""
-        try:
-            await self._set_up(result, work)
-            async with work.course.watched():
-                await self._steps(work)
-            await self._reckon(result, work)
-        except ReplexplorerError as error:
-            loan = work.loan
-            gone = isinstance(error, ServerUnreachable | StackUnavailable)
-            if not (gone or loan.rig.load.settings is None) or not loan.has_turned:
-                raise
-            return str(error)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self.conductor.aborted is None or task is None:
-                raise
-            task.uncancel()
-            return self.conductor.aborted
-        return None
+    async def _work(self, result: DrillResult, work: StepWork) -> None:
+        """Set up, run, reckon."""
+        await self._set_up(result, work)
+        async with work.course.watched():
+            await self._steps(work)
+        await self._reckon(result, work)
 
     async def _set_up(self, result: DrillResult, work: StepWork) -> None:
         loan, rig, drill = work.loan, work.loan.rig, self.drill

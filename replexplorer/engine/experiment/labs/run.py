@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 
-from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
+from replexplorer.engine.experiment.conductor import Conductor, why_aborted
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
 from replexplorer.engine.experiment.labs.phase_run import PhaseRun
-from replexplorer.engine.experiment.labs.step import Conductor, LabStep, LabWatch
+from replexplorer.engine.experiment.labs.step import LabStep, LabWatch
 from replexplorer.engine.experiment.loan import Loan, on_loan
 from replexplorer.engine.experiment.rig import Rig
 
@@ -41,7 +40,7 @@ class LabRun:
 
         result = LabResult(self.lab, rig.seen.server, rig.clock.wall(), self.quick, self._results)
         async with on_loan(rig, "lab", self.lab.name, check=check, report=self._tell) as loan:
-            result.aborted = await self._why_aborted(loan)
+            result.aborted = await why_aborted(self._phases(loan), loan, self.conductor)
             if result.aborted is not None:
                 loan.outcome = "was aborted"
         result.unrestored = loan.unrestored
@@ -53,23 +52,6 @@ class LabRun:
         else:
             rig.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
         return result
-
-    async def _why_aborted(self, loan: Loan) -> str | None:
-        """Run the phases; why they ended before the last, None when they did not."""
-        try:
-            await self._phases(loan)
-        except ReplexplorerError as error:
-            died = isinstance(error, ServerUnreachable | StackUnavailable) or loan.rig.load.settings is None
-            if not died or not loan.has_turned:
-                raise
-            return str(error)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self.conductor.aborted is None or task is None:
-                raise
-            task.uncancel()
-            return self.conductor.aborted
-        return None
 
     async def _phases(self, loan: Loan) -> None:
         await loan.enough_replicas(self.lab.replicas)
