@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
@@ -10,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.output import Output, reported
+from replexplorer.cli.experiment import delivered, stack_for
+from replexplorer.cli.output import Output
 from replexplorer.cli.own_drills import drill_named, own_drill_file, own_drills, shipped_drills
 from replexplorer.cli.running import run_async
-from replexplorer.cli.wiring import composed, recorded_ticks
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.cli.wiring import recorded_ticks
+from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import CellResult
 from replexplorer.core.experiment.matrix import MATRIX, TEACHES, TITLE, MatrixCell, cell_drill, matrix_cells
@@ -26,7 +26,6 @@ from replexplorer.engine.experiment.drills.matrix import MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.formats.json.drill import DrillEntry
-from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.drill_pages import write_drill_report
@@ -41,7 +40,6 @@ from replexplorer.reports.matrix_pages import (
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
-_EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exit_code}
 _BESIDE_TITLE: Final = 18
 """Columns of the list beside name and title."""
 _LEAST_TITLE: Final = 20
@@ -205,66 +203,30 @@ async def _run_matrix(call: Call, run: MatrixRun) -> int:
 
     run.on_cell = on_cell
     run.watch = lambda now: console.progress(now.doing, now.done)
-    options = {"up": UpOptions(), "on_quit": "remove", "beside": args.beside}
-    async with composed(call, f"drill {MATRIX}", **options, recorded=True, calibrated=True) as session:
-        try:
-            await session.up(lambda step: console.progress(step.text, step.done))
-            conditions = conditions_of(session)
-            async with session.observed():
-                result = await session.console.do(Run(run))
-        finally:
-            console.narrate(await asyncio.shield(session.close()))
+    async with stack_for(call, f"drill {MATRIX}") as session:
+        conditions = conditions_of(session)
+        async with session.observed():
+            result = await session.console.do(Run(run))
     document = matrix_document(result, run.clients)
     document.conditions, document.again = conditions, again(conditions, command_of(args))
-    unwritten = 0
-    if report is not None:
-        unwritten = reported(console, partial(write_matrix_report, report, document, session.file))
-    if console.json:
-        console.document(document)
-    else:
-        console.print(render_matrix(document))
-    return unwritten or _EXIT_CODES[document.verdict]
+    write = None if report is None else partial(write_matrix_report, report, document, session.file)
+    return delivered(console, document, lambda: render_matrix(document), write)
 
 
 async def _run(call: Call, drill: Drill) -> int:
-    """Bring a stack up where none is, run, and remove the stack again if this call made it."""
     console, args = call.console, call.args
     report = report_directory(args.report)
-    async with composed(
-        call,
-        f"drill {drill.name}",
-        up=UpOptions(),
-        on_quit="remove",
-        beside=args.beside,
-        recorded=True,
-        calibrated=True,
-    ) as session:
-        try:
-            await session.up(lambda step: console.progress(step.text, step.done))
-            conditions = conditions_of(session)
-            async with session.observed(console.hear):
-                result = await session.console.do(Run(DrillRun(drill, args.quick, DrillNarration(console))))
-        finally:
-            console.narrate(await asyncio.shield(session.close()))
+    async with stack_for(call, f"drill {drill.name}") as session:
+        conditions = conditions_of(session)
+        async with session.observed(console.hear):
+            result = await session.console.do(Run(DrillRun(drill, args.quick, DrillNarration(console))))
     document = drill_document(result)
     document.conditions, document.again = conditions, again(conditions, command_of(args))
-    unwritten = 0
+    write = None
     if report is not None:
-        session_file = session.file
-        write = partial(
-            write_drill_report,
-            report,
-            document,
-            session_file,
-            own_drill_file(args.name),
-            recorded_ticks(session_file),
-        )
-        unwritten = reported(console, write)
-    if console.json:
-        console.document(document)
-    else:
-        console.print(render_drill(document))
-    return unwritten or _EXIT_CODES[document.verdict]
+        own, ticks = own_drill_file(args.name), recorded_ticks(session.file)
+        write = partial(write_drill_report, report, document, session.file, own, ticks)
+    return delivered(console, document, lambda: render_drill(document), write)
 
 
 class DrillNarration:

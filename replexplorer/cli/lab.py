@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
@@ -10,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.output import Output, reported
+from replexplorer.cli.experiment import delivered, stack_for
+from replexplorer.cli.output import Output
 from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import whole_number
-from replexplorer.cli.wiring import composed, recorded_ticks
-from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.cli.wiring import recorded_ticks
+from replexplorer.core.errors import UsageError
 from replexplorer.core.text import folded, table
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
@@ -26,7 +26,6 @@ from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.formats.employees_dump import checked, rows_of
 from replexplorer.formats.json.lab import LabEntry
-from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.lab_pages import rerun, write_report
@@ -35,11 +34,6 @@ from replexplorer.reports.lab_result import lab_document, render_lab
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
-_EXIT_CODES: Final = {
-    "holds": 0,
-    "deviates": 1,
-    "aborted": StackUnavailable.exit_code,
-}
 _BESIDE_TITLE: Final = 18
 """Columns of the list beside name and title."""
 _LEAST_TITLE: Final = 20
@@ -147,40 +141,20 @@ def _entry(lab: Lab, file: Path | None = None) -> LabEntry:
 
 
 async def _run(call: Call, lab: Lab) -> int:
-    """Bring a stack up where none is, run, and remove the stack again if this call made it."""
     console, args = call.console, call.args
     report = report_directory(args.report)
-    async with composed(
-        call,
-        f"lab {lab.name}",
-        up=UpOptions(),
-        on_quit="remove",
-        beside=call.args.beside,
-        recorded=True,
-        calibrated=True,
-    ) as session:
-        try:
-            await session.up(lambda step: console.progress(step.text, step.done))
-            turned = (session.console.parse(text).value for phase in lab.phases for text in phase.settings)
-            conditions = conditions_of(session, turned)
-            async with session.observed(console.hear):
-                result = await session.console.do(Run(LabRun(lab, call.args.quick, Narration(console))))
-        finally:
-            console.narrate(await asyncio.shield(session.close()))
+    async with stack_for(call, f"lab {lab.name}") as session:
+        turned = (session.console.parse(text).value for phase in lab.phases for text in phase.settings)
+        conditions = conditions_of(session, turned)
+        async with session.observed(console.hear):
+            result = await session.console.do(Run(LabRun(lab, args.quick, Narration(console))))
     document = lab_document(result)
     document.conditions, document.again = conditions, again(conditions, command_of(args))
-    unwritten = 0
+    write = None
     if report is not None:
-        session_file = session.file
-        write = partial(
-            write_report, report, document, session_file, own_file(args.name), recorded_ticks(session_file)
-        )
-        unwritten = reported(console, write)
-    if console.json:
-        console.document(document)
-    else:
-        console.print(render_lab(document))
-    return unwritten or _EXIT_CODES[document.verdict]
+        own, ticks = own_file(args.name), recorded_ticks(session.file)
+        write = partial(write_report, report, document, session.file, own, ticks)
+    return delivered(console, document, lambda: render_lab(document), write)
 
 
 class Narration:

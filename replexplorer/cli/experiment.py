@@ -1,0 +1,58 @@
+"""Running an experiment from a shell: on the stack that is there, or on one that goes again at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from replexplorer.cli.output import Output, reported
+from replexplorer.cli.wiring import composed
+from replexplorer.core.errors import StackUnavailable
+from replexplorer.engine.session import Session
+from replexplorer.ports import UpOptions
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+    from replexplorer.formats.json.drill import DrillRunJson, MatrixJson
+    from replexplorer.formats.json.lab import LabResult
+
+_EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exit_code}
+
+
+@asynccontextmanager
+async def stack_for(call: Call, holder: str) -> AsyncIterator[Session]:
+    """Bring a stack up where none is, and remove it again if this call made it; `--beside` is read from the
+    call."""
+    console = call.console
+    async with composed(
+        call,
+        holder,
+        up=UpOptions(),
+        on_quit="remove",
+        beside=call.args.beside,
+        recorded=True,
+        calibrated=True,
+    ) as session:
+        try:
+            await session.up(lambda step: console.progress(step.text, step.done))
+            yield session
+        finally:
+            console.narrate(await asyncio.shield(session.close()))
+
+
+def delivered(
+    console: Output,
+    document: LabResult | DrillRunJson | MatrixJson,
+    text: Callable[[], str],
+    write: Callable[[], str] | None,
+) -> int:
+    """Print the result, as JSON or in words, and write its report where one is asked for; answers the exit
+    code."""
+    unwritten = 0 if write is None else reported(console, write)
+    if console.json:
+        console.document(document)
+    else:
+        console.print(text())
+    return unwritten or _EXIT_CODES[document.verdict]
