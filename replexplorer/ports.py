@@ -458,14 +458,14 @@ class Recorder(Protocol):
         ...
 
 
-class SweepJournal(Protocol):
-    """What one sweep has done so far, kept so that a kill loses one run at most.
+class Journal(Protocol):
+    """What a sweep or a matrix has done so far, kept so that a kill loses one run at most.
 
     Raises UsageError naming the file when it cannot be read or written.
     """
 
     async def read(self) -> Sequence[Mapping[str, Any]]:
-        """The entries in order, the head first; none when there is no unfinished sweep."""
+        """The entries in order, the head first; none when nothing is unfinished."""
         ...
 
     async def begin(self, head: Mapping[str, Any]) -> None:
@@ -477,5 +477,5 @@ class SweepJournal(Protocol):
         ...
 
     async def set_aside(self) -> str | None:
-        """The sweep is finished: keep it under another name, which is answered."""
+        """It is finished: keep it under another name, which is answered."""
         ...

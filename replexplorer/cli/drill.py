@@ -16,13 +16,13 @@ from replexplorer.cli.running import run_async
 from replexplorer.cli.wiring import recorded_ticks
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
-from replexplorer.core.experiment.drill_result import CellResult
-from replexplorer.core.experiment.matrix import MATRIX, TEACHES, TITLE, MatrixCell, cell_drill, matrix_cells
+from replexplorer.core.experiment.matrix import MATRIX, Matrix, chosen_cells, matrix_cells
+from replexplorer.core.experiment.sweep_text import duration_text
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.text import folded, table
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
-from replexplorer.engine.experiment.drills.matrix import MatrixRun
+from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.formats.json.drill import DrillEntry
@@ -75,6 +75,13 @@ def run_arguments(parser: ArgumentParser) -> None:
     run.add_argument(
         "--report", metavar="DIR", help="write report.md, report.html, result.json and the session"
     )
+    run.add_argument(
+        "--only",
+        nargs="+",
+        metavar="WORD",
+        help="of the matrix: cells of these modes, durabilities and failures, as --only power_cut 1/1 1/2",
+    )
+    run.add_argument("--fresh", action="store_true", help="of the matrix: start over instead of continuing")
     run.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
     for child in (listing, run):
         add_global_flags(child)
@@ -92,7 +99,11 @@ def run(call: Call) -> int:
 
 def asked(args: Namespace) -> Drill:
     """The drill with the settings that were typed; raises UsageError for what cannot be one."""
-    return drill_named(args.name).with_settings(_texts(args))
+    drill = drill_named(args.name).with_settings(_texts(args))
+    for flag, given in (("--only", args.only), ("--fresh", args.fresh)):
+        if given:
+            raise UsageError(f"{flag}: {drill.name} is one drill", f"it goes with `drill run {MATRIX}`")
+    return drill
 
 
 def _texts(args: Namespace) -> list[str]:
@@ -106,8 +117,9 @@ def _texts(args: Namespace) -> list[str]:
 
 
 def matrix_asked(args: Namespace) -> MatrixRun:
-    """The matrix with the settings that were typed; raises UsageError."""
-    run = MatrixRun(matrix_cells(quick=args.quick), args.quick, settings=tuple(_texts(args)))
+    """The matrix, or the cells of it and with the settings that were typed; raises UsageError."""
+    cells = chosen_cells(matrix_cells(quick=args.quick), args.only or ())
+    run = MatrixRun(cells, args.quick, settings=tuple(_texts(args)), fresh=args.fresh)
     for cell in run.cells:
         run.drill(cell)
     return run
@@ -119,7 +131,8 @@ def command_of(args: Namespace) -> list[str]:
     texts = _texts(args)
     return [
         "replexplorer", "drill", "run", args.name if own is None else f"./{own.name}",
-        *(["--quick"] if args.quick else ()), *(word for text in texts for word in ("--set", text)),
+        *(["--quick"] if args.quick else ()), *(["--only", *args.only] if args.only else ()),
+        *(word for text in texts for word in ("--set", text)),
     ]  # fmt: skip
 
 
@@ -130,7 +143,7 @@ def _list(call: Call) -> int:
     if call.console.json:
         entries = [
             *(_entry(drill) for drill in shipped_drills().values()),
-            _matrix_entry(),
+            _entry(Matrix()),
             *(_entry(drill, file) for drill, file in own),
         ]
         broken = [
@@ -152,12 +165,13 @@ def _table(drills: Sequence[Drill], columns: int | None) -> str:
         first, *more = folded(drill.title, width, "").splitlines() or [""]
         takes = [f"{drill.seconds(quick=quick):.0f} s" for quick in (False, True)]
         rows += [(drill.name, first, *takes), *(("", line, "", "") for line in more)]
-    minutes = [f"{_matrix_s(quick=quick) / 60:.0f} min" for quick in (False, True)]
-    rows.append((MATRIX, TITLE, *minutes))
+    matrix = Matrix()
+    minutes = [f"{matrix.seconds(quick=quick) / 60:.0f} min" for quick in (False, True)]
+    rows.append((matrix.name, matrix.title, *minutes))
     return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3))
 
 
-def _entry(drill: Drill, file: Path | None = None) -> DrillEntry:
+def _entry(drill: Drill | Matrix, file: Path | None = None) -> DrillEntry:
     return DrillEntry(
         name=drill.name,
         title=drill.title,
@@ -171,42 +185,20 @@ def _entry(drill: Drill, file: Path | None = None) -> DrillEntry:
     )
 
 
-def _matrix_s(*, quick: bool) -> float:
-    """About how long the matrix takes; seconds."""
-    drills = [cell_drill(cell, clients=1) for cell in matrix_cells(quick=quick)]
-    return sum(drill.seconds(quick=quick) for drill in drills)
-
-
-def _matrix_entry() -> DrillEntry:
-    drills = [cell_drill(cell, clients=1) for cell in matrix_cells(quick=False)]
-    return DrillEntry(
-        name=MATRIX,
-        title=TITLE,
-        teaches=TEACHES,
-        seconds=_matrix_s(quick=False),
-        quick_seconds=_matrix_s(quick=True),
-        turns=list(dict.fromkeys(key for drill in drills for key in drill.turns)),
-        faults=list(dict.fromkeys(fault for drill in drills for fault in drill.faults)),
-    )
-
-
 async def _run_matrix(call: Call, run: MatrixRun) -> int:
     """As `_run`, one drill a cell."""
     console, args = call.console, call.args
     report = report_directory(args.report)
 
-    def on_cell(number: int, cell: MatrixCell, found: CellResult | None) -> None:
-        if found is None:
-            console.recount(f"{number}/{len(run.cells)} {cell.name}: {cell.theory.why}")
-        else:
-            console.recount(f"  {cell_line(found)}")
-
-    run.on_cell = on_cell
-    run.watch = lambda now: console.progress(now.doing, now.done)
+    narration = run.watch = MatrixNarration(console)
     async with stack_for(call, f"drill {MATRIX}") as session:
         conditions = conditions_of(session)
         async with session.observed():
-            result = await session.console.do(Run(run))
+            try:
+                result = await session.console.do(Run(run))
+            except BaseException:
+                narration.tell_the_rest()
+                raise
     document = matrix_document(result, run.clients)
     document.conditions, document.again = conditions, again(conditions, command_of(args))
     write = None if report is None else partial(write_matrix_report, report, document, session.file)
@@ -245,3 +237,31 @@ class DrillNarration:
             self._console.recount(f"{now.number}/{len(now.drill.steps)} {step.text}{shows}")
         left = f", {now.left_s:.0f} s left" if now.left_s else ""
         self._console.progress(now.doing, now.done, left)
+
+
+class MatrixNarration:
+    """Reports the matrix on stderr: a line as a cell begins and one of what it found, and the time left."""
+
+    def __init__(self, console: Output) -> None:
+        self._console = console
+        self._last: MatrixProgress | None = None
+        self._kept = 0
+
+    def __call__(self, now: MatrixProgress) -> None:
+        """Report what is done now."""
+        cell, last = now.cell, self._last
+        self._last = now
+        if now.ended is not None:
+            self._kept += now.ended.aborted is None
+            self._console.recount(f"  {cell_line(now.ended)}")
+        elif cell is not None and (last is None or last.number != now.number):
+            self._console.recount(f"{now.number}/{len(now.cells)} {cell.name}: {cell.theory.why}")
+        if now.ended is None:
+            left = f", {duration_text(now.left_s)} left" if now.left_s else ""
+            self._console.progress(now.doing, now.done, left)
+
+    def tell_the_rest(self) -> None:
+        """How it can be continued."""
+        if self._last is not None:
+            kept = f"{self._kept} cell{'' if self._kept == 1 else 's'} of this run"
+            self._console.narrate(f"{kept} kept: the same command continues")

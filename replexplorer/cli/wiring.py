@@ -110,8 +110,8 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
     """The adapters around one stack; with `record` its session is recorded."""
     from replexplorer.adapters.agent import BridgedAgent
     from replexplorer.adapters.client_logs import FileClientLogs
+    from replexplorer.adapters.journal import FileJournal
     from replexplorer.adapters.load_group import LoadGroup
-    from replexplorer.adapters.sweep_journal import FileJournal
 
     app = uuid.uuid4().hex
     return Outside(
@@ -121,7 +121,7 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
         load=LoadGroup,
         clock=HostClock(),
         recorder=record,
-        sweeps=lambda identity: FileJournal(paths.sweep_journal(stack.name, identity)),
+        journals=lambda kind, identity: FileJournal(kind, paths.journal(kind, stack.name, identity)),
         workload_file=workload_file,
         client_logs=FileClientLogs(paths.ledgers_directory(stack.name)),
     )

@@ -29,6 +29,7 @@ from replexplorer.ports import (
     ClientLogs,
     Clock,
     Credentials,
+    Journal,
     LoadProcess,
     NodeAddress,
     Provider,
@@ -36,7 +37,6 @@ from replexplorer.ports import (
     Report,
     ServerProcess,
     Sql,
-    SweepJournal,
 )
 
 STARTS_WITHIN_S: Final = 90.0
@@ -68,8 +68,8 @@ class Outside:
     clock: Clock
     recorder: Callable[[], Recorder] | None = None
     """A new session file that is not made yet; None: the session is not recorded."""
-    sweeps: Callable[[str], SweepJournal] | None = None
-    """The journal of the sweep of this identity; None: sweeps are not kept."""
+    journals: Callable[[str, str], Journal] | None = None
+    """The journal of a `sweep` or a `matrix` of this identity; None: none is kept."""
     client_logs: ClientLogs | None = None
     """Where the `ledger` load's clients note what they do; None: nowhere."""
     workload_file: Callable[[str], tuple[str, str]] = _no_files

@@ -34,7 +34,7 @@ from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.change.unfinished import Unfinished
 from replexplorer.engine.experiment.reckoning import reckoned
 from replexplorer.engine.experiment.rig import Findings
-from replexplorer.engine.experiment.sweep_notes import Unkept
+from replexplorer.engine.experiment.unkept import Unkept
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.load.measure import measure
@@ -46,11 +46,11 @@ from replexplorer.engine.requested import write_owed
 from replexplorer.ports import (
     Ability,
     Clock,
+    Journal,
     LoadSettings,
     Report,
     ServerProcess,
     Sql,
-    SweepJournal,
     UpOptions,
 )
 
@@ -362,7 +362,7 @@ class LiveRig:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    def journal(self, identity: str) -> SweepJournal:
+    def journal(self, kind: str, identity: str) -> Journal:
         """See `experiment.rig.Rig`."""
-        make = self._fleet.outside.sweeps
-        return Unkept() if make is None else make(identity)
+        make = self._fleet.outside.journals
+        return Unkept() if make is None else make(kind, identity)

@@ -107,9 +107,10 @@ def option_file(stack: str, user: str, node: str, *, direct: bool) -> Path:
     return stack_directory(stack) / f"{user}-{node}{'' if direct else '-published'}{OPTION_FILE}"
 
 
-def sweep_journal(stack: str, identity: str) -> Path:
-    """The journal of one unfinished sweep of a stack; finished ones lie beside it."""
-    return state_directory() / "sweeps" / f"{stack}-{identity}.jsonl"
+def journal(kind: str, stack: str, identity: str) -> Path:
+    """The journal of one unfinished `sweep` or `matrix` of a stack; finished ones lie beside it."""
+    directory = {"sweep": "sweeps", "matrix": "matrices"}[kind]
+    return state_directory() / directory / f"{stack}-{identity}.jsonl"
 
 
 def ledgers_directory(stack: str) -> Path:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from replexplorer import __version__
-from replexplorer.core.experiment.drill_result import CellResult, MatrixResult
 from replexplorer.core.experiment.matrix import TITLE
+from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
 from replexplorer.core.text import table
 from replexplorer.formats.json.drill import CellJson, MatrixJson, TheoryJson
 from replexplorer.formats.json.status import LossJson
@@ -42,39 +42,41 @@ def matrix_document(result: MatrixResult, clients: int) -> MatrixJson:
         duration_s=round(result.duration_s, 1),
         quick=result.quick,
         clients=clients,
+        resumed=result.resumed,
+        aborted=result.aborted,
         cells=[_cell(each) for each in result.cells],
         verdict=cast(Literal["holds", "deviates", "aborted"], result.verdict),
     )
 
 
 def _cell(found: CellResult) -> CellJson:
-    cell, ledger, meter = found.cell, found.result.ledger, found.meter
+    cell, meter, recovery_ms = found.cell, found.meter, found.recovery_ms
     theory = cell.theory
-    recovery_ms = found.result.recovery_ms
     return CellJson(
         mode=cell.mode.value,
         sync_binlog=cell.sync_binlog,
         innodb_flush_log_at_trx_commit=cell.flush,
         failure=cell.failure.value,
         theory=TheoryJson(lost=theory.lost.value, phantom=theory.phantom.value, why=theory.why),
-        acknowledged=None if ledger is None else ledger.acknowledged,
-        lost=None if ledger is None else ledger.lost,
-        phantom_reads=None if ledger is None else ledger.phantom_reads,
+        acknowledged=found.acknowledged,
+        lost=found.lost,
+        phantom_reads=found.phantom_reads,
         recovery_ms=None if recovery_ms is None else round(recovery_ms, 1),
         meter=None
         if meter is None
         else LossJson(commits=meter.commits, low=meter.low, high=meter.high, age_ms=meter.age_ms),
         in_meter=found.in_meter,
         as_theory=found.as_theory,
-        aborted=found.result.aborted,
+        aborted=found.aborted,
+        unrestored=list(found.unrestored),
     )
 
 
 def cell_line(found: CellResult) -> str:
     """One cell in a line: what was lost, by theory and by the meter."""
     row = _row(_cell(found))
-    if found.result.aborted is not None:
-        return f"{row[0]}, {row[1]} {row[2]}: aborted, {found.result.aborted}"
+    if found.aborted is not None:
+        return f"{row[0]}, {row[1]} {row[2]}: aborted, {found.aborted}"
     return f"{row[0]}, {row[1]} {row[2]}: {row[5]} lost of {row[4]} (theory: {row[3]}; meter: {row[6]})"
 
 

@@ -18,13 +18,13 @@ from replexplorer.core.experiment.drill import (
     StateCondition,
     span,
 )
-from replexplorer.core.experiment.drill_result import CellResult, DrillResult
+from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.engine.experiment.conductor import Conductor
-from replexplorer.engine.experiment.drills.matrix import MatrixRun
+from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.reports.drill_pages import drill_html, drill_markdown
@@ -261,23 +261,70 @@ async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_the_sourc
     assert (result.verdict, rig.rebuilt) == ("deviates", ["db2"])
 
 
+CELLS = (
+    MatrixCell(Mode.ASYNC, 1, 1, FailureKind.PROCESS_DIES),
+    MatrixCell(Mode.FALLEN_BACK, 1, 1, FailureKind.PROCESS_DIES),
+    MatrixCell(Mode.AFTER_SYNC, 0, 0, FailureKind.SOURCE_LOST),
+)
+
+
+class Heard:
+    """What a matrix says of its cells: `1 begins`, `1 True`, each once."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.last: MatrixProgress | None = None
+
+    def __call__(self, now: MatrixProgress) -> None:
+        self.last = now
+        text = f"{now.number} {'begins' if now.ended is None else now.ended.as_theory}"
+        if text not in self.told:
+            self.told.append(text)
+
+
 @virtual
 async def test_the_matrix_runs_every_cell_whatever_becomes_of_one() -> None:
-    rig = FakeRig()
+    rig, heard = FakeRig(), Heard()
     before = rig.taken
-    cells = [
-        MatrixCell(Mode.ASYNC, 1, 1, FailureKind.PROCESS_DIES),
-        MatrixCell(Mode.FALLEN_BACK, 1, 1, FailureKind.PROCESS_DIES),
-        MatrixCell(Mode.AFTER_SYNC, 0, 0, FailureKind.SOURCE_LOST),
-    ]
-    told: list[str] = []
-
-    def hear(number: int, cell: MatrixCell, found: CellResult | None) -> None:
-        told.append(f"{number} {'begins' if found is None else found.as_theory}")
-
-    result = await MatrixRun(cells, True, on_cell=hear).run(rig)
+    result = await MatrixRun(CELLS, True, watch=heard).run(rig)
     # No stack of plain values falls back: that cell waits in vain.
-    assert told == ["1 begins", "1 True", "2 begins", "2 None", "3 begins", "3 True"]
+    assert heard.told == ["1 begins", "1 True", "2 begins", "2 None", "3 begins", "3 True"]
     assert (result.verdict, rig.taken) == ("aborted", before)
-    assert result.cells[2].result.ledger is not None
-    assert result.cells[2].result.ledger.survivor == "db2"
+    assert [each.lost for each in result.cells] == [0, None, 0]
+    assert heard.last is not None
+    assert heard.last.left_s == 0
+    [lines] = rig.shelf.only.finished
+    assert len(lines) == 1 + 2  # the head, and what was found
+
+
+@virtual
+async def test_an_interrupted_matrix_goes_on_behind_its_last_cell_and_starts_over_when_told() -> None:
+    rig, first, second = FakeRig(), Heard(), Heard()
+    before = rig.taken
+    task = asyncio.create_task(MatrixRun(CELLS, True, watch=first).run(rig))
+    await until(lambda: "2 begins" in first.told)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert rig.taken == before
+    result = await MatrixRun(CELLS, True, watch=second).run(rig)
+    assert second.told == ["2 begins", "2 None", "3 begins", "3 True"]
+    assert ([each.cell for each in result.cells], result.resumed) == ([*CELLS], 1)
+    third, other = Heard(), Heard()
+    await rig.journal("matrix", MatrixRun(CELLS, True).identity).append({"cell": result.cells[0].to_wire()})
+    await MatrixRun(CELLS, True, fresh=True, watch=third).run(rig)
+    await MatrixRun(CELLS[:1], True, watch=other).run(rig)
+    assert (third.told[0], other.told[0]) == ("1 begins", "1 begins")
+
+
+@virtual
+async def test_a_matrix_that_a_presenter_ends_answers_with_what_it_has() -> None:
+    rig, heard, conductor = FakeRig(), Heard(), Conductor()
+    before = rig.taken
+    task = asyncio.create_task(MatrixRun(CELLS, True, watch=heard, conductor=conductor).run(rig))
+    await until(lambda: "2 begins" in heard.told)
+    conductor.abort("ended by hand")
+    task.cancel()
+    result = await task
+    assert (result.verdict, result.aborted, len(result.cells)) == ("aborted", "ended by hand", 1)
+    assert rig.taken == before

@@ -17,7 +17,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.engine.session import Session, SessionOptions
 from tests.fakes.clock import Counted, until, virtual
-from tests.fakes.sweeps import FakeShelf
+from tests.fakes.journals import FakeShelf
 from tests.fakes.world import World, tasks_left
 from tests.turning import sweep, turn
 
@@ -36,7 +36,7 @@ def plan(session: Session, *texts: str, repeats: int = 1, seed: int | None = 7) 
 
 @asynccontextmanager
 async def attached(world: World, shelf: FakeShelf, *, started: bool = False) -> AsyncIterator[Session]:
-    session = Session(replace(world.outside(), sweeps=shelf), SessionOptions("sweep", tick_s=0.1))
+    session = Session(replace(world.outside(), journals=shelf), SessionOptions("sweep", tick_s=0.1))
     try:
         await (session.start(lambda _: None) if started else session.attach())
         yield session

@@ -39,7 +39,7 @@ from replexplorer.core.topology import Role, Roster, node_names
 from replexplorer.engine.experiment.rig import Findings
 from replexplorer.ports import LoadSettings, Report, ServerProcess
 from tests.fakes.clock import VirtualClock
-from tests.fakes.sweeps import FakeJournal, FakeShelf
+from tests.fakes.journals import FakeJournal, FakeShelf
 
 STEP_S = 0.01
 INTERVAL_S = 0.5
@@ -519,6 +519,6 @@ class FakeRig:
         finally:
             self.reserved_by = None
 
-    def journal(self, identity: str) -> FakeJournal:
+    def journal(self, kind: str, identity: str) -> FakeJournal:
         """See `experiment.rig.Rig`."""
-        return self.shelf(identity)
+        return self.shelf(kind, identity)

@@ -181,6 +181,10 @@ def test_settings_that_are_typed_take_the_place_of_its_own() -> None:
         (["kill-primary", "--set", "sync_bimlog=1"], "sync_bimlog"),
         (["kill-primary", "--set", "sync_binlog=-1"], "sync_binlog"),
         (["latency-ramp", "--set", "rtt=3ms"], "rtt: step 2 of latency-ramp turns it"),
+        (
+            ["kill-primary", "--only", "1/1"],
+            "--only: kill-primary is one drill: it goes with `drill run matrix`",
+        ),
         (["kil-primary"], "unknown drill 'kil-primary': did you mean kill-primary"),
     ],
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Doing
-from replexplorer.core.experiment.drill_result import CellResult, DrillResult, MatrixResult, MeterReading
+from replexplorer.core.experiment.drill_result import DrillResult, MeterReading
 from replexplorer.core.experiment.matrix import (
     DURABILITIES,
     Amount,
@@ -17,8 +19,10 @@ from replexplorer.core.experiment.matrix import (
     MatrixCell,
     Mode,
     cell_drill,
+    chosen_cells,
     matrix_cells,
 )
+from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
@@ -72,6 +76,37 @@ def test_there_are_48_cells_and_a_quick_run_meets_each_mode_and_each_durability_
     assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 360
 
 
+@pytest.mark.parametrize(
+    ("words", "quick", "cells"),
+    [
+        ([], False, 48),
+        (["power_cut"], False, 16),
+        (["power_cut", "source_lost"], False, 32),
+        (["async", "1/1"], False, 3),
+        (["async", "1/1", "0/0", "power_cut"], False, 2),
+        (["after_sync"], True, 3),
+    ],
+)
+def test_cells_are_chosen_by_words_one_of_each_kind_that_is_given(
+    words: list[str], quick: bool, cells: int
+) -> None:
+    chosen = chosen_cells(matrix_cells(quick=quick), words)
+    assert len(chosen) == cells
+    assert all(set(words).intersection(cell.words) or not words for cell in chosen)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["power-cut"], "'power-cut' is in no cell of the matrix: any of async, after_sync"),
+        (["after_sync", "1/2", "power_cut"], "no cell of the quick matrix is after_sync 1/2 power_cut"),
+    ],
+)
+def test_words_that_choose_nothing_are_refused(words: list[str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        chosen_cells(matrix_cells(quick=True), words)
+
+
 @pytest.mark.parametrize("cell", matrix_cells(quick=False), ids=lambda cell: cell.name)
 def test_each_cell_is_a_drill_that_ends_the_source_and_brings_it_back_unless_it_is_lost(
     cell: MatrixCell,
@@ -113,12 +148,17 @@ def found(cell: MatrixCell, lost: int, power_cut: Loss | Unknown = NO_ONE_LOOKED
     nothing = Loss(0, 0, 0)
     reading = MeterReading(Exposure(nothing, power_cut, nothing), 2.0, 2.2, meanwhile=3)
     drill = cell_drill(cell, clients=8)
-    return CellResult(
-        cell, DrillResult(drill, "mysql", 0.0, ledger=ledger_of(lost), reading=reading, recovery_ms=812.0)
-    )
+    result = DrillResult(drill, "mysql", 0.0, ledger=ledger_of(lost), reading=reading, recovery_ms=812.0)
+    return CellResult.of(cell, result, 20.0)
 
 
 CELL = MatrixCell(Mode.ASYNC, 1, 2, CUT)
+
+
+@pytest.mark.parametrize("meter", [Loss(5, 4, 9), NO_ONE_LOOKED])
+def test_a_cell_is_read_from_the_journal_as_it_was_written(meter: Loss | Unknown) -> None:
+    one = found(CELL, 7, meter)
+    assert CellResult.from_wire(json.loads(json.dumps(one.to_wire()))) == one
 
 
 @pytest.mark.parametrize(
@@ -139,19 +179,19 @@ def test_what_was_acknowledged_after_the_reading_was_at_risk_too(
 
 def test_one_cell_against_theory_makes_the_matrix_deviate() -> None:
     good, bad = found(CELL, 7, Loss(5, 4, 9)), found(replace(CELL, flush=1), 7)
-    aborted = replace(good, result=replace(good.result, aborted="db1 is gone"))
+    aborted = replace(good, aborted="db1 is gone")
     verdicts = {
         "holds": [good],
         "deviates": [good, bad, aborted],
         "aborted": [good, aborted],
     }
     for verdict, cells in verdicts.items():
-        assert MatrixResult("mysql", 0.0, quick=True, cells=cells).verdict == verdict
-    assert MatrixResult("mysql", 0.0, quick=True).verdict == "deviates"
+        assert MatrixResult("mysql", quick=True, cells=cells).verdict == verdict
+    assert MatrixResult("mysql", quick=True).verdict == "deviates"
 
 
 def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
-    result = MatrixResult("mysql 9.7.4", 0.0, quick=True, cells=[found(CELL, 7, Loss(5, 4, 9))])
+    result = MatrixResult("mysql 9.7.4", quick=True, cells=[found(CELL, 7, Loss(5, 4, 9))])
     document = matrix_document(result, 8)
     text = render_matrix(document)
     for part in ("power cut", "1/2", "last second", "4 to 12", "812", "holds"):
@@ -165,7 +205,7 @@ def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
 
 
 def test_the_report_is_written(tmp_path: Path) -> None:
-    result = MatrixResult("mysql 9.7.4", 0.0, quick=True, cells=[found(CELL, 7)])
+    result = MatrixResult("mysql 9.7.4", quick=True, cells=[found(CELL, 7)])
     write_matrix_report(tmp_path, matrix_document(result, 8), None)
     for name in ("report.md", "report.html", "result.json"):
         assert "fsynced once a second" in (tmp_path / name).read_text()

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.adapters.sweep_journal import FileJournal
+from replexplorer.adapters.journal import FileJournal
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.heat import AT_RISK, heat_map, mapped
 from replexplorer.core.experiment.sweep import Grid, Sweep, read_grid
@@ -530,7 +530,7 @@ def test_the_report_is_three_files_and_the_drawing_needs_nothing_else(tmp_path: 
 
 def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path) -> None:
     async def use() -> None:
-        journal = FileJournal(tmp_path / "sweeps" / "default-abc.jsonl")
+        journal = FileJournal("sweep", tmp_path / "sweeps" / "default-abc.jsonl")
         assert await journal.read() == ()
         assert await journal.set_aside() is None
         await journal.begin({"seed": 1})
@@ -541,7 +541,7 @@ def test_a_journal_keeps_entries_and_forgets_what_a_kill_cut_off(tmp_path: Path)
         entries = await journal.read()
         assert [SweptRun.from_wire(entry["run"]) for entry in entries if "run" in entry] == [run]
         await journal.append({"restored": True})
-        assert (await FileJournal(journal.file).read())[-1] == {"restored": True}
+        assert (await FileJournal("sweep", journal.file).read())[-1] == {"restored": True}
         finished.append(str(await journal.set_aside()))
         assert await journal.read() == ()
 
@@ -554,17 +554,17 @@ def test_a_broken_journal_is_named(tmp_path: Path) -> None:
     file = tmp_path / "broken.jsonl"
     file.write_text("{}\nnonsense\n{}\n")
     with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
-        asyncio.run(FileJournal(file).read())
+        asyncio.run(FileJournal("sweep", file).read())
     for content in ("[" * 100_000 + "\n", '{"a": NaN}\n', f'{{"a": {"9" * 5000}}}\n', "5\n", "\xff\n"):
         file.write_text(content)
         with pytest.raises(UsageError, match=r"broken\.jsonl is broken: remove it"):
-            asyncio.run(FileJournal(file).read())
+            asyncio.run(FileJournal("sweep", file).read())
     with pytest.raises(UsageError, match="file exists: make room"):
-        asyncio.run(FileJournal(file / "below.jsonl").begin({}))
+        asyncio.run(FileJournal("sweep", file / "below.jsonl").begin({}))
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="is a pipe"):
-        asyncio.run(FileJournal(pipe).read())
+        asyncio.run(FileJournal("sweep", pipe).read())
 
 
 @pytest.mark.parametrize("entry", [{"kept": 5}, {"kept": {"nope": 1}}, {"kept": {"rtt": 1}}])

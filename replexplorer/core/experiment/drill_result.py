@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_verdict import FaultSpan, Judged, StateAt, rates
-from replexplorer.core.experiment.matrix import MatrixCell
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
@@ -29,6 +28,12 @@ class MeterReading:
     """When the failure was complete."""
     meanwhile: int = 0
     """Commits that clients were told of between the two: at risk as well, and not in the reading."""
+
+    def of(self, failure: str) -> Loss | None:
+        """What it said of `process_dies`, `power_cut` or `source_lost`, its `high` with the commits between
+        the reading and the failure; None where it could not say."""
+        found = getattr(self.exposure, failure)
+        return replace(found, high=found.high + self.meanwhile) if isinstance(found, Loss) else None
 
 
 @dataclass(slots=True)
@@ -138,61 +143,8 @@ def figures_of(result: DrillResult) -> Mapping[str, float]:
         found |= {"first_write_ms": rto.first_write_ms, "rto_ms": rto.total_ms}
     if result.reading is not None:
         for name in ("process_dies", "power_cut", "source_lost"):
-            loss = getattr(result.reading.exposure, name)
-            if isinstance(loss, Loss):
+            if (loss := result.reading.of(name)) is not None:
                 found[f"exposure_{name}_low"] = loss.low
                 found[f"exposure_{name}_commits"] = loss.commits
-                found[f"exposure_{name}_high"] = loss.high + result.reading.meanwhile
+                found[f"exposure_{name}_high"] = loss.high
     return {name: float(value) for name, value in found.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class CellResult:
-    """What came of one cell of the matrix."""
-
-    cell: MatrixCell
-    result: DrillResult
-
-    @property
-    def meter(self) -> Loss | None:
-        """What the meter said of this failure just before it, its `high` with the commits between its reading
-        and the failure; None where it could not say."""
-        reading = self.result.reading
-        found = None if reading is None else getattr(reading.exposure, self.cell.failure)
-        if reading is None or not isinstance(found, Loss):
-            return None
-        return replace(found, high=found.high + reading.meanwhile)
-
-    @property
-    def in_meter(self) -> bool | None:
-        """Whether what was lost lies between the meter's low and high; None where either is unknown."""
-        meter, ledger = self.meter, self.result.ledger
-        return None if meter is None or ledger is None else meter.low <= ledger.lost <= meter.high
-
-    @property
-    def as_theory(self) -> bool | None:
-        """Whether theory allows what was found; None where the cell was aborted."""
-        ledger, theory = self.result.ledger, self.cell.theory
-        if ledger is None or self.result.aborted is not None:
-            return None
-        lost = theory.lost.allows(ledger.lost, ledger.oldest_lost_age_ms)
-        return lost and theory.phantom.allows(ledger.phantom_reads)
-
-
-@dataclass(slots=True)
-class MatrixResult:
-    """A run of the matrix."""
-
-    server: str
-    started_wall_s: float
-    quick: bool
-    cells: list[CellResult] = field(default_factory=list)
-    duration_s: float = 0.0
-
-    @property
-    def verdict(self) -> str:
-        """holds, deviates, or aborted where a cell was and no other deviates."""
-        found = [each.as_theory for each in self.cells]
-        if not found or False in found:
-            return "deviates"
-        return "aborted" if None in found else "holds"

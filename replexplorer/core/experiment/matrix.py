@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import product
 from typing import Final
 
+from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Doing, Drill, DrillStep, Precheck, Span, span
 from replexplorer.core.topology import new_roster
 
@@ -98,7 +99,12 @@ class MatrixCell:
     @property
     def name(self) -> str:
         """`after_sync 1/1 power_cut`."""
-        return f"{self.mode} {self.durability} {self.failure}"
+        return " ".join(self.words)
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Mode, durability and failure, as they are typed to choose cells."""
+        return self.mode.value, self.durability, self.failure.value
 
     @property
     def theory(self) -> Theory:
@@ -153,6 +159,31 @@ def matrix_cells(*, quick: bool) -> Sequence[MatrixCell]:
     ]
 
 
+def chosen_cells(cells: Sequence[MatrixCell], words: Sequence[str]) -> Sequence[MatrixCell]:
+    """Those of some cells that are meant: `power_cut 1/1 1/2` has two words of a durability, of which a cell
+    has one. All where there are no words; raises UsageError for a word that is in no cell, and where none
+    is left."""
+    known = [
+        tuple(dict.fromkeys(each))
+        for each in zip(*(cell.words for cell in matrix_cells(quick=False)), strict=True)
+    ]
+    for word in words:
+        if not any(word in each for each in known):
+            raise UsageError(
+                f"{word!r} is in no cell of the matrix",
+                f"any of {', '.join(word for each in known for word in each)}",
+            )
+    asked = [set(words).intersection(each) or set(each) for each in known]
+    found = [
+        cell for cell in cells if all(word in each for word, each in zip(cell.words, asked, strict=True))
+    ]
+    if not found:
+        raise UsageError(
+            f"no cell of the quick matrix is {' '.join(words)}", "leave --quick out: the whole one has it"
+        )
+    return found
+
+
 def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
     """The cell as a drill; what must come of it is judged by theory."""
     semi_sync = cell.mode is not Mode.ASYNC
@@ -199,3 +230,31 @@ def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
         prechecks=(Precheck("protected", 30.0),) if semi_sync else (),
         steps=tuple(steps),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The matrix as a list of drills has it."""
+
+    name: str = MATRIX
+    title: str = TITLE
+    teaches: str = TEACHES
+    replicas: int = 1
+    """That it needs."""
+
+    def seconds(self, *, quick: bool) -> float:
+        """About how long it takes."""
+        return sum(drill.seconds(quick=quick) for drill in self._drills(quick=quick))
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """Keys of the knobs that its cells turn."""
+        return tuple(dict.fromkeys(key for drill in self._drills() for key in drill.turns))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What they break, each as typed."""
+        return tuple(dict.fromkeys(fault for drill in self._drills() for fault in drill.faults))
+
+    def _drills(self, *, quick: bool = False) -> Sequence[Drill]:
+        return [cell_drill(cell, clients=1) for cell in matrix_cells(quick=quick)]

@@ -25,7 +25,7 @@ from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import Protection
-from replexplorer.ports import Clock, LoadSettings, Report, ServerProcess, Sql, SweepJournal
+from replexplorer.ports import Clock, Journal, LoadSettings, Report, ServerProcess, Sql
 
 _Found = TypeVar("_Found", covariant=True)
 
@@ -286,8 +286,8 @@ class Rig(Protocol):
         this session runs, StackUnavailable naming that of another."""
         ...
 
-    def journal(self, identity: str) -> SweepJournal:
-        """The file that keeps what an experiment of this identity has measured so far."""
+    def journal(self, kind: str, identity: str) -> Journal:
+        """The file that keeps what a `sweep` or a `matrix` of this identity has found so far."""
         ...
 
 

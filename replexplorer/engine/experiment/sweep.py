@@ -46,7 +46,7 @@ class SweepRun:
             for cell in grid.cells:
                 rig.check(cell.values)
 
-        notes, started_wall_s = SweepNotes(rig.journal(self.sweep.identity)), rig.clock.wall()
+        notes, started_wall_s = SweepNotes(rig.journal("sweep", self.sweep.identity)), rig.clock.wall()
         async with on_loan(rig, "sweep", grid.text, check=check) as loan:
             await self._open(rig, notes)
             kept = loan.keep(grid.names)

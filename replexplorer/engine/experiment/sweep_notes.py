@@ -11,32 +11,14 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.knobs.names import Desired, KnobName, Value, parse_name
-from replexplorer.ports import SweepJournal
-
-
-class Unkept:
-    """A journal that nobody keeps (`ports.SweepJournal`)."""
-
-    async def read(self) -> Sequence[Mapping[str, Any]]:
-        """Nothing."""
-        return ()
-
-    async def begin(self, head: Mapping[str, Any]) -> None:
-        """Keep no head: this sweep is not journalled."""
-
-    async def append(self, entry: Mapping[str, Any]) -> None:
-        """Keep no run: this sweep is not journalled."""
-
-    async def set_aside(self) -> str | None:
-        """There is nothing."""
-        return None
+from replexplorer.ports import Journal
 
 
 @dataclass(slots=True)
 class SweepNotes:
     """The journal of one sweep."""
 
-    journal: SweepJournal
+    journal: Journal
 
     async def read(self) -> Sequence[Mapping[str, Any]]:
         """All entries, oldest first."""

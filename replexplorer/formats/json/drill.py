@@ -136,6 +136,7 @@ class CellJson(JsonObject):
     in_meter: bool | None = Field(description="whether what was lost lies in it; null: not known")
     as_theory: bool | None
     aborted: str | None = None
+    unrestored: list[str] = Field(default=[], description="what could not be returned yet")
 
 
 class MatrixJson(JsonObject):
@@ -148,8 +149,10 @@ class MatrixJson(JsonObject):
     duration_s: float
     quick: bool
     clients: int
+    resumed: int = Field(default=0, description="cells that an interrupted run had found")
     cells: list[CellJson]
     verdict: Literal["holds", "deviates", "aborted"]
+    aborted: str | None = None
     conditions: Conditions | None = None
     again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 

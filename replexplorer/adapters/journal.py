@@ -1,4 +1,4 @@
-"""A sweep's journal as a file: one JSON line an entry, on the disk before the next run begins."""
+"""The journal of a sweep or a matrix as a file: a JSON line an entry, on the disk before the next begins."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ MOST_BYTES: Final = 1 << 28
 
 
 class FileJournal:
-    """`ports.SweepJournal` in one file; a last line that a kill cut off does not count."""
+    """`ports.Journal` in one file; a last line that a kill cut off does not count."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, kind: str, file: Path) -> None:
+        self.kind = kind
+        """`sweep` or `matrix`."""
         self.file = file
 
     async def read(self) -> Sequence[Mapping[str, Any]]:
-        """See `ports.SweepJournal`."""
+        """See `ports.Journal`."""
         return await self._done(self._read)
 
     async def begin(self, head: Mapping[str, Any]) -> None:
-        """See `ports.SweepJournal`."""
+        """See `ports.Journal`."""
         await self._done(lambda: self._begin(head))
 
     async def append(self, entry: Mapping[str, Any]) -> None:
-        """See `ports.SweepJournal`."""
+        """See `ports.Journal`."""
         await self._done(lambda: self._append(entry))
 
     async def set_aside(self) -> str | None:
-        """See `ports.SweepJournal`; the name gets the moment."""
+        """See `ports.Journal`; the name gets the moment."""
         return await self._done(self._set_aside)
 
     async def _done(self, work: Callable[[], _T]) -> _T:
@@ -48,7 +50,7 @@ class FileJournal:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(
-                f"the sweep's journal {self.file}: {reason}", "make room, or make it writable"
+                f"the {self.kind}'s journal {self.file}: {reason}", "make room, or make it writable"
             ) from None
 
     def _read(self) -> Sequence[Mapping[str, Any]]:
@@ -64,7 +66,7 @@ class FileJournal:
                 raise ValueError
         except (ValueError, RecursionError):
             raise UsageError(
-                f"the sweep's journal {self.file} is broken", "remove it to start over"
+                f"the {self.kind}'s journal {self.file} is broken", "remove it to start over"
             ) from None
         return entries
 
