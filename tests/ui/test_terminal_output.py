@@ -23,6 +23,8 @@ from replexplorer.ui.terminal.output import QuietOutput, ScreenDifference, Shado
 
 WIDTH, HEIGHT = 24, 6
 _TOKEN = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[([0-9;]*)([A-Za-z])|([^\x1b])")
+_STEPS = {"A": (-1, 0), "B": (1, 0), "C": (0, 1), "D": (0, -1)}
+_ENDS = {"22": "12", "23": "3", "24": "4", "25": "5", "27": "7", "28": "8", "29": "9"}
 _CODES = re.compile(r"38;2;\d+;\d+;\d+|48;2;\d+;\d+;\d+|\d+")
 
 
@@ -39,13 +41,17 @@ class Terminal:
         for match in _TOKEN.finditer(text):
             if match[3] == "\n":
                 self.y += 1
+            elif match[3] == "\b":
+                self.x -= 1
             elif match[3]:
                 self._put(match[3])
             elif match[2] == "H":
                 row, _, column = (match[1] or "1").partition(";")
                 self.y, self.x = int(row or 1) - 1, int(column or 1) - 1
-            elif match[2] == "C":
-                self.x += int(match[1] or 1)
+            elif match[2] in _STEPS:
+                down, right = _STEPS[match[2]]
+                self.y += down * int(match[1] or 1)
+                self.x += right * int(match[1] or 1)
             elif match[2] == "m":
                 self._restyle(match[1])
 
@@ -68,6 +74,9 @@ class Terminal:
                 self.style["fore"] = code
             elif code.startswith("48") or code == "49":
                 self.style["back"] = code
+            elif code in _ENDS:
+                for ended in _ENDS[code]:
+                    self.style.pop(ended, None)
             else:
                 self.style[code] = code
         for part in ("fore", "back"):
@@ -82,6 +91,8 @@ STYLES = [
     Style.parse("reverse"),
     Style.parse("underline #0088ff"),
     Style.parse("dim"),
+    Style.parse("bold dim italic #ff8800 on #222222"),
+    Style.parse("strike #0088ff on #222222"),
     Style(),
 ]
 

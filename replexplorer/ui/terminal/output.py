@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
 KNOWN_VERSION: Final = "8.2.8"
 """The Textual whose private output is known."""
 
-_BRIDGE: Final = 4
-"""Cells that are cheaper to write again than to jump over."""
+_JUMP: Final = 4
+"""Bytes of a code that moves the cursor within its row."""
+_ATTRIBUTE_ENDS: Final = {
+    **{"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "6": "25", "7": "27", "8": "28", "9": "29"},
+    **{"21": "24", "51": "54", "52": "54", "53": "55"},
+}
+"""The code that ends each attribute (ECMA-48, 8.3.117); one that ends two ends both."""
 _MOST_STYLES: Final = 4096
 _NO_STYLE: Final = Style()
 
@@ -250,7 +256,7 @@ def _compared(row: list[Cell], y: int, x: int, text: str, sgr: Sgr, shadow: Shad
         if known is not None and known[0] == char and known[1] is seen:
             continue
         row[at] = (char, seen)
-        if start >= 0 and at - end > _BRIDGE:
+        if start >= 0 and at > end and len(text[end - x : at - x].encode()) >= _JUMP:
             yield StyledRun(y, start, text[start - x : end - x], end - start, sgr)
             start = -1
         if start < 0:
@@ -265,10 +271,7 @@ def written(runs: list[StyledRun], shadow: Shadow) -> str:
     if not any(run.link or run.width != len(run.text) for run in runs) and (
         sum(run.width for run in runs) * 4 < shadow.width * shadow.height
     ):
-        first: dict[Sgr, int] = {}
-        for run in runs:
-            first.setdefault(run.sgr, len(first))
-        runs = sorted(runs, key=lambda run: (first[run.sgr], run.y, run.x))
+        runs = _by_style(runs)
     out: list[str] = []
     at = (-1, -1)
     now = _RESET
@@ -288,12 +291,34 @@ def written(runs: list[StyledRun], shadow: Shadow) -> str:
     return "".join(out)
 
 
+def _by_style(runs: list[StyledRun]) -> list[StyledRun]:
+    """The runs of each style together, after each style the one that takes the shortest code."""
+    of_style: dict[Sgr, list[StyledRun]] = {}
+    for run in sorted(runs, key=lambda run: (run.y, run.x)):
+        of_style.setdefault(run.sgr, []).append(run)
+    ordered: list[StyledRun] = []
+    now = _RESET
+    while of_style:
+        nearest = min(of_style, key=lambda sgr: len(_restyled(now, _settled(now, sgr))))
+        ordered += of_style.pop(nearest)
+        now = _settled(now, nearest)
+    return ordered
+
+
 def _moved(at: tuple[int, int], y: int, x: int) -> str:
-    """The shortest code that puts the cursor at a cell."""
-    if at[0] == y and x > at[1]:
-        ahead = x - at[1]
-        return "\x1b[C" if ahead == 1 else f"\x1b[{ahead}C"
-    return f"\x1b[{y + 1}H" if x == 0 else f"\x1b[{y + 1};{x + 1}H"
+    """The shortest code that puts the cursor at a cell; `at` is where it is, (-1, -1) when not known."""
+    there = f"\x1b[{y + 1}H" if x == 0 else f"\x1b[{y + 1};{x + 1}H"
+    if at[0] < 0:
+        return there
+    down, right = y - at[0], x - at[1]
+    steps = _steps(down, "B", "A") + ("\b" * -right if -4 < right < 0 else _steps(right, "C", "D"))
+    return min(there, steps, key=len)
+
+
+def _steps(count: int, onward: str, back: str) -> str:
+    """The code for so many steps; negative ones go back."""
+    many = "" if abs(count) == 1 else str(abs(count))
+    return f"\x1b[{many}{onward if count > 0 else back}" if count else ""
 
 
 def _settled(now: Sgr, wanted: Sgr) -> Sgr:
@@ -305,15 +330,23 @@ def _settled(now: Sgr, wanted: Sgr) -> Sgr:
     return Sgr(now.attributes, now.foreground, wanted.background)
 
 
+@lru_cache(maxsize=_MOST_STYLES)
 def _restyled(now: Sgr, wanted: Sgr) -> str:
-    """The shortest code from one style to another."""
-    codes: list[str] = []
-    if set(now.attributes) - set(wanted.attributes):
-        codes.append("0")
-        now = _RESET
-    codes += [code for code in wanted.attributes if code not in now.attributes]
+    """The shortest code from one style to another: from where it is, or from none."""
+    ends = {_ATTRIBUTE_ENDS.get(code, "0") for code in set(now.attributes) - set(wanted.attributes)}
+    anew = ["0", *_begun(_RESET, wanted)]
+    if "0" in ends:
+        return f"\x1b[{';'.join(anew)}m"
+    kept = tuple(code for code in now.attributes if _ATTRIBUTE_ENDS.get(code) not in ends)
+    onward = [*sorted(ends), *_begun(now._replace(attributes=kept), wanted)]
+    return f"\x1b[{min(';'.join(onward), ';'.join(anew), key=len)}m" if onward else ""
+
+
+def _begun(now: Sgr, wanted: Sgr) -> list[str]:
+    """The codes for what a style has and the one in force has not."""
+    codes = [code for code in wanted.attributes if code not in now.attributes]
     if wanted.foreground != now.foreground:
         codes.append(wanted.foreground)
     if wanted.background != now.background:
         codes.append(wanted.background)
-    return f"\x1b[{';'.join(codes)}m"
+    return codes
