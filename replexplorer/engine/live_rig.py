@@ -331,10 +331,10 @@ class LiveRig:
 
     # -- the experiment
 
-    async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:
+    async def owe(self, owed: Owed) -> None:
         """See `experiment.rig.Rig`."""
-        owed = Owed(kind, name, self._turns.actor.writer, self._fleet.source_name, before, turned)
-        self._sight.requested = await write_owed(self._fleet.keeper, self._fleet.roster, owed)
+        signed = replace(owed, writer=self._turns.actor.writer)
+        self._sight.requested = await write_owed(self._fleet.keeper, self._fleet.roster, signed)
 
     async def owe_nothing(self) -> None:
         """See `experiment.rig.Rig`."""

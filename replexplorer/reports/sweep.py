@@ -7,8 +7,8 @@ from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from replexplorer.core.experiment.heat import AT_RISK, HeatMap, heat_map
-from replexplorer.core.experiment.sweep import SCENE, Dimension, Grid
+from replexplorer.core.experiment.heat import HeatMap, heat_map, risk_map
+from replexplorer.core.experiment.sweep import SCENE, Dimension
 from replexplorer.core.experiment.sweep_effects import Effect, effects_of
 from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of
 from replexplorer.core.experiment.sweep_text import (
@@ -80,7 +80,7 @@ def sweep_document(
         cells=[_cell(each, grid.dimensions) for each in figures],
         effects=[_effect(effect) for effect in effects_of(grid, figures)],
         heat_map=_map(heat_map(grid, figures, keys)),
-        risk_map=_risk_map(_risk(grid, figures, keys)),
+        risk_map=_risk_map(risk_map(grid, figures, keys)),
         conditions=None if conditions is None else others(conditions, varied),
         workload=str(workload.requested) if workload is not None and WORKLOAD not in varied else None,
         scenes=scenes,
@@ -199,12 +199,6 @@ def _map(heat: HeatMap | None) -> SweepMap | None:
     )
 
 
-def _risk(grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | None) -> HeatMap | None:
-    """The second map; None where nothing at all is known of it, or nothing was at risk."""
-    heat = heat_map(grid, figures, keys, AT_RISK)
-    return heat if heat is not None and any(each.value for row in heat.fields for each in row) else None
-
-
 def _risk_map(heat: HeatMap | None) -> SweepRiskMap | None:
     if heat is None:
         return None
@@ -240,7 +234,7 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
     parts = [_title(document), "", table(rows_of(figures), headings_of(grid), right=numbers)]
     if any(each.exposure for each in figures):
         parts.append(AT_RISK_NOTE)
-    for heat in (heat_map(grid, figures, keys), _risk(grid, figures, keys)):
+    for heat in (heat_map(grid, figures, keys), risk_map(grid, figures, keys)):
         if heat is not None:
             parts += ["", *heat_lines(heat)]
             if partial(heat):
@@ -273,7 +267,7 @@ def write_report(
     contents = {"report.md": markdown(swept, document, keys), "result.json": to_json(document) + "\n"}
     if heat is not None:
         contents["sweep.svg"] = heat_svg(heat, _title(document))
-    if (risk := _risk(swept.sweep.grid, figures, keys)) is not None:
+    if (risk := risk_map(swept.sweep.grid, figures, keys)) is not None:
         contents["risk.svg"] = heat_svg(risk, _title(document))
     return write_files(directory, contents)
 
@@ -299,7 +293,7 @@ def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = N
     heat = heat_map(grid, figures, keys)
     if heat is not None:
         lines += ["", f"![TPS by {heat.rows.key} and {heat.columns.key}](sweep.svg)"]
-    if (risk := _risk(grid, figures, keys)) is not None:
+    if (risk := risk_map(grid, figures, keys)) is not None:
         lines += ["", f"![commits at risk by {risk.rows.key} and {risk.columns.key}](risk.svg)"]
     if document.effects:
         lines += ["", "## What each knob by itself did to TPS", ""]

@@ -261,6 +261,24 @@ async def test_a_replica_with_rows_that_the_source_lost_gets_a_copy_of_the_sourc
     assert (result.verdict, rig.rebuilt) == ("deviates", ["db2"])
 
 
+@virtual
+async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_injected() -> None:
+    rig, owed = FakeRig(), list[tuple[str, ...]]()
+    before = rig.taken
+
+    def note(number: int) -> None:
+        if rig.steps[number].startswith("inject") and rig.owed is not None:
+            owed.append(rig.owed.differing)
+
+    rig.on_step = note
+    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
+    for settings in (("innodb_flush_log_at_trx_commit=1",), ("innodb_flush_log_at_trx_commit=0",)):
+        await run(rig, replace(KILL, settings=settings, steps=steps))
+    assert owed == [(), ("db2",)]
+    assert rig.rebuilt == ["db2"]
+    assert rig.taken == before
+
+
 CELLS = (
     MatrixCell(Mode.ASYNC, 1, 1, FailureKind.PROCESS_DIES),
     MatrixCell(Mode.FALLEN_BACK, 1, 1, FailureKind.PROCESS_DIES),

@@ -21,7 +21,7 @@ async def leave_a_mess(session: Session) -> None:
     """What a drill has done to the stack when it is killed."""
     rig = session.rig
     desired = desired_of([rig.parse("sync_binlog=0"), rig.parse("rtt=20")])
-    await rig.owe("drill", "mess", {SYNC: 100, RTT: 5.0}, desired)
+    await rig.owe(Owed("drill", "mess", "db1", {SYNC: 100, RTT: 5.0}, desired))
     await rig.turn(desired)
     await rig.inject("partition=ack")
     await rig.inject("receiver_stop")
@@ -106,7 +106,7 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_b
     world = World(replicas=2)
     async with world.attached("drill lost") as session:
         rig = session.rig
-        await rig.owe("drill", "lost", {}, {})
+        await rig.owe(Owed("drill", "lost", "db1"))
         await rig.inject("kill")
         change = await rig.failover()
         assert session.fleet.source_name == change.source != "db1"
@@ -117,8 +117,45 @@ async def test_a_drill_that_was_killed_after_its_failover_has_its_first_source_b
         assert "db1 is the source again" in told(session)[0]
 
 
+def copied(world: World) -> list[str]:
+    """Nodes that got a copy of another one's data."""
+    return [node for node, what in world.changes if what.startswith("CLONE INSTANCE")]
+
+
+@virtual
+async def test_a_replica_that_a_killed_drill_left_with_rows_of_its_own_gets_a_copy_of_the_source() -> None:
+    world = World(replicas=2)
+    async with world.attached("drill cut") as session:
+        await session.rig.owe(Owed("drill", "cut", "db1", differing=("db2", "db7")))
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        assert copied(world) == ["db2"]
+        assert session.sight.requested.owed is None
+        assert told(session)[0].endswith("; db2 has a copy of db1")
+
+
+@virtual
+async def test_a_copy_that_cannot_be_made_stays_owed_and_the_next_start_makes_it() -> None:
+    world = World()
+    async with world.attached("drill cut") as session:
+        await session.rig.owe(Owed("drill", "cut", "db1", {SYNC: 100}, {SYNC: 0}, ("db2",)))
+    world.servers["db2"].refusals["CLONE"] = 3862
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        owed = session.sight.requested.owed
+        assert owed is not None
+        assert (owed.before, owed.differing) == ({}, ("db2",))
+        assert told(session)[0].endswith("refused by the test): `replexplorer up` tries again")
+    world.servers["db2"].refusals.clear()
+    async with world.attached("up") as session:
+        await session.up(lambda _: None)
+        assert session.sight.requested.owed is None
+    assert set(copied(world)) == {"db2"}
+
+
 def test_what_is_owed_is_read_as_it_was_written() -> None:
-    owed = Owed("drill", "kill-primary", "drill (pid 7)", "db1", {SYNC: 1, RTT: 0.0}, {SYNC: 0, RTT: 20.0})
+    before, turned = {SYNC: 1, RTT: 0.0}, {SYNC: 0, RTT: 20.0}
+    owed = Owed("drill", "kill-primary", "db1", before, turned, ("db2",), writer="drill (pid 7)")
     assert owed_from_record(owed_to_record(owed, new_roster(1)), new_roster(1)) == owed
     assert owed.still({SYNC: 0, RTT: 20.0}) == {SYNC: 1, RTT: 0.0}
     assert owed.still({SYNC: 5, RTT: 20.0}) == {RTT: 0.0}

@@ -262,6 +262,8 @@ class FakeFacade:
         """A turn a phase of a lab; None: as fast as it can."""
         self.sweep_turns: asyncio.Queue[None] | None = None
         """A turn a run of a sweep; None: as fast as it can."""
+        self.sweep_exposure: Exposure | None = None
+        """What each run of a sweep finds at risk."""
         self.injected: tuple[Injected, ...] = ()
         """What injecting answers."""
         self.repaired: tuple[str, ...] = ()
@@ -422,8 +424,11 @@ class FakeFacade:
                     await self.sweep_turns.get()
                 tps = 100.0 * (cell.index + 1)
                 runs.append(
-                    SweptRun(cell.index, 0, 1, WALL_S, 8.0, tps=tps, variance=tps**2 / 2500, freedom=9.0)
-                )
+                    SweptRun(
+                        cell.index, 0, 1, WALL_S, 8.0, tps=tps, variance=tps**2 / 2500, freedom=9.0,
+                        exposure=self.sweep_exposure,
+                    )
+                )  # fmt: skip
                 report(SweepProgress(wanted, tuple(runs), len(runs), cell, runs[-1], left_s - 10))
         except asyncio.CancelledError:
             self.calls.append(("sweep stopped", None))

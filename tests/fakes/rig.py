@@ -12,6 +12,7 @@ from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.event import Severity
+from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs.knob_view import KnobView
@@ -287,8 +288,7 @@ class FakeRig:
         self.meter: tuple[float, Exposure] | None = None
         self.reserved_by: str | None = None
         self.faults: list[Fault] = []
-        self.owed: tuple[Desired, Desired] | None = None
-        """What was requested before, and what was turned."""
+        self.owed: Owed | None = None
         self.version = 1
         self.sqls: list[FakeStatements] = []
 
@@ -497,9 +497,9 @@ class FakeRig:
         self.rebuilt += [node] if rebuild else []
         return RoleChange(ChangeKind.REJOIN, node, self.names[0], fenced=True)
 
-    async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:
+    async def owe(self, owed: Owed) -> None:
         """See `experiment.rig.Rig`."""
-        self.owed = (before, turned)
+        self.owed = owed
 
     async def owe_nothing(self) -> None:
         """See `experiment.rig.Rig`."""

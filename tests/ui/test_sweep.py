@@ -8,6 +8,7 @@ import pytest
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.sweep import Sweep
+from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.ui.desks.commander import CommandFailed
 from replexplorer.ui.desks.sweep import SUGGESTION
 from replexplorer.ui.screens.dashboard import DashboardScreen
@@ -73,6 +74,42 @@ async def test_it_fills_as_it_runs_and_ends_with_effects() -> None:
         assert wanted.grid.text == "rtt=0,10 clients=1,8"
         await app.press("e")
         assert isinstance(app.app.screen.focused, SweepField)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+async def test_a_key_shows_what_each_cell_risks_in_a_map_of_its_own(size: tuple[int, int]) -> None:
+    facade = FakeFacade()
+    facade.sweep_exposure = Exposure(Loss(0, 0, 2), Loss(41, 30, 57), Loss(7, 1, 9))
+    async with bench(size=size, facade=facade) as app:
+        await opened(app)
+        await typed(app, "rtt=0,10 clients=1,8")
+        await app.press("enter")
+        await app.until(lambda: "EFFECTS" in shown(app))
+        assert " TPS   rtt down, clients across" in shown(app)
+        assert "m the map of what is at risk" in shown(app)
+        await app.press("m")
+        assert "COMMITS AT RISK   rtt down, clients across; commits that the worst failure" in shown(app)
+        assert "41.0" in shown(app)
+        assert " TPS   rtt" not in shown(app)
+        await app.press("end")
+        assert "0 / 41 / 7" in shown(app)
+        assert "at risk: acknowledged commits that a failure would have lost" in shown(app)
+        assert all(len(row) <= size[0] for row in shown(app).splitlines())
+        await app.press("home", "m")
+        assert " TPS   rtt down, clients across" in shown(app)
+
+
+async def test_there_is_no_second_map_where_nothing_was_at_risk() -> None:
+    facade = FakeFacade()
+    facade.sweep_exposure = Exposure(Loss(0, 0, 2), Loss(0, 0, 2), Loss(0, 0, 2))
+    async with bench(size=(80, 24), facade=facade) as app:
+        await opened(app)
+        await typed(app, "rtt=0,10 clients=1,8")
+        await app.press("enter")
+        await app.until(lambda: "EFFECTS" in shown(app))
+        assert "the map of" not in shown(app)
+        await app.press("m")
+        assert " TPS   rtt down, clients across" in shown(app)
 
 
 def refusals(app: Bench) -> list[str]:

@@ -125,6 +125,12 @@ def heat_map(
     return HeatMap(figure, rows, columns, tuple(tuple(row) for row in fields))
 
 
+def risk_map(grid: Grid, figures: Sequence[CellFigures], keys: Sequence[str] | None = None) -> HeatMap | None:
+    """The map of what is at risk; None where nothing at all is known of it, or nothing was."""
+    heat = heat_map(grid, figures, keys, AT_RISK)
+    return heat if heat is not None and any(each.value for row in heat.fields for each in row) else None
+
+
 def _heat(figures: Sequence[CellFigures], figure: HeatFigure) -> Heat:
     known = [value for each in figures if each.good and (value := figure.read(each)) is not None]
     return Heat(figure.mean(known) if known else None, len(known), len(figures))

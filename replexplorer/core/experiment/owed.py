@@ -21,14 +21,16 @@ class Owed:
     kind: str
     """`lab`, `sweep`, `drill`."""
     name: str
-    writer: str
-    """Whose experiment it is, as faults and requests are signed: `drill kill-primary (pid 12)`."""
     source: str
     """The node that was the source before."""
     before: Mapping[KnobName, Value] = field(default_factory=dict)
     """What was requested before of each knob that it turned."""
     turned: Mapping[KnobName, Value] = field(default_factory=dict)
     """What it asked last of the same knobs."""
+    differing: tuple[str, ...] = ()
+    """Nodes whose rows may not be the source's, and never will be: they get a copy of its data."""
+    writer: str = ""
+    """Whose experiment it is, as faults and requests are signed: `drill kill-primary (pid 12)`."""
 
     def still(self, requested: Mapping[KnobName, Value]) -> dict[KnobName, Value]:
         """What to turn back, given what is requested now."""
@@ -50,6 +52,7 @@ def owed_to_record(owed: Owed | None, roster: Roster) -> dict[str, Any] | None:
         "source": owed.source,
         "before": kept_all(owed.before, roster),
         "turned": kept_all(owed.turned, roster),
+        "differing": list(owed.differing),
     }
 
 
@@ -60,6 +63,7 @@ def owed_from_record(content: object, roster: Roster) -> Owed | None:
     try:
         kind, name, writer, source = (str(content[key]) for key in ("kind", "name", "writer", "source"))
         before, turned = (unkept_all(content[key], roster) for key in ("before", "turned"))
-        return Owed(kind, name, writer, source, before, turned)
+        differing = tuple(map(str, content.get("differing", ())))
+        return Owed(kind, name, source, before, turned, differing, writer)
     except (KeyError, TypeError, AttributeError):
         return None

@@ -5,6 +5,8 @@ Law: nothing is touched while anybody's experiment runs, and what somebody has a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.owed import Owed
@@ -77,9 +79,30 @@ class Unfinished:
             except ReplexplorerError:
                 await self._controls.request(wanted)  # it comes with its server
             done.append(f"{', '.join(map(str, wanted))} restored")
+        copied, left = await self._rebuild(owed)
         fleet = self._sight.fleet
-        self._sight.requested = await write_owed(fleet.keeper, fleet.roster, None)
-        return done
+        still = None if not left else replace(owed, before={}, turned={}, differing=tuple(left))
+        self._sight.requested = await write_owed(fleet.keeper, fleet.roster, still)
+        return [*done, *copied]
+
+    async def _rebuild(self, owed: Owed) -> tuple[list[str], list[str]]:
+        """Make the rows of all nodes equal again; answers what was done, in words, and the nodes that still
+        have to get their copy."""
+        fleet, done, left = self._sight.fleet, list[str](), list[str]()
+        for node in owed.differing:
+            if node not in fleet.members or node == fleet.source_name:
+                continue
+            self._chronicle.tell(Severity.INFO, f"copying {fleet.source_name} to {node}")
+            try:
+                await self._roles.rejoin(node, rebuild=True, anyway=True)
+            except ReplexplorerError as error:
+                left.append(node)
+                done.append(
+                    f"{node} may have rows that the source lacks ({error}): `replexplorer up` tries again"
+                )
+            else:
+                done.append(f"{node} has a copy of {fleet.source_name}")
+        return done, left
 
     async def _source_back(self, owed: Owed) -> list[str]:
         """Make the source of before the source again, or say why it cannot be."""

@@ -16,6 +16,7 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.baseline import Baseline
+from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
@@ -97,7 +98,7 @@ class Loan:
         self.keep(desired)
         desired = {**self._owed, **desired}
         self._turned.update(desired)
-        await self.rig.owe(self.kind, self.name, dict(self._kept), dict(self._turned))
+        await self._owe_all()
         await self.rig.turn(desired)
         self._owed = {}
         self.baseline.turned(desired, self.rig.seen)
@@ -140,9 +141,25 @@ class Loan:
             await self.rig.clear(f"{fault.kind}@{fault.node}")
         self._faults.pop(fault.number, None)
 
-    def rebuild(self, node: str) -> None:
-        """The node has rows that the source lost; it gets a copy of the source's data in the end."""
-        self._differing.add(node)
+    async def rebuild(self, nodes: Iterable[str]) -> None:
+        """These may have rows that the source lost or is about to lose; they get a copy of its data in the
+        end, also after a kill."""
+        if added := set(nodes) - self._differing:
+            self._differing |= added
+            await self._owe_all()
+
+    async def _owe_all(self) -> None:
+        """Let the stack keep all that was taken so far and goes with no lease."""
+        await self.rig.owe(
+            Owed(
+                self.kind,
+                self.name,
+                self.source,
+                before=dict(self._kept),
+                turned=dict(self._turned),
+                differing=tuple(in_order(self._differing)),
+            )
+        )
 
     # -- looking
 
@@ -227,7 +244,7 @@ class Loan:
     async def _rebuild(self) -> list[str]:
         """Make the rows of all nodes equal again."""
         left = []
-        for node in sorted(self._differing):
+        for node in in_order(self._differing):
             self.report(f"copying the source to {node}", None)
             try:
                 await self.rig.rejoin(node, rebuild=True)

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.event import Severity
+from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs.names import Assignment, Desired
@@ -272,9 +273,9 @@ class Rig(Protocol):
 
     # -- the experiment
 
-    async def owe(self, kind: str, name: str, before: Desired, turned: Desired) -> None:
-        """Let the stack keep what this experiment gives back: what was requested `before` of each knob that
-        it has `turned`. Should it be killed, the next start does it."""
+    async def owe(self, owed: Owed) -> None:
+        """Let the stack keep what this experiment gives back, signed as ours; should it be killed, the next
+        start does it."""
         ...
 
     async def owe_nothing(self) -> None:

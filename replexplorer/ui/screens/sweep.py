@@ -10,16 +10,16 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.heat import heat_map
+from replexplorer.core.experiment.heat import heat_map, risk_map
 from replexplorer.core.experiment.sweep_effects import effects_of
 from replexplorer.core.experiment.sweep_runs import figures_of
-from replexplorer.core.experiment.sweep_text import duration_text, plan_text, runs_text
+from replexplorer.core.experiment.sweep_text import AT_RISK_NOTE, duration_text, plan_text, runs_text
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.widgets.sweep_rows import effect_rows, heat_rows, table_rows
-from replexplorer.ui.words.runs import Line
+from replexplorer.ui.words.runs import Line, wrapped
 
 
 class SweepField(Input):
@@ -48,6 +48,7 @@ class SweepScreen(ListingScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "stop", "Stop the sweep", show=False),
         Binding("e", "edit", "Type another sweep", show=False),
+        Binding("m", "other_map", "The map of TPS, or of what is at risk", show=False),
     ]
 
     def __init__(self, desk: SweepDesk, settings: Settings) -> None:
@@ -55,6 +56,8 @@ class SweepScreen(ListingScreen):
         self._desk = desk
         self._followed = desk.is_running
         """A sweep ran when it was last looked at."""
+        self._of_risk = False
+        """The map is the one of what is at risk."""
 
     def compose(self) -> ComposeResult:
         """The field over the listing."""
@@ -89,6 +92,11 @@ class SweepScreen(ListingScreen):
         if self._desk.is_running:
             self._desk.stop()
             self.notify("stopping the sweep, restoring the knobs", timeout=3)
+
+    def action_other_map(self) -> None:
+        """The map of TPS, or of what is at risk."""
+        self._of_risk = not self._of_risk
+        self.fill()
 
     def on_key(self, event: events.Key) -> None:
         """The arrows scroll also while the field has the keys."""
@@ -130,12 +138,18 @@ class SweepScreen(ListingScreen):
         if desk.sweep is not None:
             grid = desk.sweep.grid
             figures = figures_of(grid, desk.swept.runs if desk.swept else desk.runs)
-            heat = heat_map(grid, figures)
+            risk = risk_map(grid, figures)
+            heat = risk if self._of_risk and risk else heat_map(grid, figures)
+            if risk is not None:
+                other = "TPS" if heat is risk else "what is at risk"
+                body += [[(" m", "key b"), (f" the map of {other}", "muted")]]
             if heat is not None:
                 body += [*heat_rows(heat, self.settings.glyphs, tones=inks_of(self.app).tones), []]
             if desk.swept is not None:
                 body += [*effect_rows(effects_of(grid, figures), width), []]
             body += table_rows(grid, figures)
+            if risk is not None:
+                body += [[], *([(f" {text}", "muted")] for text in wrapped(AT_RISK_NOTE, max(20, width - 2)))]
         self.listing.is_typed_beside = self.focused is self.field
         self.listing.show(self._title(), [], body or _about())
 

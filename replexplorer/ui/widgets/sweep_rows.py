@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replexplorer.core.experiment.heat import HeatMap
+from replexplorer.core.experiment.heat import TPS, HeatMap
 from replexplorer.core.experiment.sweep import Grid
 from replexplorer.core.experiment.sweep_effects import Effect
 from replexplorer.core.experiment.sweep_runs import CellFigures
-from replexplorer.core.experiment.sweep_text import figure, heat_text, scatter
+from replexplorer.core.experiment.sweep_text import figure, heat_text, losses_text, scatter
 from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.words.runs import Line, wrapped
 
@@ -19,14 +19,15 @@ _GAP = "  "
 
 def heat_rows(heat: HeatMap, glyphs: Glyphs, *, tones: bool) -> list[Line]:
     """The map: a shade and the figure of each field; `tones`: shades are colours, else characters."""
+    beside = "" if heat.figure is TPS else f"; {heat.figure.words}"
     labels = [choice.label for choice in heat.rows.choices]
     left = max(len(label) for label in labels) + 1
     texts = [[heat_text(each) for each in row] for row in heat.fields]
     heads = [choice.label for choice in heat.columns.choices]
     widths = [max(len(head) - 3, *(len(row[at]) for row in texts)) for at, head in enumerate(heads)]
     title: Line = [
-        (" TPS", "accent b"),
-        (f"   {heat.rows.key} down, {heat.columns.key} across", "muted"),
+        (f" {heat.figure.title.upper()}", "accent b"),
+        (f"   {heat.rows.key} down, {heat.columns.key} across{beside}", "muted"),
     ]
     head = "".join(f"{_GAP}{text:>{width + 3}}" for text, width in zip(heads, widths, strict=True))
     rows: list[Line] = [title, [(f" {'':>{left}}{head}", "muted")]]
@@ -61,6 +62,7 @@ def table_rows(grid: Grid, figures: Sequence[CellFigures]) -> list[Line]:
         *(dimension.key for dimension in grid.dimensions),
         "TPS",
         "±",
+        *(["at risk"] if any(each.exposure for each in figures) else []),
         "mean",
         "p50",
         "p95",
@@ -74,7 +76,8 @@ def table_rows(grid: Grid, figures: Sequence[CellFigures]) -> list[Line]:
         service = each.service
         latencies = [service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99))]
         note = f"does not count: {each.why}" if each.why else each.limited or ""
-        shown = [figure(each.tps.value), scatter(each.tps) or "-", *(figure(value) for value in latencies)]
+        risk = [losses_text(each.exposure)] if "at risk" in heads else []
+        shown = [figure(each.tps.value), scatter(each.tps) or "-", *risk, *map(figure, latencies)]
         body.append([*each.cell.labels, *shown, note])
     widths = [max(len(row[at]) for row in (heads, *body)) for at in range(len(heads) - 1)]
 

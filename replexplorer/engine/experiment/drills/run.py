@@ -151,9 +151,11 @@ class DrillRun:
         failed_at_s = None if failed_s is None else course.began_s + failed_s
         result.ledger = await rig.reckon(work.node(self.drill.survivor), failed_at_s=failed_at_s)
         result.duration_s = course.now_s()
-        for node, rows in result.ledger.nodes.items():
-            if node not in (result.ledger.survivor, rig.seen.source) and (rows.extra or rows.errant_gtids):
-                work.loan.rebuild(node)
+        await work.loan.rebuild(
+            node
+            for node, rows in result.ledger.nodes.items()
+            if node not in (result.ledger.survivor, rig.seen.source) and (rows.extra or rows.errant_gtids)
+        )
         if course.mended_s is not None:
             again_s = first_after(times_s, course.mended_s)
             result.recovery_ms = None if again_s is None else (again_s - course.mended_s) * 1000

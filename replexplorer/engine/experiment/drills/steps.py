@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.drill import CAUGHT_UP, WRITING, Doing, DrillStep
-from replexplorer.core.fault import Fault
+from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.role_change import RoleChange
@@ -61,9 +61,12 @@ class StepWork:
 
     def node(self, text: str) -> str:
         """The node of a name or an alias; the source for an empty text."""
+        return self._roster.find(text) or self.loan.rig.seen.source
+
+    @property
+    def _roster(self) -> Roster:
         seen = self.loan.rig.seen
-        roster = Roster(tuple(in_order((seen.source, *seen.replicas))), seen.source)
-        return roster.find(text) or seen.source
+        return Roster(tuple(in_order((seen.source, *seen.replicas))), seen.source)
 
     async def _set(self, step: DrillStep) -> None:
         await self.loan.turn(desired_of(map(self.loan.rig.parse, step.settings)))
@@ -88,12 +91,11 @@ class StepWork:
             course.read_meter()
         from_s = course.now_s()
         durable = tuple(rig.seen.effective(KnobName(key, SOURCE)) for key in _DURABILITY)
+        request = parse_fault(step.what, self._roster)
+        if rig.seen.source in request.nodes and _loses_rows(request.kind.key, *durable):
+            # Its binlog or its rows are short: a replica has, or will get, what it has not.
+            await self.loan.rebuild(rig.seen.replicas)
         done = await self.loan.inject(step.what)
-        for fault in done:
-            if fault.node == rig.seen.source and _loses_rows(fault.kind, *durable):
-                # Its binlog or its rows are short: a replica has, or will get, what it has not.
-                for replica in rig.seen.replicas:
-                    self.loan.rebuild(replica)
         course.opened(done, from_s)
         silences = done[-1].kind in _SILENCING and done[-1].node == rig.seen.source
         if course.failed_s is None or self._failing or (silences and not course.silences):
