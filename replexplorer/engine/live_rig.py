@@ -216,9 +216,7 @@ class LiveRig:
 
     def at_risk(self) -> tuple[float, Exposure] | None:
         """See `experiment.rig.Rig`."""
-        exposures = self._sight.exposures
-        looked_s, found = exposures.looked_s, exposures.exposure()
-        return None if looked_s is None or found is None else (looked_s, found)
+        return self._sight.exposures.last_whole
 
     async def rtt_ms(self) -> float | None:
         """See `experiment.rig.Rig`."""

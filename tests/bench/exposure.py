@@ -2,10 +2,11 @@
 
 Each cut: the `ledger` load of 8 clients, the meter looking all the time, then the power cut of the source, or
 its isolation and kill; then the client log against the rows of the survivor: the source after its restart,
-or the replica after its relay log was applied. What counts as "said just before" is the last look that was
-whole before the server died. Between it and the end some milliseconds pass, and commits are told in them:
-they are known one by one from the client log, so the bounds that are judged are `low` and `high` plus those.
-`low` is judged as it stands: where a flush or a packet saved commits in that time, it is a miss.
+or the replica after its relay log was applied. What counts as "said just before" is the last look before the
+server died, which a fault makes for itself (`ExposureWatch.last_whole`). Between it and the end some
+milliseconds pass, and commits are told in them: they are known one by one from the client log, so the bounds
+that are judged are `low` and `high` plus those. `low` is judged as it stands: where a flush or a packet saved
+commits in that time, it is a miss.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from replexplorer.core.errors import ReplexplorerError
-from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.server.exposure import Loss
 from replexplorer.engine.console import Reset
 from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
 from replexplorer.engine.session import Session
@@ -38,7 +39,6 @@ LOST_MODES = ((1, 1), (1, 2), (0, 1))
 """Those with which a killed source comes back whole: it lives on after the cut."""
 LEAST_S, MOST_S = 1.5, 2.6
 """How long the load runs before the cut: a flush comes once a second, and the cut at any part of it."""
-LOOK_EVERY_S = 0.02
 WANTED, WITHIN = 40, 38
 PAIRS, QUICK_PAIRS = 20, 4
 MOST_COST = 0.01
@@ -91,30 +91,19 @@ class Cuts:
     failed: Sequence[str]
 
 
-class Looking:
-    """The meter looks until it is stopped; the last whole look stays."""
-
-    def __init__(self, session: Session) -> None:
-        self._exposures = session.sight.exposures
-        self.last: tuple[float, Exposure] | None = None
-
-    async def go_on(self) -> None:
-        """Look for ever; a source that does not answer leaves the last look as it was."""
-        while True:
-            await self._exposures.look()
-            seen, at_s = self._exposures.exposure(), self._exposures.looked_s
-            if seen is not None and at_s is not None:
-                self.last = at_s, seen
-            await asyncio.sleep(LOOK_EVERY_S)
-
-
 @contextlib.asynccontextmanager
-async def looking(session: Session) -> AsyncIterator[Looking]:
-    """The meter at work meanwhile."""
-    look = Looking(session)
-    task = asyncio.create_task(look.go_on(), name="looking")
+async def looking(session: Session) -> AsyncIterator[None]:
+    """The meter looks meanwhile, as often as the dashboard lets it."""
+    exposures = session.sight.exposures
+
+    async def look() -> None:
+        while True:
+            await exposures.look()
+            await asyncio.sleep(exposures.every_s)
+
+    task = asyncio.create_task(look(), name="looking")
     try:
-        yield look
+        yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -146,14 +135,14 @@ async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, l
     await turn(session, *knobs, *(("undo_journal=on",) if kind == "power_cut" else ()))
     await rig.load.keep_ledger(clients=CLIENTS)
     try:
-        async with looking(session) as look:
+        async with looking(session):
             await asyncio.sleep(length_s)
             if kind == "power_cut":
                 await rig.inject("power_cut")
             else:
                 await rig.inject("isolate")
                 await rig.inject("kill")
-            last = look.last
+            last = rig.at_risk()
         if last is None:
             raise RuntimeError("no look before the cut")
         at_s, seen = last
@@ -282,18 +271,8 @@ async def cpu_of_looks(session: Session) -> Figure:
 
 async def one_turn(session: Session, cpu: ServerCpu, *, on: bool) -> Turn:
     """Some seconds of the load, with the looks of the dashboard or without."""
-
-    async def look() -> None:
-        while True:
-            await session.sight.exposures.look()
-            await asyncio.sleep(BUSY_EVERY_S)
-
-    task = asyncio.create_task(look() if on else asyncio.sleep(0), name="looking")
-    try:
+    async with looking(session) if on else contextlib.nullcontext():
         return await turn_of_load(session, cpu, on=True)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def figures(session: Session, *, quick: bool) -> list[Figure]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+import pytest
+
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 from replexplorer.core.tick import Tick
+from replexplorer.engine.console import Inject
 from replexplorer.engine.session import Session
 from tests.engine.test_session import load_runs
 from tests.fakes.clock import virtual
@@ -113,3 +117,41 @@ async def test_a_status_looks_until_a_flush_has_shown_what_is_at_risk() -> None:
     world.crash("db1")
     async with world.attached("status") as session:
         assert (await session.status()).exposure.power_cut == Unknown("the source was not reached")
+
+
+@pytest.mark.parametrize("fault", ["kill", "stop", "power_cut", "isolate", "partition=both@db2"])
+@virtual
+async def test_the_meter_looks_right_before_a_fault_and_what_it_saw_stays(fault: str) -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await turn(session, "undo_journal=on")
+        exposures = session.sight.exposures
+        await exposures.look()
+        await asyncio.sleep(5)
+        world.replica.received = world.primary.commits
+        world.primary.commits += 300
+        asked_s = session.outside.clock.monotonic()
+        await session.console.do(Inject(parse_fault(fault, session.fleet.roster)))
+        said = session.rig.at_risk()
+        assert said is not None
+        looked_s, seen = said
+        assert looked_s >= asked_s
+        assert at_risk(seen.source_lost) == 300
+        if not world.primary.running:
+            await exposures.look()
+            assert exposures.exposure() == silent("db1 does not answer")
+            assert session.rig.at_risk() == said
+
+
+@virtual
+async def test_no_look_waits_for_a_source_that_did_not_answer_before_the_fault() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        exposures = session.sight.exposures
+        await exposures.look()
+        said = session.rig.at_risk()
+        world.crash("db1")
+        await exposures.look()
+        world.servers["db1"].boot()
+        await exposures.look_before_failure()
+        assert session.rig.at_risk() == said

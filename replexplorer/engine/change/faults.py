@@ -43,7 +43,10 @@ from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_faults
 
 _LOOK_EVERY_S: Final = 0.1
-_TO_A_SERVER: Final = {"kill", "stop", "pause", "power_cut", "applier_stop", "receiver_stop"}
+_ENDS_A_SERVER: Final = {"kill", "stop", "pause", "power_cut"}
+_CUTS_LINKS: Final = {"isolate", "partition"}
+"""Before these and those the exposure meter looks, so that what it said is of the moment of the failure."""
+_TO_A_SERVER: Final = _ENDS_A_SERVER | {"applier_stop", "receiver_stop"}
 """Done to a server that runs; taking one of them back would start a server that did not."""
 _UNDO: Final = "fault over: "
 
@@ -175,6 +178,8 @@ class Faults:
         numbered = await self._record(fault)
         try:
             if desired:
+                if request.kind.key in _CUTS_LINKS:
+                    await self._sight.exposures.look_before_failure()
                 await self._changes.turn(desired, f"fault {fault}: ", anyway=anyway)
             lost = await self._act(numbered, anyway)
         except (ReplexplorerError, asyncio.CancelledError):
@@ -222,6 +227,8 @@ class Faults:
 
     async def _do(self, fault: Fault, member: Member, anyway: bool) -> tuple[str, ...]:
         async with self._turns.change(anyway=anyway):
+            if fault.kind in _ENDS_A_SERVER and fault.node == self._fleet.source_name:
+                await self._sight.exposures.look_before_failure()
             match fault.kind:
                 case "kill":
                     await self._fleet.server_process(fault.node).kill()

@@ -173,8 +173,8 @@ class Rig(Protocol):
         ...
 
     def at_risk(self) -> tuple[float, Exposure] | None:
-        """What the exposure meter last found, and when on the monotonic clock; None while it knows
-        nothing."""
+        """What the exposure meter found when the source last answered, and when on the monotonic clock; None
+        before that. A fault is injected right after a look."""
         ...
 
     async def rtt_ms(self) -> float | None:

@@ -42,10 +42,12 @@ class ExposureWatch:
         self._one = asyncio.Lock()
         self._is_idle = False
         self._fault: str | None = None
+        self._before_fault: tuple[float, Exposure] | None = None
 
     def forget(self) -> None:
         """Nothing that was seen says anything of what is there now."""
         self._meter.forget()
+        self._before_fault = None
         self._received.clear()
         self._again_s.clear()
         self._source, self._fault = None, None
@@ -65,9 +67,17 @@ class ExposureWatch:
         return self._meter.exposure()
 
     @property
-    def looked_s(self) -> float | None:
-        """When the look was that `exposure` is of, on the monotonic clock; None where nothing is known."""
-        return None if self._fault is not None else self._meter.looked_s
+    def last_whole(self) -> tuple[float, Exposure] | None:
+        """When the source answered the last look, on the monotonic clock, and what that found. It stays while
+        the source does not answer; None before one."""
+        looked_s, found = self._meter.looked_s, self._meter.exposure()
+        return self._before_fault if looked_s is None or found is None else (looked_s, found)
+
+    async def look_before_failure(self) -> None:
+        """Look right before something is done to the source, so that `last_whole` is of that moment. One that
+        did not answer last time is not waited for."""
+        if self._fault is None:
+            await self.look()
 
     async def look_until_known(self) -> None:
         """Look until what is known now is all known, as far as a second or so of looking can make it so: a
@@ -94,13 +104,15 @@ class ExposureWatch:
             try:
                 await self._look(source)
             except ServerRefused as refused:
-                self._meter.forget()
-                self._fault = refused.message
+                self._miss(refused.message)
             except ReplexplorerError:
-                self._meter.forget()
-                self._fault = f"{source.name} does not answer"
+                self._miss(f"{source.name} does not answer")
             else:
                 self._fault = None
+
+    def _miss(self, fault: str) -> None:
+        self._before_fault, self._fault = self.last_whole, fault
+        self._meter.forget()
 
     async def _look(self, source: Member) -> None:
         sql, dialect = source.meter, source.dialect

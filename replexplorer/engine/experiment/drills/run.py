@@ -145,6 +145,7 @@ class DrillRun:
         await rig.load.stop()
         times_s = [time_s - course.began_s for time_s in told_times_s(await rig.load.client_log())]
         failed_s = course.failed_s
+        reading = None if failed_s is None else course.read_before(failed_s)
         if failed_s is not None and course.silences:
             # The server died within the injection: with the last OK that a client had before its end.
             failed_s = course.failed_s = last_before(times_s, failed_s) or failed_s
@@ -159,8 +160,10 @@ class DrillRun:
         if course.mended_s is not None:
             again_s = first_after(times_s, course.mended_s)
             result.recovery_ms = None if again_s is None else (again_s - course.mended_s) * 1000
-        if failed_s is not None and (reading := course.read_before(failed_s)) is not None:
+        if failed_s is not None and reading is not None:
             read_s, exposure = reading
+            # The look may have followed the last OK.
+            read_s = min(read_s, failed_s)
             result.reading = MeterReading(exposure, read_s, failed_s, between(times_s, read_s, failed_s))
         result.rates_tps = rates_of(times_s, course.windows, end_s)
 

@@ -96,6 +96,7 @@ class StepWork:
             # Its binlog or its rows are short: a replica has, or will get, what it has not.
             await self.loan.rebuild(rig.seen.replicas)
         done = await self.loan.inject(step.what)
+        course.read_meter()
         course.opened(done, from_s)
         silences = done[-1].kind in _SILENCING and done[-1].node == rig.seen.source
         if course.failed_s is None or self._failing or (silences and not course.silences):
