@@ -29,6 +29,7 @@ from replexplorer.ports import UpOptions
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
     from replexplorer.core.experiment.drill_result import DrillResult
+    from replexplorer.core.experiment.matrix_result import MatrixResult
     from replexplorer.core.experiment.swept import Swept
     from replexplorer.engine.experiment.labs.lab import LabResult
     from replexplorer.ui.settings import Settings
@@ -117,13 +118,14 @@ def _with_labs(settings: Settings) -> Settings:
     """The user's own labs and all drills as well; a broken file is a notice."""
     from replexplorer.cli.own_drills import own_drills, shipped_drills
     from replexplorer.cli.own_labs import own_labs
+    from replexplorer.core.experiment.matrix import Matrix
 
     own, failed = own_labs()
     drills, broken = own_drills()
     return replace(
         settings,
         labs=tuple(lab for lab, _ in own),
-        drills=(*shipped_drills().values(), *(drill for drill, _ in drills)),
+        drills=(*shipped_drills().values(), Matrix(), *(drill for drill, _ in drills)),
         notices=(
             *settings.notices,
             *(f"lab {error} (not used)" for _, error in failed),
@@ -133,16 +135,24 @@ def _with_labs(settings: Settings) -> Settings:
     )
 
 
-def _lab_page(result: LabResult | DrillResult) -> str:
-    """A lab's or a drill's result as `--report` writes it."""
+def _lab_page(result: LabResult | DrillResult | MatrixResult) -> str:
+    """A lab's, a drill's or the matrix' result as `--report` writes it."""
     import shlex
 
     from replexplorer.core.experiment.drill_result import DrillResult
+    from replexplorer.core.experiment.matrix import MATRIX
+    from replexplorer.core.experiment.matrix_result import MatrixResult
     from replexplorer.reports.drill_pages import drill_markdown
     from replexplorer.reports.drill_result import drill_document
     from replexplorer.reports.lab_pages import markdown, rerun
     from replexplorer.reports.lab_result import lab_document
+    from replexplorer.reports.matrix_pages import matrix_document, matrix_markdown
 
+    if isinstance(result, MatrixResult):
+        matrix = matrix_document(result)
+        quick = ["--quick"] if result.quick else []
+        matrix.again = [shlex.join(["replexplorer", "drill", "run", MATRIX, *quick])]
+        return matrix_markdown(matrix)
     if isinstance(result, DrillResult):
         drilled = drill_document(result)
         quick = ["--quick"] if result.quick else []

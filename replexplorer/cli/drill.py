@@ -199,7 +199,7 @@ async def _run_matrix(call: Call, run: MatrixRun) -> int:
             except BaseException:
                 narration.tell_the_rest()
                 raise
-    document = matrix_document(result, run.clients)
+    document = matrix_document(result)
     document.conditions, document.again = conditions, again(conditions, command_of(args))
     write = None if report is None else partial(write_matrix_report, report, document, session.file)
     return delivered(console, document, lambda: render_matrix(document), write)

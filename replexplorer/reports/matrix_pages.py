@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from replexplorer import __version__
-from replexplorer.core.experiment.matrix import TITLE
+from replexplorer.core.experiment.matrix import TITLE, MatrixCell
 from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
 from replexplorer.core.text import table
 from replexplorer.formats.json.drill import CellJson, MatrixJson, TheoryJson
@@ -27,13 +27,14 @@ _WORDS: Final = {
     "after_commit": "AFTER_COMMIT",
     "fallen_back": "fallen back",
 }
-_HEADS: Final = (
+MATRIX_HEADS: Final = (
     "failure", "mode", "sync/flush", "theory", "acknowledged", "lost", "meter said", "read, then gone",
     "recovery ms", "as theory",
 )  # fmt: skip
+"""The table's columns."""
 
 
-def matrix_document(result: MatrixResult, clients: int) -> MatrixJson:
+def matrix_document(result: MatrixResult) -> MatrixJson:
     """As `drill run matrix --json` prints it."""
     return MatrixJson(
         system=SYSTEM,
@@ -41,7 +42,7 @@ def matrix_document(result: MatrixResult, clients: int) -> MatrixJson:
         started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         duration_s=round(result.duration_s, 1),
         quick=result.quick,
-        clients=clients,
+        clients=result.clients,
         resumed=result.resumed,
         aborted=result.aborted,
         cells=[_cell(each) for each in result.cells],
@@ -72,15 +73,21 @@ def _cell(found: CellResult) -> CellJson:
     )
 
 
+def cell_title(cell: MatrixCell) -> str:
+    """`power cut, AFTER_SYNC 1/2`."""
+    return f"{_WORDS[cell.failure]}, {_WORDS[cell.mode]} {cell.durability}"
+
+
 def cell_line(found: CellResult) -> str:
     """One cell in a line: what was lost, by theory and by the meter."""
-    row = _row(_cell(found))
+    row, title = cell_row(_cell(found)), cell_title(found.cell)
     if found.aborted is not None:
-        return f"{row[0]}, {row[1]} {row[2]}: aborted, {found.aborted}"
-    return f"{row[0]}, {row[1]} {row[2]}: {row[5]} lost of {row[4]} (theory: {row[3]}; meter: {row[6]})"
+        return f"{title}: aborted, {found.aborted}"
+    return f"{title}: {row[5]} lost of {row[4]} (theory: {row[3]}; meter: {row[6]})"
 
 
-def _row(cell: CellJson) -> tuple[str, ...]:
+def cell_row(cell: CellJson) -> tuple[str, ...]:
+    """A cell by the table's columns."""
     meter = "-"
     if cell.meter is not None:
         meter = f"{cell.meter.low:,} to {cell.meter.high:,}"
@@ -104,7 +111,8 @@ def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _summary(document: MatrixJson) -> str:
+def matrix_summary(document: MatrixJson) -> str:
+    """How many cells came as theory and meter say, and how long they took."""
     known = [cell.in_meter for cell in document.cells if cell.in_meter is not None]
     held = [cell.as_theory for cell in document.cells]
     return (
@@ -116,16 +124,16 @@ def _summary(document: MatrixJson) -> str:
 def render_matrix(document: MatrixJson) -> str:
     """The table for a terminal, then the verdict."""
     started = document.started.replace("T", " ").removesuffix("Z")
-    heads = tuple(head.upper() for head in _HEADS)
+    heads = tuple(head.upper() for head in MATRIX_HEADS)
     blocks = [
         f"matrix on {document.server}, {started} UTC, {document.clients} clients",
-        table([_row(cell) for cell in document.cells], heads, right=(4, 5, 7, 8)),
+        table([cell_row(cell) for cell in document.cells], heads, right=(4, 5, 7, 8)),
         *(
             f"aborted: {_WORDS[cell.failure]}, {_WORDS[cell.mode]}: {cell.aborted}"
             for cell in document.cells
             if cell.aborted
         ),
-        _summary(document),
+        matrix_summary(document),
         f"verdict: {document.verdict}",
     ]
     return "\n\n".join(blocks)
@@ -135,7 +143,7 @@ def write_matrix_report(directory: Path, document: MatrixJson, session: str | No
     """Write report.md, report.html, result.json and a copy of the session; answers what was written. Raises
     UsageError."""
     contents = {
-        "report.md": _markdown(document),
+        "report.md": matrix_markdown(document),
         "report.html": _html(document),
         "result.json": to_json(document) + "\n",
     }
@@ -147,7 +155,7 @@ def _facts(document: MatrixJson) -> list[str]:
         TITLE,
         f"{document.server}, replexplorer {__version__}, {document.started}, {document.clients} clients"
         f"{', twelve cells (--quick)' if document.quick else ''}",
-        _summary(document),
+        matrix_summary(document),
     ]
     if document.conditions is not None:
         facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
@@ -162,9 +170,10 @@ def _why(document: MatrixJson) -> Sequence[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def _markdown(document: MatrixJson) -> str:
+def matrix_markdown(document: MatrixJson) -> str:
+    """The report as Markdown."""
     lines = [f"# matrix: {document.verdict}", "", *(f"{fact}  " for fact in _facts(document)), ""]
-    for row in (_HEADS, ["---"] * len(_HEADS), *map(_row, document.cells)):
+    for row in (MATRIX_HEADS, ["---"] * len(MATRIX_HEADS), *map(cell_row, document.cells)):
         lines.append(f"| {' | '.join(row)} |")
     lines += ["", "## Why", "", *(f"- {cell}: {why}" for cell, why in _why(document))]
     return "\n".join([*lines, "", "## Again", "", *(f"    {line}" for line in document.again), ""])
@@ -176,9 +185,9 @@ def _html(document: MatrixJson) -> str:
             return f'<span class="{"holds" if text == "holds" else "deviates"}">{text}</span>'
         return escape(text)
 
-    head = "".join(f"<th>{escape(each)}</th>" for each in _HEADS)
+    head = "".join(f"<th>{escape(each)}</th>" for each in MATRIX_HEADS)
     body = "".join(
-        f"<tr>{''.join(f'<td>{cell(each)}</td>' for each in _row(row))}</tr>" for row in document.cells
+        f"<tr>{''.join(f'<td>{cell(each)}</td>' for each in cell_row(row))}</tr>" for row in document.cells
     )
     parts = [
         "<!doctype html>",

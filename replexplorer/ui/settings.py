@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.matrix import Matrix
+from replexplorer.core.experiment.matrix_result import MatrixResult
 from replexplorer.core.experiment.swept import Swept
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.formats.themes import Theme
@@ -42,9 +44,9 @@ class Settings:
     """What a finished sweep teaches the model, in words; it may take a second."""
     labs: tuple[Lab, ...] = ()
     """The user's own labs, listed after ours."""
-    drills: tuple[Drill, ...] = ()
-    """Those that ship and the user's own, listed after the labs."""
-    lab_page: Callable[[LabResult | DrillResult], str] | None = None
-    """A lab's or a drill's result as a Markdown page to copy; None: it cannot be copied."""
+    drills: tuple[Drill | Matrix, ...] = ()
+    """Those that ship, the matrix and the user's own, listed after the labs."""
+    lab_page: Callable[[LabResult | DrillResult | MatrixResult], str] | None = None
+    """A lab's, a drill's or the matrix' result as a Markdown page to copy; None: it cannot be copied."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds that never go back: measures the rest of a staged value."""

@@ -13,6 +13,7 @@ from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.drill_verdict import Judged
+from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.experiment.swept import SweepProgress, SweepReport, Swept
@@ -64,6 +65,7 @@ from replexplorer.engine.console import (
     Undo,
 )
 from replexplorer.engine.experiment.conductor import Conductor
+from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Relation
@@ -377,6 +379,9 @@ class FakeFacade:
             case Run(experiment=DrillRun() as run):
                 with self._experiment("drill", run.drill.name):
                     return await self._drill(run)
+            case Run(experiment=MatrixRun() as run):
+                with self._experiment("drill", "matrix"):
+                    return await self._matrix(run)
             case _:
                 raise NotImplementedError(command)
         return None
@@ -446,6 +451,22 @@ class FakeFacade:
         ledger = reckon(log, {"db1": {1: ((1, 7),)}}, "db1", executed={})
         judged = (Judged("no acknowledged row is lost", False, "found 2; exactly 0 would hold"),)
         return DrillResult(run.drill, "mysql 9.7.4", WALL_S, run.quick, 8, ledger=ledger, expectations=judged)
+
+    async def _matrix(self, run: MatrixRun) -> MatrixResult:
+        """Play each cell when `lab_turns` has a turn for it; each loses its number of rows."""
+        await self._note("matrix", run.quick)
+        result = MatrixResult("mysql 9.7.4", run.quick, run.clients)
+        for number, cell in enumerate(run.cells, 1):
+            run.watch(MatrixProgress(run.cells, number, "inject kill", 0.5, 10.0 * len(run.cells[number:])))
+            try:
+                if self.lab_turns is not None:
+                    await self.lab_turns.get()
+            except asyncio.CancelledError:
+                result.aborted = run.conductor.aborted
+                return result
+            meter = Loss(number, number - 1, number + 1)
+            result.cells.append(CellResult(cell, WALL_S, 20.0, 900, number, 0, number * 10.0, 812.0, meter))
+        return result
 
     async def _lab(self, lab: Lab, *, quick: bool, watch: LabWatch, conductor: Conductor) -> LabResult:
         """Play each phase when `lab_turns` has a turn for it, 100 TPS more than the one before."""

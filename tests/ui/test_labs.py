@@ -9,6 +9,7 @@ import pytest
 
 from replexplorer.cli.own_drills import shipped_drills
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.experiment.matrix import Matrix
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.lab import Lab
@@ -120,6 +121,49 @@ async def test_drills_are_listed_after_the_labs_narrated_and_opened_at_their_end
         assert "WHAT BECAME OF THE ROWS" in shown(app)
         assert "found 2; exactly 0 would hold" in shown(app)
         assert all(len(row) <= size[0] for row in shown(app).splitlines())
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_matrix_runs_from_the_list_with_its_progress_and_its_table_opens_at_the_end(
+    size: tuple[int, int],
+) -> None:
+    async with bench(size=size, facade=by_turns(), drills=(Matrix(),)) as app:
+        await opened(app)
+        await app.press(*["down"] * len(LABS))
+        await app.until(lambda: "▸ matrix" in shown(app))
+        assert "48 cells, 12 of them quick: async, after_sync" in shown(app)
+        assert all(len(row) <= size[0] for row in shown(app).splitlines())
+        await app.press("enter")
+        await app.until(lambda: "DRILL matrix 1/12" in strip(app))
+        assert app.facade.called("matrix") == [True]
+        assert "the redo log is written once a second" in strip(app)
+        turn(app)
+        await app.until(lambda: "2/12 mysqld dies, AFTER_SYNC 1/1" in strip(app))
+        for _ in range(11):
+            turn(app)
+        await app.until(lambda: not app.dashboard.has_class("-lab"))
+        # The played cells lose rows where theory allows none.
+        assert "drill matrix: deviates, 6 of 12 cells (o opens it)" in toasts(app)
+        await app.press("o")
+        await app.until(lambda: isinstance(app.app.screen, LabResultScreen))
+        assert "lost within the meter's range in 12 of 12" in " ".join(shown(app).split())
+        for text in ("failure", "sync/flush", "meter said", "fallen back", "10 to 12"):
+            assert text in shown(app)
+        assert ("recovery ms" in shown(app)) is (size == (160, 45))
+        assert all(len(row) <= size[0] for row in shown(app).splitlines())
+
+
+async def test_a_matrix_that_is_ended_by_hand_says_how_it_goes_on() -> None:
+    async with bench(size=(120, 36), facade=by_turns(), drills=(Matrix(),)) as app:
+        await opened(app)
+        await app.press(*["down"] * len(LABS), "enter")
+        await app.until(lambda: "DRILL matrix 1/12" in strip(app))
+        turn(app)
+        await app.until(lambda: "DRILL matrix 2/12" in strip(app))
+        await app.press("A")
+        await app.until(lambda: not app.dashboard.has_class("-lab"))
+        [told] = [text for text in toasts(app) if text.startswith("drill matrix")]
+        assert "aborted, 1 cell is kept and the next run continues, ended by hand" in told
 
 
 @pytest.mark.parametrize("size", SIZES)

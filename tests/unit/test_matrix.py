@@ -186,13 +186,13 @@ def test_one_cell_against_theory_makes_the_matrix_deviate() -> None:
         "aborted": [good, aborted],
     }
     for verdict, cells in verdicts.items():
-        assert MatrixResult("mysql", quick=True, cells=cells).verdict == verdict
-    assert MatrixResult("mysql", quick=True).verdict == "deviates"
+        assert MatrixResult("mysql", True, 8, cells=cells).verdict == verdict
+    assert MatrixResult("mysql", True, 8).verdict == "deviates"
 
 
 def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
-    result = MatrixResult("mysql 9.7.4", quick=True, cells=[found(CELL, 7, Loss(5, 4, 9))])
-    document = matrix_document(result, 8)
+    result = MatrixResult("mysql 9.7.4", True, 8, cells=[found(CELL, 7, Loss(5, 4, 9))])
+    document = matrix_document(result)
     text = render_matrix(document)
     for part in ("power cut", "1/2", "last second", "4 to 12", "812", "holds"):
         assert part in text
@@ -205,7 +205,7 @@ def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
 
 
 def test_the_report_is_written(tmp_path: Path) -> None:
-    result = MatrixResult("mysql 9.7.4", quick=True, cells=[found(CELL, 7)])
-    write_matrix_report(tmp_path, matrix_document(result, 8), None)
+    result = MatrixResult("mysql 9.7.4", True, 8, cells=[found(CELL, 7)])
+    write_matrix_report(tmp_path, matrix_document(result), None)
     for name in ("report.md", "report.html", "result.json"):
         assert "fsynced once a second" in (tmp_path / name).read_text()

@@ -96,6 +96,7 @@ class MatrixResult:
 
     server: str
     quick: bool
+    clients: int
     cells: list[CellResult] = field(default_factory=list)
     resumed: int = 0
     """Cells that an earlier run, which was interrupted, had found."""

@@ -1,4 +1,4 @@
-"""The dashboard's labs and drills: which there are, the one under way, and what each found."""
+"""The dashboard's labs, drills and matrix: which there are, the one under way, and what each found."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Final, Literal
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.matrix import MATRIX, Matrix, matrix_cells
+from replexplorer.core.experiment.matrix_result import MatrixResult
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.conductor import Conductor
+from replexplorer.engine.experiment.drills.matrix import MatrixRun
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.run import LabRun
@@ -118,7 +121,11 @@ class LabDesk:
         kind = kind_of(lab)
         result: StagedResult
         try:
-            if isinstance(lab, Drill):
+            if isinstance(lab, Matrix):
+                cells = matrix_cells(quick=quick)
+                run = MatrixRun(cells, quick, watch=self._show, conductor=conductor)
+                result = await self.commander.do(Run(run))
+            elif isinstance(lab, Drill):
                 result = await self.commander.do(Run(DrillRun(lab, quick, self._show, conductor)))
             else:
                 result = await self.commander.do(Run(LabRun(lab, quick, self._show, conductor)))
@@ -140,7 +147,13 @@ class LabDesk:
 
 def _told(result: StagedResult) -> str:
     """The end in a line."""
-    if isinstance(result, DrillResult):
+    if isinstance(result, MatrixResult):
+        text, of = f"drill {MATRIX}: {result.verdict}", "cells"
+        held = [each.as_theory is not False for each in result.cells]
+        if result.aborted is not None:
+            kept = len(result.cells)
+            text += f", {kept} cell{' is' if kept == 1 else 's are'} kept and the next run continues"
+    elif isinstance(result, DrillResult):
         text, of = f"drill {result.drill.name}: {result.verdict}", "expectations"
         held = [each.holds for each in result.expectations]
         if result.ledger is not None:

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.sweep_text import duration_text
 from replexplorer.ui.desks.labs import LabDesk
 from replexplorer.ui.desks.sweep import SweepDesk
@@ -16,11 +15,10 @@ from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.lab_rows import (
     VERDICTS,
-    drill_rows,
+    found_rows,
     lab_details,
     lab_heads,
     lab_row,
-    result_rows,
 )
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line
@@ -75,7 +73,7 @@ class LabsScreen(ListingScreen):
         if desk.is_running and desk.lab is not None:
             step = desk.step
             left = f", {duration_text(step.left_s)} left" if step and step.left_s else ""
-            number = f" {step.number}/{len(stages(desk.lab))}" if step else ""
+            number = f" {step.number}/{len(stages(desk.lab, step))}" if step else ""
             words = (("step.next", "next"), ("lab.pause", "pause"), ("lab.abort", "abort"))
             keys = _keys(*(f"{self._key(action)} {word}" for action, word in words))
             return [("Labs ", "title b"), (f"{desk.lab.name} runs{number}{left}   ", "text"), *keys]
@@ -168,8 +166,7 @@ class LabResultScreen(ListingScreen):
             *(_keys("c copy") if self.settings.lab_page else []),
         ]
         width = self.app.size.width - 1
-        rows = drill_rows(result, width) if isinstance(result, DrillResult) else result_rows(result, width)
-        self.listing.show(title, [], rows)
+        self.listing.show(title, [], found_rows(result, width))
 
     def action_copy(self) -> None:
         """Copy the result as Markdown, over OSC 52."""

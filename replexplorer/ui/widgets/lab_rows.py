@@ -1,4 +1,4 @@
-"""Labs as rows: the list to choose from, and the table of a result."""
+"""Labs, drills and the matrix as rows: the list to choose from, and the table of a result."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Final
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.matrix import Matrix, MatrixCell, matrix_cells
+from replexplorer.core.experiment.matrix_result import MatrixResult
 from replexplorer.core.experiment.sweep_text import duration_text, figure
-from replexplorer.engine.experiment.labs.lab import LabResult, PhaseResult
+from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
 from replexplorer.reports.drill_result import (
     drill_document,
     ledger_rows,
@@ -18,8 +20,15 @@ from replexplorer.reports.drill_result import (
     time_rows,
     window_rows,
 )
+from replexplorer.reports.matrix_pages import (
+    MATRIX_HEADS,
+    cell_row,
+    cell_title,
+    matrix_document,
+    matrix_summary,
+)
 from replexplorer.ui.words.runs import Line, Run, spread, wrapped
-from replexplorer.ui.words.staged import Staged
+from replexplorer.ui.words.staged import Staged, StagedResult
 from replexplorer.ui.words.states import STATES
 
 VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborted": ("✖", "warn")}
@@ -36,7 +45,7 @@ def lab_row(lab: Staged, verdict: str, width: int, *, chosen: bool) -> list[Run]
         (f"{'▸' if chosen else ' '} {lab.name:<18}", f"title{ground} b"),
         (f"{takes[0]:>8}{takes[1]:>8}  ", f"text{ground}"),
         (f"{f'{symbol} {verdict}'.strip():<11}", f"{role}{ground} b"),
-        ("drill: " if isinstance(lab, Drill) else "", f"muted{ground}"),
+        ("" if isinstance(lab, Lab) else "drill: ", f"muted{ground}"),
         (lab.title, f"text{ground}"),
     ]
     return spread(row, [], width, f"text{ground}")
@@ -49,7 +58,7 @@ def lab_heads() -> Line:
 
 def lab_details(lab: Staged, width: int) -> list[Line]:
     """What a lab teaches, whose experiment it is, and what it will change."""
-    if isinstance(lab, Drill):
+    if isinstance(lab, Drill | Matrix):
         return _drill_details(lab, width)
     told = [("teaches", lab.teaches)]
     if lab.source is not None:
@@ -65,19 +74,75 @@ def lab_details(lab: Staged, width: int) -> list[Line]:
     return [line for head, text in told for line in _told(head, text, width)]
 
 
-def _drill_details(drill: Drill, width: int) -> list[Line]:
-    """What a drill teaches, breaks and expects."""
+def _drill_details(drill: Drill | Matrix, width: int) -> list[Line]:
+    """What a drill or the matrix teaches, breaks and expects."""
+    if isinstance(drill, Matrix):
+        whole, quick = (matrix_cells(quick=quick) for quick in (False, True))
+        kinds = (dict.fromkeys(each) for each in zip(*(cell.words for cell in whole), strict=True))
+        steps = (
+            f"{len(whole)} cells, {len(quick)} of them quick: {' x '.join(', '.join(each) for each in kinds)}"
+        )
+        expects = "each cell loses what theory says and what the exposure meter said"
+    else:
+        steps = "; ".join(step.text for step in drill.steps)
+        expects = "; ".join(each.name for each in drill.expects)
     told = [
         ("teaches", drill.teaches),
-        ("steps", "; ".join(step.text for step in drill.steps)),
-        ("expects", "; ".join(each.name for each in drill.expects)),
+        ("steps", steps),
+        ("expects", expects),
         ("changes", f"{', '.join(drill.turns)}; all are restored and every fault is cleared at the end"),
     ]
     return [line for head, text in told for line in _told(head, text, width)]
 
 
-def drill_rows(result: DrillResult, width: int) -> list[Line]:
-    """All that a run of a drill found."""
+def found_rows(result: StagedResult, width: int) -> list[Line]:
+    """All that a run found."""
+    if isinstance(result, MatrixResult):
+        return _matrix_rows(result, width)
+    if isinstance(result, DrillResult):
+        return _drill_rows(result, width)
+    return _lab_rows(result, width)
+
+
+_MATRIX_RANKS: Final = {"recovery ms": 5, "acknowledged": 4, "read, then gone": 3, "theory": 2}
+"""By heading: the highest goes first where the width is short; all others stay."""
+
+
+def _matrix_rows(result: MatrixResult, width: int) -> list[Line]:
+    """The table as the command line has it, with why below."""
+    document = matrix_document(result)
+    rows: list[Line] = []
+    if result.aborted is not None:
+        rows += [[(f" ✖ aborted: {result.aborted}; the next run continues", "warn b")]]
+    rows += [[(f" {text}", "text")] for text in wrapped(matrix_summary(document), max(20, width - 2))]
+    table = [cell_row(cell) for cell in document.cells]
+    columns = [
+        _Column(head, [row[at] for row in table], "text", _MATRIX_RANKS.get(head, 0))
+        for at, head in enumerate(MATRIX_HEADS)
+    ]
+    if table:
+        rows += [[], *_table_rows(columns, width)]
+    for cell in result.cells:
+        told = [f"aborted: {cell.aborted}"] if cell.aborted else []
+        told += [f"not restored: {line}" for line in cell.unrestored]
+        for text in (
+            part for line in told for part in wrapped(f"{cell_title(cell.cell)}: {line}", max(20, width - 2))
+        ):
+            rows.append([(f" {text}", "warn")])
+    rows += [[], [(" WHY", "accent b")]]
+    for why in dict.fromkeys(cell.cell.theory.why for cell in result.cells):
+        meant = [cell.cell for cell in result.cells if cell.cell.theory.why == why]
+        rows += [[(f" {text}", "text")] for text in wrapped(f"{_meant(meant)}: {why}", max(20, width - 2))]
+    return rows
+
+
+def _meant(cells: Sequence[MatrixCell]) -> str:
+    """Cells with one reason, in a few words."""
+    failures = " and ".join(dict.fromkeys(cell_title(cell).partition(",")[0] for cell in cells))
+    return f"{failures}, {', '.join(dict.fromkeys(cell.durability for cell in cells))}"
+
+
+def _drill_rows(result: DrillResult, width: int) -> list[Line]:
     document = drill_document(result)
     rows: list[Line] = []
     if result.aborted is not None:
@@ -155,9 +220,12 @@ def _columns(phases: Sequence[PhaseResult]) -> list[_Column]:
 
 def phase_rows(phases: Sequence[PhaseResult], width: int) -> list[Line]:
     """The table, with as many columns as fit."""
-    if not phases:
-        return []
-    columns = _columns(phases)
+    return _table_rows(_columns(phases), width) if phases else []
+
+
+def _table_rows(columns: Sequence[_Column], width: int) -> list[Line]:
+    """As many columns as fit; a verdict's word has its colour."""
+    columns = list(columns)
     while sum(each.width + len(_GAP) for each in columns) > width and any(each.rank for each in columns):
         columns.remove(max(columns, key=lambda each: each.rank))
 
@@ -165,9 +233,15 @@ def phase_rows(phases: Sequence[PhaseResult], width: int) -> list[Line]:
         return f" {text:<{column.width}}" if column is columns[0] else f"{_GAP}{text:>{column.width}}"
 
     rows: list[Line] = [[(cell(column, column.head), "muted") for column in columns]]
-    return rows + [
-        [(cell(column, column.cells[at]), column.words) for column in columns] for at in range(len(phases))
-    ]
+    for at in range(len(columns[0].cells)):
+        rows.append(
+            [
+                (cell(column, text), f"{VERDICTS[text][1]} b" if text in VERDICTS else column.words)
+                for column in columns
+                for text in (column.cells[at],)
+            ]
+        )
+    return rows
 
 
 def relation_rows(result: LabResult, width: int) -> list[Line]:
@@ -188,8 +262,7 @@ def _judged_rows(word: str, name: str, evidence: str, width: int) -> list[Line]:
     return rows
 
 
-def result_rows(result: LabResult, width: int) -> list[Line]:
-    """All that a run of a lab found."""
+def _lab_rows(result: LabResult, width: int) -> list[Line]:
     rows: list[Line] = []
     if result.aborted is not None:
         rows += [[(f" ✖ aborted: {result.aborted}", "warn b")]]

@@ -53,7 +53,7 @@ class LabStrip(Lines):
         view = self._view
         if view is None:
             return []
-        stage = stage_of(view.step) if view.step else None
+        stage = stage_of(view.lab, view.step)
         shows = wrapped(stage.shows, width - 2) if stage else [view.lab.teaches]
         return [self._head(view, width), *([(" ", "text"), (row, "title")] for row in shows)]
 
@@ -101,13 +101,13 @@ def _which(view: LabView) -> list[Run]:
     return [
         (f" {kind_of(view.lab).upper()} ", "accent b"),
         (view.lab.name, "title b"),
-        (f" {number}/{len(stages(view.lab))}", "accent b"),
+        (f" {number}/{len(stages(view.lab, view.step))}", "accent b"),
     ]
 
 
 def _phase(view: LabView) -> list[Run]:
     """The phase's name."""
-    stage = stage_of(view.step) if view.step else None
+    stage = stage_of(view.lab, view.step)
     return [(f" {stage.name}", "text b")] if stage else []
 
 
@@ -115,7 +115,7 @@ def _doing(view: LabView) -> list[Run]:
     """What is done in it."""
     if view.aborting or view.waits:
         return []
-    if view.step and (stage := stage_of(view.step)) and stage.name == view.step.doing:
+    if view.step and (stage := stage_of(view.lab, view.step)) and stage.name == view.step.doing:
         return []  # a step of a drill is what is done
     return [(f"  {view.step.doing if view.step else 'beginning'}", "muted")]
 

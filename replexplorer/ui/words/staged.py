@@ -1,4 +1,4 @@
-"""Labs and drills alike: an experiment in stages, each with its name and what to watch."""
+"""Labs, drills and the matrix alike: an experiment in stages, each with its name and what to watch."""
 
 from __future__ import annotations
 
@@ -7,40 +7,48 @@ from typing import NamedTuple
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
+from replexplorer.core.experiment.matrix import Matrix, matrix_cells
+from replexplorer.core.experiment.matrix_result import MatrixResult
+from replexplorer.engine.experiment.drills.matrix import MatrixProgress
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult
 from replexplorer.engine.experiment.labs.step import LabStep
+from replexplorer.reports.matrix_pages import cell_title
 
-Staged = Lab | Drill
-StagedStep = LabStep | DrillProgress
-StagedResult = LabResult | DrillResult
+Staged = Lab | Drill | Matrix
+StagedStep = LabStep | DrillProgress | MatrixProgress
+StagedResult = LabResult | DrillResult | MatrixResult
 
 
 class Stage(NamedTuple):
-    """A phase of a lab, or a step of a drill."""
+    """A phase of a lab, a step of a drill, or a cell of the matrix."""
 
     name: str
     shows: str
 
 
-def stages(experiment: Staged) -> Sequence[Stage]:
-    """All of them, in order."""
+def stages(experiment: Staged, step: StagedStep | None = None) -> Sequence[Stage]:
+    """All of them, in order; of the matrix those of the run that a `step` is of, the whole one's for None."""
+    if isinstance(experiment, Matrix):
+        cells = step.cells if isinstance(step, MatrixProgress) else matrix_cells(quick=False)
+        return [Stage(cell_title(cell), cell.theory.why) for cell in cells]
     if isinstance(experiment, Drill):
-        return [Stage(step.text, step.shows) for step in experiment.steps]
+        return [Stage(each.text, each.shows) for each in experiment.steps]
     return [Stage(phase.name, phase.shows) for phase in experiment.phases]
 
 
-def stage_of(step: StagedStep) -> Stage | None:
+def stage_of(experiment: Staged, step: StagedStep | None) -> Stage | None:
     """The one under way; None before the first and after the last."""
-    experiment = step.drill if isinstance(step, DrillProgress) else step.lab
-    return stages(experiment)[step.number - 1] if step.number else None
+    return stages(experiment, step)[step.number - 1] if step is not None and step.number else None
 
 
 def kind_of(experiment: Staged) -> str:
     """`lab` or `drill`."""
-    return "drill" if isinstance(experiment, Drill) else "lab"
+    return "lab" if isinstance(experiment, Lab) else "drill"
 
 
 def experiment_of(result: StagedResult) -> Staged:
     """What was run."""
+    if isinstance(result, MatrixResult):
+        return Matrix()
     return result.drill if isinstance(result, DrillResult) else result.lab

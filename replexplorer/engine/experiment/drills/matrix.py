@@ -80,7 +80,7 @@ class MatrixRun:
         and what the journal raises."""
         journal = rig.journal("matrix", self.identity)
         known = self._known = await self._open(journal, rig)
-        result = MatrixResult(rig.seen.server, self.quick, resumed=len(known))
+        result = MatrixResult(rig.seen.server, self.quick, self.clients, resumed=len(known))
         for number, cell in enumerate(self.cells, 1):
             found = known.get(cell)
             if found is None:
