@@ -17,7 +17,6 @@ from replexplorer.ui.charts.limits import drawn_values, finite, limits_of
 from replexplorer.ui.charts.paint import paint_chart, scale_of
 from replexplorer.ui.charts.raster import braille_bit
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
-from replexplorer.ui.widgets.chart import raster
 
 PAGE = (600.0, 720.0)
 WIDTH, HEIGHT = 75, 11
@@ -35,7 +34,7 @@ def half_seconds(*stretches: tuple[int, float | None]) -> History:
 def painted(
     model: ChartModel, glyphs: Glyphs = BRAILLE, width: int = WIDTH, height: int = HEIGHT
 ) -> tuple[CellGrid, list[str]]:
-    grid = paint_chart(model, width, height, glyphs, raster)
+    grid = paint_chart(model, width, height, glyphs)
     return grid, [grid.row(y) for y in range(height)]
 
 

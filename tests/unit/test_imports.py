@@ -13,7 +13,7 @@ import pytest
 
 import replexplorer
 
-HEAVY = ("textual", "rich", "asyncmy", "docker", "plotext")
+HEAVY = ("textual", "rich", "asyncmy", "docker")
 
 
 def modules_after(statement: str) -> set[str]:
