@@ -242,6 +242,16 @@ async def test_ones_own_faults_are_no_news_and_both_ends_are_marked() -> None:
 
 
 @virtual
+async def test_a_power_cut_cuts_links_and_ends_a_server_under_one_mark() -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await session.console.do(Turn((session.console.parse("undo_journal=on"),)))
+        await inject(session, "power_cut=torn")
+        marked = [event.text for event in session.chronicle.take_events() if event.mark is not None]
+        assert marked == ["undo_journal off → on", "fault power_cut=torn@db1"]
+
+
+@virtual
 async def test_what_fails_leaves_no_record() -> None:
     world = World()
     async with world.attached("fault") as session:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.cells import cached_cell_len
@@ -21,7 +22,7 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import SOURCE
+from replexplorer.core.topology import SOURCE, Role
 from replexplorer.core.wire import Flap
 from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.charts.chart_model import ChartModel
@@ -803,6 +804,52 @@ async def test_the_strip_of_a_stall_keeps_all_its_words() -> None:
         assert "…" not in app.text("#value-strip")
         assert "×8" in app.text("#value-strip")
         assert "sync_binlog 0  innodb_flush 2" in app.text("#value-strip")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rows"),
+    [
+        # After a failover: the old source is down, the other replica follows the new one.
+        (
+            {
+                "db2": {"role": Role.PRIMARY},
+                "db1": {"role": Role.DOWN, "reachable": False},
+                "db3": {"follows": "db2"},
+            },
+            ["db2 primary 9.7.4 :33061 ╌✖╌ db1 ✖ down", "──▸ db3 replica"],
+        ),
+        # It is back, and follows nobody until it rejoins.
+        (
+            {"db2": {"role": Role.PRIMARY}, "db1": {"role": Role.DETACHED}, "db3": {"follows": "db2"}},
+            ["db2 primary 9.7.4 :33061     db1 detached", "──▸ db3 replica"],
+        ),
+        # A replica that could not be pointed at the new source still follows the old one.
+        (
+            {
+                "db2": {"role": Role.PRIMARY},
+                "db1": {"role": Role.DETACHED},
+                "db3": {"follows": "db1", "io_thread": "connecting"},
+            },
+            ["db2 primary 9.7.4 :33061     db1 detached", "db1 ╌╌▸ db3 replica"],
+        ),
+        # A chain.
+        (
+            {"db1": {"role": Role.PRIMARY}, "db2": {"follows": "db3"}, "db3": {"follows": "db1"}},
+            ["db1 primary 9.7.4 :33061  db3 ──▸ db2 replica", "──▸ db3 replica"],
+        ),
+    ],
+)
+async def test_an_arrow_is_a_stream_whoever_it_comes_from(
+    nodes: dict[str, dict[str, Any]], rows: list[str]
+) -> None:
+    tick = make_tick(1.0, replicas=2)
+    source, replica, _ = tick.nodes
+    views = [
+        replace(source if "PRIMARY" in str(each) else replica, name=name, is_source=not at, **each)
+        for at, (name, each) in enumerate(nodes.items())
+    ]
+    async with bench(replace(tick, nodes=tuple(views)), size=(160, 45)) as app:
+        assert [row.strip() for row in app.rows("#topology")[:2]] == rows
 
 
 @pytest.mark.parametrize("size", [(120, 36), (160, 45)])

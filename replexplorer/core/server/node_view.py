@@ -35,5 +35,7 @@ class NodeView:
     """When it was last seen to have restarted, on the session's clock; None: not in this session."""
     replication_fault: str | None = None
     """Why a thread of it does not run, in the server's words; None while it has none."""
+    follows: str | None = None
+    """The node that it replicates from, as it was configured; None: from none, or that is not known."""
     is_source: bool = False
     """The others follow it, or did when it was last seen: a source that is down still is it."""

@@ -48,6 +48,8 @@ _CUTS_LINKS: Final = {"isolate", "partition"}
 """Before these and those the exposure meter looks, so that what it said is of the moment of the failure."""
 _TO_A_SERVER: Final = _ENDS_A_SERVER | {"applier_stop", "receiver_stop"}
 """Done to a server that runs; taking one of them back would start a server that did not."""
+_BY_KNOBS: Final = _CUTS_LINKS | {"disk_stall"}
+"""Knobs do all of it, and their turn has the mark."""
 _UNDO: Final = "fault over: "
 
 
@@ -176,13 +178,20 @@ class Faults:
         )
         self._chronicle.tell(Severity.INFO, f"injecting {fault}")
         numbered = await self._record(fault)
+        title = f"fault {fault}"
+        mark = None if fault.kind in _BY_KNOBS else self._chronicle.begin_change(title)
+        lost: tuple[str, ...] = ()
         try:
             if desired:
                 if request.kind.key in _CUTS_LINKS:
                     await self._sight.exposures.look_before_failure()
-                await self._changes.turn(desired, f"fault {fault}: ", anyway=anyway)
-            lost = await self._act(numbered, anyway)
-        except (ReplexplorerError, asyncio.CancelledError):
+                await self._changes.turn(desired, f"{title}: ", anyway=anyway, is_part=mark is not None)
+            if mark is not None:
+                lost = await self._do(numbered, self._fleet.member(node), anyway)
+                self._chronicle.change_effective(mark, title, title)
+        except (ReplexplorerError, asyncio.CancelledError) as error:
+            if mark is not None:
+                self._chronicle.change_failed(mark, f"{title} failed: {error}")
             await to_the_end(self._take_all_back([numbered], is_mark=False))
             raise
         return Injected(numbered, lost)
@@ -211,21 +220,8 @@ class Faults:
         source = self._fleet.source_name
         return self._links_of(source) if node == source else (link_between(source, node),)
 
-    async def _act(self, fault: Fault, anyway: bool) -> tuple[str, ...]:
-        """What no knob does; answers which files a power cut took something from."""
-        member = self._fleet.member(fault.node)
-        if fault.kind in ("partition", "isolate", "disk_stall"):
-            return ()
-        mark = self._chronicle.begin_change(f"fault {fault}")
-        try:
-            lost = await self._do(fault, member, anyway)
-        except (ReplexplorerError, asyncio.CancelledError) as error:
-            self._chronicle.change_failed(mark, f"fault {fault} failed: {error}")
-            raise
-        self._chronicle.change_effective(mark, f"fault {fault}", f"fault {fault}")
-        return lost
-
     async def _do(self, fault: Fault, member: Member, anyway: bool) -> tuple[str, ...]:
+        """What no knob does; answers which files a power cut took something from."""
         async with self._turns.change(anyway=anyway):
             if fault.kind in _ENDS_A_SERVER and fault.node == self._fleet.source_name:
                 await self._sight.exposures.look_before_failure()

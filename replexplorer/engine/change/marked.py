@@ -24,16 +24,21 @@ class MarkedChanges:
         """What a turn would run and warn of, from what is known."""
         return self._controls.preview([Assignment((name,), value) for name, value in desired.items()])
 
-    async def turn(self, desired: Desired, prefix: str = "", *, anyway: bool = False) -> SetResult:
+    async def turn(
+        self, desired: Desired, prefix: str = "", *, anyway: bool = False, is_part: bool = False
+    ) -> SetResult:
         """As `Controls.set`, with an epoch and a mark of its own, which begin with `prefix`; none where
-        nothing is to be turned."""
+        nothing is to be turned, nor where it `is_part` of a change that has them."""
         title = prefix + _title_of(desired)
         numbers: list[int] = []
         chronicle = self._chronicle
+
+        def begun() -> None:
+            if not is_part:
+                numbers.append(chronicle.begin_change(title))
+
         try:
-            result = await self._controls.set(
-                desired, anyway=anyway, begun=lambda: numbers.append(chronicle.begin_change(title))
-            )
+            result = await self._controls.set(desired, anyway=anyway, begun=begun)
         except asyncio.CancelledError:
             for number in numbers:
                 chronicle.change_failed(number, f"{title} was cancelled and rolled back")

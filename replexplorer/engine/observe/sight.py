@@ -189,7 +189,8 @@ class Sight:
         """The node with its role as it is seen now."""
         standing = replace(self.fleet.standing(view.name), reachable=view.reachable)
         source = self.fleet.source_name
-        return replace(view, role=role_of(standing, source), is_source=view.name == source)
+        role = role_of(standing, source)
+        return replace(view, role=role, follows=standing.follows, is_source=view.name == source)
 
     async def look_at_source(self) -> NodeSample:
         """Sample the source's server."""

@@ -1,7 +1,12 @@
-"""The servers and what connects them: `db1 primary 9.7.4 :33061 ──▸ db2 replica`."""
+"""The servers and what connects them: `db1 primary 9.7.4 :33061 ──▸ db2 replica`.
+
+Law: an arrow is a stream that was seen. A replica that follows another node than the source has its arrow
+from that one, and a node that follows nobody has none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.reactive import reactive
@@ -10,6 +15,7 @@ from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import Role, link_between
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line, Run, width_of
 from replexplorer.ui.words.truth import replica_runs
@@ -41,8 +47,12 @@ class Topology(Lines):
         links = {link.replica: link for link in self.tick.links}
         rows: list[Line] = []
         for replica in replicas:
-            start: list[Run] = first if not rows else [(" " * width_of(first), "text")]
-            rows.append([*start, *_arrow(replica, links.get(replica.name)), *_replica(replica, source)])
+            begins = _begins(replica, source)
+            other = "" if begins in (None, source.name) else begins
+            start: list[Run] = [(f"{other:>{width_of(first)}}", "muted")]
+            if not rows:
+                start = [*first, (f"  {other}" if other else "", "muted")]
+            rows.append([*start, *_arrow(replica, begins, source, links), *_replica(replica, source)])
         if lags := self._lags(self.tick, width):
             return [*(rows or [first]), lags]
         behind = [(node.name, node.lag_s) for node in replicas if node.lag_s is not None and node.lag_s >= 1]
@@ -98,8 +108,18 @@ def _server(node: NodeView) -> str:
     return f"{flavor}{(node.version or '').partition('-')[0]}"
 
 
-def _arrow(replica: NodeView, link: LinkView | None) -> list[Run]:
+def _begins(replica: NodeView, source: NodeView) -> str | None:
+    """The node where a replica's stream begins; None of one that has none."""
+    return None if replica.role == Role.DETACHED else replica.follows or source.name
+
+
+def _arrow(
+    replica: NodeView, begins: str | None, source: NodeView, links: Mapping[str, LinkView]
+) -> list[Run]:
     """The stream: whole, connecting, or broken, by symbol and not by colour alone."""
+    if begins is None:
+        return [("     ", "text")]
+    link = links.get(replica.name if begins == source.name else link_between(begins, replica.name))
     if not replica.reachable or replica.io_thread == "error" or replica.sql_thread == "error":
         return [(" ╌✖╌ ", "bad b")]
     if link is not None and link.partition not in (None, NO_PARTITION):
