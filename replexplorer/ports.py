@@ -123,6 +123,9 @@ class UpOptions:
 
     replicas: int | None = None
     image: str | None = None
+    """Any image that has a server; None: the program's own of that flavour."""
+    flavor: str | None = None
+    """mysql or mariadb."""
 
 
 Report = Callable[[str, float | None], None]

@@ -348,7 +348,7 @@ static struct page *page_of(long fd)
 __attribute__((constructor)) static void attach(void)
 {
     char path[1024];
-    if (read_link("/proc/self/exe", path, sizeof path) < 0 || !ends(path, "/mysqld")
+    if (read_link("/proc/self/exe", path, sizeof path) < 0 || !(ends(path, "/mysqld") || ends(path, "/mariadbd"))
         || !page_path(path, sizeof path))
         return;
     long fd = call(__NR_openat, AT_FDCWD, (long)path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666, 0, 0);

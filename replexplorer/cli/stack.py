@@ -42,7 +42,13 @@ def up_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="how many replicas; without it a live stack keeps its own and a new one has 1",
     )
-    parser.add_argument("--image", metavar="REF", help="any image that has mysqld, instead of our own")
+    server = parser.add_mutually_exclusive_group()
+    server.add_argument(
+        "--image", metavar="REF", help="any image that has a MySQL, Percona or MariaDB server, instead of our own"
+    )
+    server.add_argument(
+        "--flavor", choices=("mysql", "mariadb"), help="which server a new stack runs; default: mysql"
+    )
     add_json(parser)
 
 
@@ -80,7 +86,7 @@ def up(call: Call) -> int:
 
 
 async def _up(call: Call) -> int:
-    options = UpOptions(replicas=call.args.replicas, image=call.args.image)
+    options = UpOptions(replicas=call.args.replicas, image=call.args.image, flavor=call.args.flavor)
     async with composed(call, "up", up=options) as session:
         asks = session.options.reapply == "ask"
         created = await session.up(

@@ -150,14 +150,16 @@ def _connection(node: NodeAddress, credentials: Credentials) -> ControlConnectio
 
 
 async def new_stack_options(stack: DockerProvider, values: Configuration, asked: UpOptions) -> UpOptions:
-    """What `up` is to make: flags first; the configured replicas and image only for a new stack."""
-    if values.replicas == 1 and values.image is None:
+    """What `up` is to make: flags first; the configured replicas, image and flavor only for a new stack."""
+    if values.replicas == 1 and values.image is None and values.flavor is None:
         return asked
     if await stack.nodes():
         return asked
+    names_server = asked.image is not None or asked.flavor is not None
     return UpOptions(
         replicas=values.replicas if asked.replicas is None else asked.replicas,
-        image=asked.image or values.image,
+        image=asked.image if names_server else values.image,
+        flavor=asked.flavor if names_server or values.image is not None else values.flavor,
     )
 
 

@@ -86,7 +86,9 @@ class Configuration(BaseSettings):
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Replicas of a new stack; a live stack keeps what it has."""
     image: Annotated[str | None, Field(min_length=1)] = None
-    """Image with a mysqld for a new stack; none is the one that we build."""
+    """Image with a server for a new stack; none is the one that we build."""
+    flavor: Literal["mysql", "mariadb"] | None = None
+    """Which server a new stack runs where no image is named; none is mysql."""
     glyphs: Literal["auto", "braille", "block", "ascii"] = "auto"
     """What the charts are drawn with."""
     record: bool = True

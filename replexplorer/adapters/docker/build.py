@@ -55,7 +55,7 @@ class Builder:
         self._check_image(options, found)
         if _whole(found, nodes) and not any(self._is_cut_off(found, node) for node in nodes):
             return False
-        topology, server_image = self._topology(options.image, found.image())
+        topology, server_image = self._topology(options.image, options.flavor, found.image())
         if created and not found.empty:
             self._report("removing what a broken start left", None)
             remove_stack(self._client, self._stack)
@@ -86,6 +86,17 @@ class Builder:
 
     def _check_image(self, options: UpOptions, found: Inventory) -> None:
         servers = [container for container in found.containers if container.role == "mysqld"]
+        if options.image is not None and options.flavor is not None:
+            raise UsageError(
+                f"an image and the flavor {options.flavor} are two answers to which server",
+                "give one of the two: what an image holds is found out",
+            )
+        has = images.flavor_of(servers[0].image) if servers else None
+        if has is not None and options.flavor is not None and has != options.flavor:
+            raise UsageError(
+                f"stack {self._stack} runs {images.SERVERS[has].says}, not {images.SERVERS[options.flavor].says}",
+                f"`replexplorer down --stack {self._stack}` first, or another --stack",
+            )
         if options.image is None or not servers:
             return
         wanted = image_id(self._client, options.image)
@@ -95,14 +106,17 @@ class Builder:
                 f"`replexplorer down --stack {self._stack}` first, or another --stack",
             )
 
-    def _topology(self, asked: str | None, live: str | None) -> tuple[StackFile, str]:
+    def _topology(
+        self, asked: str | None, flavor: str | None, live: str | None
+    ) -> tuple[StackFile, str]:
         """stack.yaml with the images in it, all of them here."""
         # Read once before anything is built, so that a broken file costs no build.
         read_stack_file(self._compose / "stack.yaml")
         image = asked or live
-        ours = image is not None and image.startswith(f"{images.MYSQL.repository}:")
+        ours = images.flavor_of(image) if image else None
         if image is None or (ours and image_id(self._client, image) is None and asked is None):
-            made = images.ensure([images.MYSQL, images.SIDECAR], self._compose, self._report)
+            server = images.SERVERS[ours or flavor or "mysql"]
+            made = images.ensure([server, images.SIDECAR], self._compose, self._report)
             image = made["mysqld"]
         else:
             if not ours and (asked or image_id(self._client, image) is None):

@@ -48,6 +48,11 @@ class Recipe:
 MYSQL: Final = Recipe(
     "mysqld", "replexplorer/mysql", "mysql/Dockerfile", ("mysql/Dockerfile", "mysql/my.cnf"), "MySQL"
 )
+MARIADB: Final = Recipe(
+    "mysqld", "replexplorer/mariadb", "mariadb/Dockerfile", ("mariadb/Dockerfile",), "MariaDB"
+)
+SERVERS: Final = {"mysql": MYSQL, "mariadb": MARIADB}
+"""The image of each flavour that is made here."""
 SIDECAR: Final = Recipe(
     "sidecar",
     "replexplorer/sidecar",
@@ -95,6 +100,12 @@ def context(recipe: Recipe, compose: Path) -> tuple[bytes, str]:
 def reference(recipe: Recipe, compose: Path) -> str:
     """`repository:hash` of the image as the files stand now."""
     return f"{recipe.repository}:{context(recipe, compose)[1]}"
+
+
+def flavor_of(name: str) -> str | None:
+    """The flavour of an image that is made here, by its name; None for somebody else's."""
+    found = (flavor for flavor, recipe in SERVERS.items() if name.startswith(f"{recipe.repository}:"))
+    return next(found, None)
 
 
 def states(compose: Path) -> list[ImageState]:
@@ -246,7 +257,7 @@ def check_foreign(name: str, compose: Path, report: Report) -> None:
     if status != 0:
         lines = said.strip().splitlines() or ["it does not start"]
         reason = lines[-1].removeprefix("start-mysqld: ")
-        raise MissingPiece(f"cannot use the image {name}: {reason}", "--image needs one with MySQL's mysqld")
+        raise MissingPiece(f"cannot use the image {name}: {reason}", "--image needs one with a mysqld or mariadbd")
 
 
 def _run(daemon: Any, image: str, entrypoint: list[str]) -> tuple[int, str]:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from replexplorer.core.dialect.capabilities import IDENTIFYING, KNOB_VARIABLES, Range, flavor_name
 from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
 from replexplorer.core.errors import MissingPiece
@@ -29,7 +30,7 @@ class Flavour(Protocol):
         ...
 
 
-FLAVOURS: Final[Mapping[str, Flavour]] = {"mysql": MySql, "percona": MySql}
+FLAVOURS: Final[Mapping[str, Flavour]] = {"mysql": MySql, "percona": MySql, "mariadb": MariaDb}
 _OF_FLAVOURS: Final = (name for flavour in FLAVOURS.values() for name in flavour.probed)
 _PROBED: Final = tuple(dict.fromkeys((*IDENTIFYING, *_OF_FLAVOURS, *KNOB_VARIABLES)))
 

@@ -43,9 +43,11 @@ class _Generation:
     """The replica's own status variable: ON once it registered, also while reconnecting."""
 
 
+OLD_NAMES: Final = _Generation("Rpl_semi_sync_master_", "Rpl_semi_sync_slave_status")
+"""Of a source that is a master."""
 _GENERATIONS: Final = {
     "rpl_semi_sync_source_enabled": _Generation("Rpl_semi_sync_source_", "Rpl_semi_sync_replica_status"),
-    "rpl_semi_sync_master_enabled": _Generation("Rpl_semi_sync_master_", "Rpl_semi_sync_slave_status"),
+    "rpl_semi_sync_master_enabled": OLD_NAMES,
 }
 _REGISTERS: Final = ("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled")
 _NEW_WORDS: Final = "replica_parallel_workers"
@@ -61,12 +63,9 @@ _SEMI_SYNC_COUNTERS: Final = (
     "tx_waits",
     "tx_wait_time",
 )
-_REFUSES: Final = "super_read_only"
 _RESTART_FAILED: Final = 3707
 _PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
 _LOG_COUNTERS: Final = (
-    "Innodb_redo_log_current_lsn",
-    "Innodb_redo_log_flushed_to_disk_lsn",
     "Innodb_os_log_written",
     "Threads_running",
     "Threads_connected",
@@ -149,8 +148,14 @@ _BEHIND_BY_HEARTBEAT: Final = (
 class MySql:
     """One server's dialect; see `dialect.Dialect` for what each question is."""
 
-    probed: ClassVar = (*_REGISTERS, _NEW_WORDS)
+    probed: ClassVar[tuple[str, ...]] = (*_REGISTERS, _NEW_WORDS)
     """Variables that say how this flavour is asked, beside those of the knobs."""
+    refuses: ClassVar = "super_read_only"
+    """The variable that refuses the writes of all clients."""
+    counters: ClassVar = "performance_schema.global_status"
+    """The table of status variables."""
+    lsns: ClassVar = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_flushed_to_disk_lsn")
+    """Status variables: up to where redo was made, and up to where it is fsynced."""
 
     capabilities: Capabilities
     semi_sync: _Generation | None = None
@@ -187,7 +192,7 @@ class MySql:
     def settings(self) -> Question[ServerSettings]:
         """Knobs, the replica's switch and whether writes are refused in one answer."""
         switch = [self.registers] if self.registers else []
-        names = [*self.capabilities.variables.values(), *switch, _REFUSES]
+        names = [*self.capabilities.variables.values(), *switch, self.refuses]
         return Question(
             f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed(names)})", self._read_settings
         )
@@ -200,7 +205,7 @@ class MySql:
             if name in found
         }
         switch = found.get(self.registers) if self.registers else None
-        refuses = found.get(_REFUSES)
+        refuses = found.get(self.refuses)
         return ServerSettings(
             values, None if switch is None else is_on(switch), None if refuses is None else is_on(refuses)
         )
@@ -229,7 +234,7 @@ class MySql:
             names.append(self.semi_sync.replica_status)
         return Question(
             "SELECT variable_name AS Variable_name, variable_value AS Value"
-            f" FROM performance_schema.global_status WHERE variable_name IN ({listed(names)})",
+            f" FROM {self.counters} WHERE variable_name IN ({listed(names)})",
             self._read_status,
         )
 
@@ -268,10 +273,10 @@ class MySql:
             " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
             " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
             f" AND t.processlist_state IN ({stages}, '{_HANDLER_COMMIT}')",
-            _read_waits,
+            read_waits,
         )
 
-    def timeouts(self) -> Question[int]:
+    def timeouts(self) -> Question[int | None]:
         """From the table of the error log (8.0.22 and later), which also holds what was logged before
         the server's start."""
         return Question(
@@ -342,20 +347,20 @@ class MySql:
     def log_state(self) -> Question[LogState]:
         """The LSNs are there from 8.0.30 on; with all else they are read within one materialization of the
         status variables."""
-        names = list(_LOG_COUNTERS)
+        names = [*self.lsns, *_LOG_COUNTERS]
         if self.semi_sync is not None:
             names += [f"{self.semi_sync.status_prefix}{each}" for each in ("status", "no_tx")]
         return Question(
             "SELECT variable_name AS Variable_name, variable_value AS Value,"
             " @@GLOBAL.innodb_flush_log_at_trx_commit AS flush_at_commit, @@GLOBAL.sync_binlog AS sync_binlog"
-            f" FROM performance_schema.global_status WHERE variable_name IN ({listed(names)})",
+            f" FROM {self.counters} WHERE variable_name IN ({listed(names)})",
             self._read_log_state,
         )
 
     def _read_log_state(self, rows: Sequence[Row]) -> LogState:
         values = read_pairs(rows)
         current, flushed, written, running, connected, connections, uptime = (
-            whole(values.get(name.lower())) for name in _LOG_COUNTERS
+            whole(values.get(name.lower())) for name in (*self.lsns, *_LOG_COUNTERS)
         )
         prefix = self.semi_sync.status_prefix.lower() if self.semi_sync else ""
         return LogState(
@@ -565,7 +570,8 @@ class MySql:
         )
 
 
-def _read_waits(rows: Sequence[Row]) -> Waits:
+def read_waits(rows: Sequence[Row]) -> Waits:
+    """From `oldest_wait_s` and `waiting`."""
     (row,) = rows
     oldest = row["oldest_wait_s"]
     return Waits(None if oldest is None else float(str(oldest)), whole(row["waiting"]))
