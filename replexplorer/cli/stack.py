@@ -44,7 +44,9 @@ def up_arguments(parser: ArgumentParser) -> None:
     )
     server = parser.add_mutually_exclusive_group()
     server.add_argument(
-        "--image", metavar="REF", help="any image that has a MySQL, Percona or MariaDB server, instead of our own"
+        "--image",
+        metavar="REF",
+        help="any image that has a MySQL, Percona or MariaDB server, instead of our own",
     )
     server.add_argument(
         "--flavor", choices=("mysql", "mariadb"), help="which server a new stack runs; default: mysql"

@@ -93,8 +93,9 @@ class Builder:
             )
         has = images.flavor_of(servers[0].image) if servers else None
         if has is not None and options.flavor is not None and has != options.flavor:
+            says = {flavor: recipe.says for flavor, recipe in images.SERVERS.items()}
             raise UsageError(
-                f"stack {self._stack} runs {images.SERVERS[has].says}, not {images.SERVERS[options.flavor].says}",
+                f"stack {self._stack} runs {says[has]}, not {says[options.flavor]}",
                 f"`replexplorer down --stack {self._stack}` first, or another --stack",
             )
         if options.image is None or not servers:
@@ -106,9 +107,7 @@ class Builder:
                 f"`replexplorer down --stack {self._stack}` first, or another --stack",
             )
 
-    def _topology(
-        self, asked: str | None, flavor: str | None, live: str | None
-    ) -> tuple[StackFile, str]:
+    def _topology(self, asked: str | None, flavor: str | None, live: str | None) -> tuple[StackFile, str]:
         """stack.yaml with the images in it, all of them here."""
         # Read once before anything is built, so that a broken file costs no build.
         read_stack_file(self._compose / "stack.yaml")

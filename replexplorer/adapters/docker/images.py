@@ -257,7 +257,9 @@ def check_foreign(name: str, compose: Path, report: Report) -> None:
     if status != 0:
         lines = said.strip().splitlines() or ["it does not start"]
         reason = lines[-1].removeprefix("start-mysqld: ")
-        raise MissingPiece(f"cannot use the image {name}: {reason}", "--image needs one with a mysqld or mariadbd")
+        raise MissingPiece(
+            f"cannot use the image {name}: {reason}", "--image needs one with a mysqld or mariadbd"
+        )
 
 
 def _run(daemon: Any, image: str, entrypoint: list[str]) -> tuple[int, str]:

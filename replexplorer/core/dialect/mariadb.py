@@ -102,7 +102,9 @@ class MariaDb(MySql):
 
     def position(self) -> Question[Position]:
         """What is about to be committed has no number yet."""
-        return Question(f"SELECT {_HAS} AS executed", lambda rows: Position("", gtids_of(rows[0]["executed"])))
+        return Question(
+            f"SELECT {_HAS} AS executed", lambda rows: Position("", gtids_of(rows[0]["executed"]))
+        )
 
     def sent(self, replica_host: str) -> Question[Sent]:
         """Bytes where the performance schema is on."""

@@ -97,9 +97,14 @@ class CommitPath:
     """Commits wait for the binlog's fsync, each one or every n-th (sync_binlog > 0)."""
 
 
+def untimed(flavor: str | None) -> str | None:
+    """Why a server of this flavour has no anatomy, in a few words; None where it has one."""
+    return "MariaDB times no part of a commit" if flavor == "mariadb" else None
+
+
 def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:
-    """Take the mean commit apart; None where no commit was seen."""
-    if not served.commits or not served.queries:
+    """Take the mean commit apart; None where no commit was seen, and where the server times nothing."""
+    if not served.commits or not served.queries or not counted.totals:
         return None
     parts = _parts(counted, served, path)
     ordered = {

@@ -24,6 +24,10 @@ class MarkedChanges:
         """What a turn would run and warn of, from what is known."""
         return self._controls.preview([Assignment((name,), value) for name, value in desired.items()])
 
+    async def request(self, desired: Desired) -> None:
+        """Request what is so already; no change, and no mark."""
+        await self._controls.request(desired)
+
     async def turn(
         self, desired: Desired, prefix: str = "", *, anyway: bool = False, is_part: bool = False
     ) -> SetResult:

@@ -54,6 +54,8 @@ class Repairer:
         raised = await bring_up(sight.fleet, self._options, lambda text, done: progress(Progress(text, done)))
         self.created = self.created or raised.created
         await sight.refresh()
+        if raised.created and (came_with := sight.own_defaults()):
+            await self._changes.request(came_with)
         settled = await self._roles.settle()
         over = [settled] if settled else []
         over += [f"fault {fault} undone" for fault in await self._faults.clear()]

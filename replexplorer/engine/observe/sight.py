@@ -451,6 +451,18 @@ class Sight:
             if among.intersection(self._nodes_of(name)) and self._is_lost(name, value)
         }
 
+    def own_defaults(self) -> dict[KnobName, Value]:
+        """Variables of the servers that are not at our default and were never asked for: a flavour or an image
+        may come with others."""
+        return {
+            name: view.effective
+            for name, view in self.views().items()
+            if name.knob.backing is Backing.SERVER
+            and view.effective is not None
+            and name not in self.requested.values
+            and not same_value(name.knob, view.effective, name.knob.default)
+        }
+
     def _nodes_of(self, name: KnobName) -> tuple[str, ...]:
         """The nodes that carry a knob out."""
         if name.knob.backing is Backing.LINK:

@@ -7,7 +7,7 @@ from typing import Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.core.server.anatomy import Anatomy, Part, untimed
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.style.theme import inks_of
@@ -153,6 +153,8 @@ def _why_none(tick: Tick) -> str:
     """Why there is no anatomy."""
     if tick.viewer:
         return "another app drives the load"
+    if tick.source is not None and (why := untimed(tick.source.flavor)):
+        return why
     return "measuring…" if tick.load is not None and tick.load.state == "running" else "no load runs"
 
 
