@@ -46,7 +46,7 @@ async def execute(sql: Sql, statements: Iterable[str], *, deadline_s: float = DE
 
 
 async def probe(sql: Sql) -> Dialect:
-    """Ask a server what it is; raises ServerUnreachable, and MissingPiece for an unknown flavour."""
+    """Ask a server what it is; raises ServerUnreachable."""
     variables = await ask(sql, IDENTITY)
     flavour = flavour_of(variables)
     return flavour.of(variables, await ask_if_known(sql, flavour.ranges()) or {})

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from replexplorer.core.dialect.flavours import IDENTITY
+from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, Row
-from replexplorer.core.errors import MissingPiece, ServerRefused, ServerUnreachable
+from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.engine.asking import ask, ask_if_known, execute, probe
 from tests.fakes.servers import MARIADB, MYSQL_9, RANGES_9, mysql_9, rows
 
@@ -87,6 +88,5 @@ async def test_a_probed_server_speaks_its_dialect(ranges: Sequence[Row] | Except
     assert bool(dialect.capabilities.ranges) is known
 
 
-async def test_a_server_of_an_unknown_flavour_is_refused() -> None:
-    with pytest.raises(MissingPiece, match="mariadb"):
-        await probe(Scripted({IDENTITY.statement: rows(MARIADB)}))
+async def test_mariadb_speaks_its_own_dialect() -> None:
+    assert await probe(Scripted({IDENTITY.statement: rows(MARIADB)})) == MariaDb.of(MARIADB, {})

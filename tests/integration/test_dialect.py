@@ -17,6 +17,8 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 FOREIGN = "11111111-1111-1111-1111-111111111111:1"
+SKIP_FOREIGN = (f"SET GTID_NEXT = '{FOREIGN}'", "BEGIN", "COMMIT", "SET GTID_NEXT = 'AUTOMATIC'")
+"""An empty transaction of that name."""
 
 
 def both(fleet: Fleet) -> tuple[Member, Member]:
@@ -96,7 +98,7 @@ async def test_a_replica_takes_over_and_the_source_follows_it(own_stack: DockerP
             await kick(old)
         await execute(new.control, (new.dialect.stop_threads(), *new.dialect.follow_nobody()))
         assert await ask(new.control, new.dialect.threads()) is None
-        await execute(new.control, (*new.dialect.open_for_writes(), *new.dialect.skip(FOREIGN)))
+        await execute(new.control, (*new.dialect.open_for_writes(), *SKIP_FOREIGN))
         await kick(new)
 
         credentials = session.fleet.credentials

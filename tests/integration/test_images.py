@@ -299,7 +299,7 @@ async def test_any_image_with_mysqld_goes_behind_the_same_sidecar(
         (
             "FROM {base}\nRUN printf '#!/bin/sh\\necho mysqld Ver 10.11-MariaDB\\n' > /usr/sbin/mysqld"
             " && chmod 755 /usr/sbin/mysqld",
-            "MariaDB, which is not supported yet",
+            "MariaDB without mariadb-install-db",
         ),
     ],
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.dialect.flavours import FLAVOURS, IDENTITY, flavour_of
+from replexplorer.core.dialect.flavours import IDENTITY, flavour_of
+from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
-from replexplorer.core.errors import MissingPiece
 from replexplorer.core.knobs.names import CATALOGUE
 from tests.fakes.servers import MARIADB, MYSQL_9, MYSQL_57, RANGES_9, rows
 
@@ -22,11 +22,8 @@ def test_mysql_and_percona_speak_one_dialect(variables: dict[str, str]) -> None:
     assert isinstance(dialect_of(dict(variables)), MySql)
 
 
-def test_a_flavour_that_nobody_has_written_down_is_refused_by_name() -> None:
-    with pytest.raises(
-        MissingPiece, match=r"the server is mariadb 10\.11\.19-MariaDB-log: supported are mysql"
-    ):
-        dialect_of(dict(MARIADB))
+def test_mariadb_speaks_its_own() -> None:
+    assert isinstance(dialect_of(dict(MARIADB)), MariaDb)
 
 
 def test_the_first_question_is_for_every_name_of_every_knob() -> None:
@@ -34,9 +31,8 @@ def test_the_first_question_is_for_every_name_of_every_knob() -> None:
         assert all(f"'{name}'" in IDENTITY.statement for name in knob.variables)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS.values(), ids=FLAVOURS)
-def test_ranges_are_by_variable(flavour: MySql) -> None:
-    ranges = flavour.ranges().read(RANGES_9)
+def test_ranges_are_by_variable() -> None:
+    ranges = MySql.ranges().read(RANGES_9)
     workers, doublewrite = ranges["replica_parallel_workers"], ranges["innodb_doublewrite"]
     assert (workers.low, workers.high, workers.is_fixed) == (1, 1024, False)
     assert (doublewrite.low, doublewrite.high) == (None, None)

@@ -410,7 +410,6 @@ def test_roles_and_binlogs() -> None:
     assert NEW.open_for_writes() == ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")
     assert NEW.refuse_writes() == ("SET GLOBAL super_read_only = ON",)
     assert NEW.refuse_clients() == ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = ON")
-    assert NEW.skip("u:7") == ("SET GTID_NEXT = 'u:7'", "BEGIN", "COMMIT", "SET GTID_NEXT = 'AUTOMATIC'")
     assert NEW.purge_binlogs("binlog.000003") == "PURGE BINARY LOGS TO 'binlog.000003'"
 
 

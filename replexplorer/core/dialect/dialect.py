@@ -241,10 +241,6 @@ class Dialect(Protocol):
         """Makes a replica whose threads are stopped forget its source and its relay log."""
         ...
 
-    def skip(self, gtid: str) -> tuple[str, ...]:
-        """Makes a transaction count as executed without its changes; on one connection, in this order."""
-        ...
-
     def open_for_writes(self) -> tuple[str, ...]:
         """Lets everybody write."""
         ...

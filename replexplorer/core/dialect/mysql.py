@@ -453,10 +453,6 @@ class MySql:
         """What was received and not applied is gone with the relay log."""
         return (f"RESET {self.word} ALL",)
 
-    def skip(self, gtid: str) -> tuple[str, ...]:
-        """An empty transaction of that name."""
-        return (f"SET GTID_NEXT = '{gtid}'", "BEGIN", "COMMIT", "SET GTID_NEXT = 'AUTOMATIC'")
-
     def open_for_writes(self) -> tuple[str, ...]:
         """read_only stays on when super_read_only goes off."""
         return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF")

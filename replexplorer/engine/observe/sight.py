@@ -452,8 +452,8 @@ class Sight:
         }
 
     def own_defaults(self) -> dict[KnobName, Value]:
-        """Variables of the servers that are not at our default and were never asked for: a flavour or an image
-        may come with others."""
+        """Variables of the servers that are not at our default and were never asked for: a flavour or an
+        image may come with others."""
         return {
             name: view.effective
             for name, view in self.views().items()
