@@ -17,6 +17,7 @@ from replexplorer.ui.charts.limits import drawn_values, finite, limits_of
 from replexplorer.ui.charts.paint import paint_chart, scale_of
 from replexplorer.ui.charts.raster import braille_bit
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
+from replexplorer.ui.widgets.chart import raster
 
 PAGE = (600.0, 720.0)
 WIDTH, HEIGHT = 75, 11
@@ -34,7 +35,7 @@ def half_seconds(*stretches: tuple[int, float | None]) -> History:
 def painted(
     model: ChartModel, glyphs: Glyphs = BRAILLE, width: int = WIDTH, height: int = HEIGHT
 ) -> tuple[CellGrid, list[str]]:
-    grid = paint_chart(model, width, height, glyphs)
+    grid = paint_chart(model, width, height, glyphs, raster)
     return grid, [grid.row(y) for y in range(height)]
 
 

@@ -18,7 +18,7 @@ from replexplorer.ui.charts.density import SHADES, shade_of, top_of
 from replexplorer.ui.charts.paint import paint_chart, plot_area
 from replexplorer.ui.style.theme import NO_COLOR_THEME
 from replexplorer.ui.terminal.glyphs import ASCII, BLOCK, BRAILLE, Glyphs
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.chart import Chart, raster
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
 
@@ -49,7 +49,7 @@ def model(**options: object) -> ChartModel:
 def painted(
     one: ChartModel, glyphs: Glyphs = BRAILLE, *, tones: bool = True, size: tuple[int, int] = (WIDTH, HEIGHT)
 ) -> CellGrid:
-    return paint_chart(one, *size, glyphs, tones=tones, shades=not tones)
+    return paint_chart(one, *size, glyphs, raster, tones=tones, shades=not tones)
 
 
 def shaded(grid: CellGrid, x: int, y: int) -> bool:

@@ -15,7 +15,7 @@ from replexplorer.ui.charts.contents import tps_model
 from replexplorer.ui.charts.paint import paint_chart
 from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.terminal.glyphs import BRAILLE
-from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.chart import Chart, raster
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 
@@ -130,7 +130,7 @@ async def test_the_mode_says_what_it_hides_where_it_is_chosen() -> None:
 
 
 def rows_of(model: ChartModel) -> list[str]:
-    grid = paint_chart(model, 75, 12, BRAILLE)
+    grid = paint_chart(model, 75, 12, BRAILLE, raster)
     return [grid.row(y) for y in range(12)]
 
 

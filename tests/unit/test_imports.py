@@ -13,7 +13,7 @@ import pytest
 
 import replexplorer
 
-HEAVY = ("textual", "rich", "asyncmy", "docker")
+HEAVY = ("textual", "rich", "asyncmy", "docker", "plotext")
 
 
 def modules_after(statement: str) -> set[str]:

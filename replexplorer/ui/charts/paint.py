@@ -6,7 +6,7 @@ of marks depend on the page and the width only, so that two charts of one width 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from replexplorer.ui.charts.axes import (
@@ -28,8 +28,11 @@ from replexplorer.ui.charts.chart_model import (
 from replexplorer.ui.charts.density import LEGEND_CELLS, paint_density
 from replexplorer.ui.charts.levels import Cells, level_cells, levels_of, paint_arrows
 from replexplorer.ui.charts.limits import Limits, finite, limits_of
-from replexplorer.ui.charts.raster import Raster, Trace, raster_of, traces_of
+from replexplorer.ui.charts.raster import Raster, Trace, traces_of
 from replexplorer.ui.terminal.glyphs import Glyphs
+
+Rasterizer = Callable[[Sequence[Trace], int, int, Glyphs], Raster]
+"""Draws traces on a canvas of this many cells."""
 
 LEFT_CELLS: Final = 7
 """Tick labels and the axis."""
@@ -65,6 +68,7 @@ def paint_chart(
     width: int,
     height: int,
     glyphs: Glyphs,
+    rasterize: Rasterizer,
     *,
     shades: bool = False,
     tones: bool = True,
@@ -86,7 +90,7 @@ def paint_chart(
         raster = paint_density(grid, plot, model, scale, glyphs, tones=tones and not glyphs.ascii)
     elif limits:
         traces = traces_of(model, scale, plot.width, glyphs)
-        raster = raster_of(traces, plot.width, plot.height, glyphs)
+        raster = rasterize(traces, plot.width, plot.height, glyphs)
         _fills(grid, plot, model, traces, raster)
         _series(grid, plot, model, traces, raster, level_cells(levels, plot, glyphs), glyphs)
     taken = _marks(grid, plot, model, raster, glyphs)

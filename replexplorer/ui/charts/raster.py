@@ -1,8 +1,8 @@
-"""Series as dots, and dots as characters.
+"""Series as dots, and a raster that turns dots into characters.
 
-Law: dots are whole numbers inside the canvas; nothing that is not finite gets this far. But for single
-dots of steep lines this draws what plotext 6.1 does, in an eighth of the time (83 dots: 0.23 and 1.9 ms),
-and that took 0.4 s to import.
+Law: dots are whole numbers inside the canvas before any raster sees them; nothing that is not
+finite gets this far. This raster is what the charts fall back to and what the other one is
+tested against.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def thinned(run: Sequence[Dot]) -> tuple[Dot, ...]:
 
 
 def straightened(run: Sequence[Dot]) -> tuple[Dot, ...]:
-    """The same line without the dots inside its level stretches."""
+    """The same line without the dots inside its level stretches: each dot costs a raster 15 us."""
     kept = list(run[:1])
     for dot, after in pairwise(run[1:]):
         if not kept[-1][1] == dot[1] == after[1]:
@@ -131,7 +131,7 @@ def trace_dots(trace: Trace) -> Iterator[Dot]:
                 yield dot
 
 
-def raster_of(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs) -> Raster:
+def raster_dots(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs) -> Raster:
     """Draw the traces in order; dots of several series in one cell are joined, the last one colours it."""
     bits = [[0] * width for _ in range(height)]
     owner = [[0] * width for _ in range(height)]
