@@ -122,7 +122,7 @@ def test_how_far_redo_is_flushed_has_other_names() -> None:
 
 
 def test_ranges_say_what_cannot_change() -> None:
-    answer = [
+    answer: list[dict[str, object]] = [
         {"name": "INNODB_FLUSH_LOG_AT_TRX_COMMIT", "low": "0", "high": "3", "fixed": "NO"},
         {"name": "INNODB_DOUBLEWRITE", "low": None, "high": None, "fixed": "YES"},
     ]
