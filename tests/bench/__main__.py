@@ -1,8 +1,9 @@
 """`make bench`: the targets, measured side by side in one run on a stack of its own.
 
 QUICK=1 shortens it and leaves the failures out, HOUR=1 adds the hour of P12, WHOLE=1 makes every power cut
-and failure; `python -m tests.bench NAME...` measures these only. Prints one table; every raw figure goes to
-build/bench.json.
+and failure; `python -m tests.bench NAME...` measures these only, `NAME:PATTERN` those failures of a section
+whose titles are like that (`exposure:power_cut 0/* 85`, `power_cut:1/2 *`, `lossless:failover`). Prints one
+table; every raw figure goes to build/bench.json, those of a part to build/bench-NAME-PATTERN.json.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,15 +38,15 @@ from tests.bench import (
     semi_sync,
     truth_of_the_link,
 )
-from tests.bench.figure import Figure, table
+from tests.bench.figure import Figure, Wanted, table
 
 RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
 
 _BUSY_A_CORE = 0.5
 """Load average a core above which a comparison in turns is mostly noise."""
 
-Section = Callable[[Session, bool], Awaitable[list[Figure]]]
-"""Takes an attached session whose load is not running, and whether to be quick."""
+Section = Callable[[Session, Wanted], Awaitable[list[Figure]]]
+"""Takes an attached session whose load is not running, and what of it is wanted."""
 
 
 def packet_loop(seconds: float, rounds: int) -> list[Figure]:
@@ -68,44 +70,46 @@ def packet_loop(seconds: float, rounds: int) -> list[Figure]:
     ]
 
 
-async def _packet_loop(session: Session, quick: bool) -> list[Figure]:
-    return await asyncio.to_thread(packet_loop, 2.0 if quick else 4.0, 1 if quick else 3)
+async def _packet_loop(session: Session, wanted: Wanted) -> list[Figure]:
+    return await asyncio.to_thread(packet_loop, 2.0 if wanted.quick else 4.0, 1 if wanted.quick else 3)
 
 
 SECTIONS: Mapping[str, Section] = {
-    "parity": lambda session, quick: load_parity.figures(session, quick=quick),
-    "semi_sync": lambda session, quick: semi_sync.figures(session, quick=quick),
-    "dashboard": lambda session, quick: dashboard.figures(session, quick=quick),
-    "anatomy": lambda session, quick: anatomy_cost.figures(session, quick=quick),
-    "effect": lambda session, quick: effect.figures(session, 3 if quick else 20),
-    "link": lambda session, quick: truth_of_the_link.figures(session, 2 if quick else 10),
-    "shim": lambda session, quick: fsync_shim.figures(session, quick=quick),
+    "parity": lambda session, wanted: load_parity.figures(session, quick=wanted.quick),
+    "semi_sync": lambda session, wanted: semi_sync.figures(session, quick=wanted.quick),
+    "dashboard": lambda session, wanted: dashboard.figures(session, quick=wanted.quick),
+    "anatomy": lambda session, wanted: anatomy_cost.figures(session, quick=wanted.quick),
+    "effect": lambda session, wanted: effect.figures(session, 3 if wanted.quick else 20),
+    "link": lambda session, wanted: truth_of_the_link.figures(session, 2 if wanted.quick else 10),
+    "shim": lambda session, wanted: fsync_shim.figures(session, quick=wanted.quick),
     "packets": _packet_loop,
     "hour": lambda session, _: dashboard.hour(session),
-    "ledger": lambda session, quick: ledger_cost.figures(session, quick=quick),
-    "lossless": lambda session, quick: lossless.figures(session, quick=quick),
-    "faults": lambda session, quick: random_faults.figures(session, quick=quick),
-    "power_cut": lambda session, quick: power_cut.figures(session, quick=quick),
-    "exposure": lambda session, quick: exposure.figures(session, quick=quick),
+    "ledger": lambda session, wanted: ledger_cost.figures(session, quick=wanted.quick),
+    "lossless": lossless.figures,
+    "faults": lambda session, wanted: random_faults.figures(session, quick=wanted.quick),
+    "power_cut": power_cut.figures,
+    "exposure": exposure.figures,
 }
 """What can be measured, in order; `hour` only where it is asked for. Power cuts come last: a relaxed source
 that lost commits uses their GTIDs again, and its replica differs from then on."""
 
-_FAILURES = ("lossless", "faults", "power_cut", "exposure")
+_IN_PARTS = ("lossless", "power_cut", "exposure")
+_FAILURES = (*_IN_PARTS, "faults")
 """What kills servers; not with QUICK=1, unless it is named."""
 
 
-async def measured(names: list[str], quick: bool) -> list[Figure]:
-    """All figures of these sections; what one of them lacks is told in its place."""
+async def measured(names: list[str], *, quick: bool) -> list[Figure]:
+    """All figures of these sections, or of their parts; what one of them lacks is told in its place."""
     stack = DockerProvider(f"bench-{os.getpid()}")
     session = Session(outside_of(stack), SessionOptions(holder="bench"))
     found: list[Figure] = []
     try:
         await session.up(lambda progress: tell(progress.text))
-        for name in names:
+        for text in names:
+            name, _, part = text.partition(":")
             began_s = time.monotonic()
             try:
-                figures = await SECTIONS[name](session, quick)
+                figures = await SECTIONS[name](session, Wanted(quick, part))
             except (ReplexplorerError, RuntimeError, AssertionError, OSError) as error:
                 told = " ".join(f"{type(error).__name__}: {error}".split())
                 figures = [Figure("?", name, "", f"not measured: {told}", None)]
@@ -130,8 +134,12 @@ def main() -> int:
     quick = bool(os.environ.get("QUICK"))
     left_out = {*(_FAILURES if quick else ()), *(() if os.environ.get("HOUR") else ("hour",))}
     names = sys.argv[1:] or [name for name in SECTIONS if name not in left_out]
-    if unknown := set(names) - set(SECTIONS):
+    asked = [text.partition(":") for text in names]
+    if unknown := {name for name, _, _ in asked} - set(SECTIONS):
         print(f"bench: no section {', '.join(sorted(unknown))}: {', '.join(SECTIONS)}", file=sys.stderr)
+        return 2
+    if whole := {name for name, _, part in asked if part} - set(_IN_PARTS):
+        print(f"bench: no parts of {', '.join(sorted(whole))}: {', '.join(_IN_PARTS)}", file=sys.stderr)
         return 2
     about = {
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -143,16 +151,18 @@ def main() -> int:
         tell(f"bench: this machine does other work (load average {busy:.1f}): the figures say little")
     began_s = time.monotonic()
     try:
-        found = asyncio.run(measured(names, quick))
+        found = asyncio.run(measured(names, quick=quick))
     except ReplexplorerError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_code
     print(table(found))
     tell(f"{time.monotonic() - began_s:.0f} s on {about['machine']}, load average {os.getloadavg()[1]:.1f}")
-    RESULTS.parent.mkdir(exist_ok=True)
+    parts = [re.sub(r"[^\w]+", "-", text).strip("-") for text in names if ":" in text]
+    results = RESULTS.with_stem("-".join((RESULTS.stem, *parts)))
+    results.parent.mkdir(exist_ok=True)
     document = {**about, "figures": [figure.document() for figure in found]}
-    RESULTS.write_text(json.dumps(document, indent=1), encoding="utf-8")
-    tell(f"raw figures: {RESULTS}")
+    results.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    tell(f"raw figures: {results}")
     return 0
 
 

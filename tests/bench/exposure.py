@@ -5,8 +5,8 @@ its isolation and kill; then the client log against the rows of the survivor: th
 or the replica after its relay log was applied. What counts as "said just before" is the last look before the
 server died, which a fault makes for itself (`ExposureWatch.last_whole`). Between it and the end some
 milliseconds pass, and commits are told in them: they are known one by one from the client log, so the bounds
-that are judged are `low` and `high` plus those. `low` is judged as it stands: where a flush or a packet saved
-commits in that time, it is a miss.
+that are judged are `low` and `high` plus those. `low` is judged as it stands: where an fsync of the redo log
+or a packet saved commits in that time, it is a miss; `fsyncs` says whether one can have been.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
 from replexplorer.engine.session import Session
 from tests.bench.anatomy_cost import ServerCpu, Turn, judged
 from tests.bench.anatomy_cost import turn as turn_of_load
-from tests.bench.figure import Figure
+from tests.bench.figure import Figure, Wanted
 from tests.turning import turn
 
 CLIENTS = 8
@@ -62,6 +62,8 @@ class Cut:
     """From that look to the last commit that a client was told of."""
     acknowledged: int
     lost: int
+    fsyncs: int | None = None
+    """Of the source's redo log while the failure was carried out, the last look included."""
 
     @property
     def holds(self) -> bool:
@@ -79,7 +81,7 @@ class Cut:
             f"{self.kind} {self.sync_binlog}/{self.flush} {self.rtt_ms} ms: said {self.said.commits:,} "
             f"({self.said.low:,} to {self.said.high:,}), told since {self.told_since} in "
             f"{self.since_look_ms:.0f} ms, lost {self.lost:,} of {self.acknowledged:,}"
-            f"{'' if self.holds else ': MISSED'}"
+            f"{'' if self.holds else f': MISSED, with {self.fsyncs} redo fsyncs meanwhile'}"
         )
 
 
@@ -137,12 +139,14 @@ async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, l
     try:
         async with looking(session):
             await asyncio.sleep(length_s)
+            before = await redo_fsyncs(session, source)
             if kind == "power_cut":
                 await rig.inject("power_cut")
             else:
                 await rig.inject("isolate")
                 await rig.inject("kill")
             last = rig.at_risk()
+            after = await redo_fsyncs(session, source)
         if last is None:
             raise RuntimeError("no look before the cut")
         at_s, seen = last
@@ -168,7 +172,13 @@ async def cut(session: Session, kind: str, mode: tuple[int, int], rtt_ms: int, l
         since_look_ms=1000 * (since[-1] - at_s) if since else 0.0,
         acknowledged=ledger.acknowledged,
         lost=ledger.lost,
+        fsyncs=after - before,
     )  # fmt: skip
+
+
+async def redo_fsyncs(session: Session, node: str) -> int:
+    """How often a server has fsynced its redo log, as the shim in front of it counts, dead or alive."""
+    return (await session.fleet.member(node).agent.disk()).fsyncs["redo"]
 
 
 def cells(quick: bool) -> Iterator[tuple[str, tuple[int, int], int]]:
@@ -201,6 +211,11 @@ async def cuts(session: Session, wanted: Iterable[tuple[str, tuple[int, int], in
         found.append(done)
         tell(str(done))
     return Cuts(found, failed)
+
+
+def title_of(kind: str, mode: tuple[int, int], rtt_ms: int) -> str:
+    """`power_cut 0/1 85`: the failure, sync_binlog/innodb_flush_log_at_trx_commit, the round trip in ms."""
+    return f"{kind} {mode[0]}/{mode[1]} {rtt_ms}"
 
 
 def judged_cuts(done: Cuts) -> list[Figure]:
@@ -275,13 +290,19 @@ async def one_turn(session: Session, cpu: ServerCpu, *, on: bool) -> Turn:
         return await turn_of_load(session, cpu, on=True)
 
 
-async def figures(session: Session, *, quick: bool) -> list[Figure]:
+async def figures(session: Session, wanted: Wanted) -> list[Figure]:
     """On an attached session whose load is not running; the knobs are left at their defaults, and after the
     power cuts the replica may lack what the source has: the stack is of no more use. The cuts come before
-    the commits of the other turns, which a replica on few cores would have to apply first."""
+    the commits of the other turns, which a replica on few cores would have to apply first. A part are cuts
+    (`title_of`) or `cost`."""
     try:
-        found = [await cpu_of_looks(session), *judged_cuts(await cuts(session, cells(quick)))]
+        found = [await cpu_of_looks(session)] if wanted.takes("cost") else []
+        asked = [cell for cell in cells(wanted.quick) if wanted.takes(title_of(*cell))]
+        if asked:
+            found += judged_cuts(await cuts(session, asked))
         await session.console.do(Reset())
-        return found + await cost(session, QUICK_PAIRS if quick else PAIRS)
+        if wanted.takes("cost"):
+            found += await cost(session, QUICK_PAIRS if wanted.quick else PAIRS)
+        return found
     finally:
         await session.console.do(Reset())

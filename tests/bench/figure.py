@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
 from typing import Any
 
 
@@ -25,6 +26,19 @@ class Figure:
     def document(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a section is to be measured."""
+
+    quick: bool
+    part: str = ""
+    """A pattern of the titles of what is wanted, as `power_cut 0/*`; empty: all."""
+
+    def takes(self, title: str) -> bool:
+        """Whether this is wanted."""
+        return not self.part or fnmatch(title, self.part)
 
 
 _HOLDS = {True: "yes", False: "NO", None: "?"}

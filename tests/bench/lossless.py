@@ -1,16 +1,17 @@
 """The promise of AFTER_SYNC with nothing relaxed: what clients were told survives every failure.
 
 Failure after failure under eight clients of the `ledger` load while the state is PROTECTED: the source is
-killed, loses its power, or is cut off and killed for good. Rows are compared on the replica as it is then,
-and on the source after its start. Twelve failures, 3 with QUICK=1, 102 with WHOLE=1.
+killed or loses its power, and its rows are compared on the replica as it is then and on the source after its
+start; or it is cut off and killed for good, the replica takes over, and the old source joins it again. Twelve
+failures, 3 with QUICK=1, 102 with WHOLE=1; a part (`lossless:failover`) are those of one kind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from itertools import cycle, islice
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.fault import parse_fault
@@ -18,7 +19,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.console import Clear, Inject, Reset
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure
+from tests.bench.figure import Figure, Wanted
 from tests.turning import turn
 from tests.waiting import until
 
@@ -33,11 +34,25 @@ SETTINGS: Final = (
     "innodb_flush_log_at_trx_commit=1",
     "undo_journal=on",
 )
-FAILURES: Final = (("kill",), ("power_cut",), ("partition=both", "kill"))
+KILL, POWER_CUT, FAILOVER = "kill", "power_cut", "failover"
+FAILURES: Final = (KILL, POWER_CUT, FAILOVER)
 
 
-async def fail(session: Session, faults: tuple[str, ...]) -> tuple[LossLedger, LossLedger]:
-    """One failure under load: the ledgers of the replica, and of the source when it is back."""
+@dataclass(frozen=True)
+class Failure:
+    """One of them, and what it took."""
+
+    kind: str
+    replica: LossLedger
+    """By the rows of the replica as the failure left it."""
+    source: LossLedger
+    """By those of the source when it was back; after a failover, when it follows the new one."""
+    rejoined_by: str | None = None
+    """How the old source joined the new one: the name of the step that made it follow."""
+
+
+async def fail(session: Session, kind: str) -> Failure:
+    """One failure under load."""
     rig, source = session.rig, session.fleet.source_name
     replica = session.fleet.replica_names[0]
     await rig.look()
@@ -46,12 +61,29 @@ async def fail(session: Session, faults: tuple[str, ...]) -> tuple[LossLedger, L
     await _until_protected(session)
     await asyncio.sleep(WRITES_S)
     await _until_protected(session)
-    for fault in faults:
-        await session.console.do(Inject(parse_fault(fault, session.fleet.roster)))
+    if kind == FAILOVER:
+        return await _fail_over(session, source, replica)
+    await session.console.do(Inject(parse_fault(kind, session.fleet.roster)))
     ours = await rig.reckon(replica, failed_at_s=session.outside.clock.monotonic())
     await session.console.do(Clear())
     await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
-    return ours, await rig.reckon(source)
+    return Failure(kind, ours, await rig.reckon(source))
+
+
+async def _fail_over(session: Session, source: str, replica: str) -> Failure:
+    """The replica takes over with clients at work, and the old source joins it again."""
+    rig = session.rig
+    for fault in ("partition=both", "kill"):
+        await session.console.do(Inject(parse_fault(fault, session.fleet.roster)))
+    failed_at_s = session.outside.clock.monotonic()
+    change = await rig.failover(since_s=failed_at_s)
+    assert (change.source_before, change.source) == (source, replica)
+    await asyncio.sleep(WRITES_S)
+    ours = await rig.reckon(replica, failed_at_s=failed_at_s)
+    await session.console.do(Clear())
+    joined = await rig.rejoin(source)
+    await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
+    return Failure(FAILOVER, ours, await rig.reckon(source), joined.steps[-1].name)
 
 
 async def _until_protected(session: Session) -> None:
@@ -63,40 +95,36 @@ async def _until_protected(session: Session) -> None:
     )
 
 
-async def figures(session: Session, *, quick: bool) -> list[Figure]:
+async def figures(session: Session, wanted: Wanted) -> list[Figure]:
     """How many rows all failures lost together; the session's knobs are reset afterwards."""
-    failures = 102 if os.environ.get("WHOLE") else len(FAILURES) if quick else 12
-    found: list[tuple[LossLedger, LossLedger]] = []
+    kinds = [kind for kind in FAILURES if wanted.takes(kind)]
+    rounds = 34 if os.environ.get("WHOLE") else 1 if wanted.quick else 4
+    found: list[Failure] = []
+    what = f"AFTER_SYNC, 1/1, protected: acknowledged rows lost by {', '.join(kinds)}"
     try:
-        for faults in islice(cycle(FAILURES), failures):
-            found.append(await fail(session, faults))
+        for kind in kinds * rounds:
+            found.append(await fail(session, kind))
     except (ReplexplorerError, AssertionError) as error:
-        told = f"ended after {len(found)} of {failures} failures: {error or type(error).__name__}"
-        return [Figure("5", "AFTER_SYNC, 1/1, protected", "0", told, False, _samples(found))]
+        told = f"ended after {len(found)} of {len(kinds) * rounds}: {error or type(error).__name__}"
+        return [Figure("5", what, "0", told, False, _samples(found))]
     finally:
         await session.driving.stop()
         await session.console.do(Clear())
         await session.console.do(Reset())
-    lost = sum(ledger.lost for both in found for ledger in both)
-    acknowledged = sum(replica.acknowledged for replica, _ in found)
-    return [
-        Figure(
-            "5",
-            f"AFTER_SYNC, 1/1, protected: acknowledged rows lost in {failures} failures",
-            "0",
-            f"{lost} of {acknowledged:,}",
-            lost == 0,
-            _samples(found),
-        )
-    ]
+    lost = sum(ledger.lost for each in found for ledger in (each.replica, each.source))
+    acknowledged = sum(each.replica.acknowledged for each in found)
+    told = f"{lost} of {acknowledged:,} in {len(found)} failures"
+    return [Figure("5", what, "0", told, lost == 0, _samples(found))]
 
 
-def _samples(found: list[tuple[LossLedger, LossLedger]]) -> dict[str, list[int]]:
+def _samples(found: list[Failure]) -> dict[str, list[Any]]:
     return {
-        "acknowledged": [replica.acknowledged for replica, _ in found],
-        "unknown": [replica.unknown for replica, _ in found],
-        "lost_on_replica": [replica.lost for replica, _ in found],
-        "lost_on_source": [source.lost for _, source in found],
-        "unknown_present_on_replica": [replica.unknown_present for replica, _ in found],
-        "phantom_reads": [replica.phantom_reads for replica, _ in found],
+        "failure": [each.kind for each in found],
+        "acknowledged": [each.replica.acknowledged for each in found],
+        "unknown": [each.replica.unknown for each in found],
+        "lost_on_replica": [each.replica.lost for each in found],
+        "lost_on_source": [each.source.lost for each in found],
+        "unknown_present_on_replica": [each.replica.unknown_present for each in found],
+        "phantom_reads": [each.replica.phantom_reads for each in found],
+        "rejoined_by": [each.rejoined_by for each in found],
     }

@@ -155,6 +155,7 @@ class FakeServer:
         self.counters = dict.fromkeys(("yes_tx", "no_tx", "no_times", "tx_waits", "tx_wait_time"), 0)
         self.commits = 0
         self.redo_flushed, self.redo_flushed_s = 0, self.started_s
+        self.redo_fsyncs = 0
         self.timeouts = 0
         self.waits: list[Wait] = []
         self.load_waits_from_s: float | None = None
@@ -339,6 +340,7 @@ class FakeServer:
         now_s = asyncio.get_running_loop().time()
         flush = self.variables["innodb_flush_log_at_trx_commit"]
         if flush == "1" or int(now_s) != int(self.redo_flushed_s):
+            self.redo_fsyncs += self.redo_flushed != self.commits
             self.redo_flushed, self.redo_flushed_s = self.commits, now_s
         values = {
             **self._status(),
@@ -347,6 +349,7 @@ class FakeServer:
             "Innodb_os_log_written": str(
                 REDO_A_COMMIT * (self.redo_flushed if flush == "0" else self.commits)
             ),
+            "Innodb_os_log_fsyncs": str(self.redo_fsyncs),
             "Threads_running": "1",
             "Threads_connected": str(len(self.sessions)),
             "Connections": str(self.logins),

@@ -261,6 +261,7 @@ LOGS = {
     "Innodb_redo_log_current_lsn": "5000",
     "Innodb_redo_log_flushed_to_disk_lsn": "4000",
     "Innodb_os_log_written": "99",
+    "Innodb_os_log_fsyncs": "12",
     "Threads_running": "3",
     "Threads_connected": "9",
     "Connections": "40",
@@ -276,7 +277,7 @@ def test_the_state_of_the_logs_is_read_with_the_settings(server: MySql, source: 
     assert all(f"'{name}'" in question.statement for name in (*LOGS, *semi_sync))
     assert question.read([{**row, **settings} for row in rows({**LOGS, **semi_sync})]) == LogState(
         5000, 4000, 99, 2, 1000, running=3, connected=9, connections=40, waits=True, not_waited=7,
-        uptime_s=123,
+        uptime_s=123, fsyncs=12,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.exposure_meter import (
+    SET_DOWN_WITHIN_S,
     ExposureMeter,
     LogState,
     Received,
@@ -44,7 +45,8 @@ class Transaction:
 class ModelServer:
     """A source in steps: prepare, (fsync of redo), binlog, (fsync of the binlog), commit, told.
 
-    Each step is its own, so that a look's readings fall between any two of them.
+    Each step is its own, so that a look's readings fall between any two of them. Its LSNs are read as it last
+    set them down, and a checkpoint fsyncs what `flushed` does not say.
     """
 
     flush: int = 1
@@ -53,6 +55,10 @@ class ModelServer:
     flushed: int = 100
     written: int = 100
     written_bytes: int = 0
+    durable: int = 100
+    fsyncs: int = 0
+    set_down: tuple[int, int] = (100, 100)
+    set_down_s: float = 0.0
     binlog: list[Transaction] = field(default_factory=list)
     binlog_synced: int = 0
     executed: int = 0
@@ -72,7 +78,7 @@ class ModelServer:
             if self.flush >= 1:
                 self.write()
             if self.flush == 1:
-                self.flushed = self.written
+                self.flush_redo()
             it.redo_kept = True
         elif not it.in_binlog:
             it.in_binlog = True
@@ -95,10 +101,22 @@ class ModelServer:
             self.written_bytes += self.lsn - self.written
             self.written = self.lsn
 
+    def flush_redo(self) -> None:
+        self.fsyncs += 1
+        self.flushed = self.durable = self.written
+
     def background(self) -> None:
         self.now_s += 0.001
         self.write()
-        self.flushed = self.written
+        self.flush_redo()
+
+    def checkpoint(self) -> None:
+        self.now_s += 0.001
+        self.fsyncs += 1
+        self.durable = self.written
+
+    def set_lsns_down(self) -> None:
+        self.set_down, self.set_down_s = (self.lsn, self.flushed), self.now_s
 
     def receive(self) -> None:
         self.now_s += 0.001
@@ -115,15 +133,15 @@ class ModelServer:
         return sum(not self._survives(each, self.written, len(self.binlog)) for each in self.done)
 
     def lost_by_power_cut(self) -> int:
-        return sum(not self._survives(each, self.flushed, self.binlog_synced) for each in self.done)
+        return sum(not self._survives(each, self.durable, self.binlog_synced) for each in self.done)
 
     def lost_with_source(self) -> int:
         return sum((each.gtid or 0) > self.received for each in self.done)
 
     def log_state(self) -> LogState:
         return LogState(
-            self.lsn, self.flushed, self.written_bytes, self.flush, self.sync,
-            running=len(self.under_way), connected=CLIENTS, connections=CLIENTS,
+            *self.set_down, self.written_bytes, self.flush, self.sync,
+            running=len(self.under_way), connected=CLIENTS, connections=CLIENTS, fsyncs=self.fsyncs,
         )  # fmt: skip
 
 
@@ -137,12 +155,17 @@ class Course:
     """Steps between two background flushes, about."""
     receive_share: float
     most_steps: int
+    set_down_share: float = 1.0
+    """Of the steps, after how many the LSNs are set down; once a second in any case."""
 
     def go_on(self) -> None:
         for _ in range(self.random.randrange(self.most_steps)):
+            late = self.server.now_s - self.server.set_down_s > 0.9 * SET_DOWN_WITHIN_S
+            if late or self.random.random() < self.set_down_share:
+                self.server.set_lsns_down()
             chance = self.random.random()
             if chance < 1 / self.flush_every:
-                self.server.background()
+                self.random.choice((self.server.background, self.server.checkpoint))()
             elif chance < 1 / self.flush_every + self.receive_share:
                 self.server.receive()
             else:
@@ -177,13 +200,19 @@ MODES = [(flush, sync) for flush in (0, 1, 2) for sync in (0, 1, 1000)]
     st.lists(st.sampled_from(MODES), min_size=1, max_size=4),
     st.sampled_from([5, 60, 400]),
     st.sampled_from([0.0, 0.05, 0.3]),
-    st.sampled_from([3, 12, 40]),
+    st.sampled_from([3, 12, 40, 400]),
+    st.sampled_from([1.0, 0.1, 0.01]),
 )
 def test_the_bounds_enclose_what_each_failure_would_lose(
-    seed: int, modes: list[tuple[int, int]], flush_every: int, receive_share: float, most_steps: int
+    seed: int,
+    modes: list[tuple[int, int]],
+    flush_every: int,
+    receive_share: float,
+    most_steps: int,
+    set_down_share: float,
 ) -> None:
     server, meter = ModelServer(), ExposureMeter()
-    course = Course(server, random.Random(seed), flush_every, receive_share, most_steps)
+    course = Course(server, random.Random(seed), flush_every, receive_share, most_steps, set_down_share)
     for flush, sync in modes:
         server.flush, server.sync = flush, sync
         for _ in range(6):
@@ -227,20 +256,53 @@ def exposure_of(*looks: SourceLook, received: Mapping[str, Received | None] | No
 
 def test_commits_since_the_look_whose_lsn_is_flushed_now_are_at_risk() -> None:
     seen = exposure_of(
-        look_of(0.0, 100, log_of(1000, 1000)),
-        look_of(0.125, 200, log_of(2000, 1000)),
-        look_of(0.25, 300, log_of(3000, 1500)),
+        look_of(-0.125, 50, log_of(500, 500, fsyncs=1)),
+        look_of(0.0, 100, log_of(1000, 1000, fsyncs=2)),
+        look_of(0.125, 200, log_of(2000, 1000, fsyncs=3)),
+        look_of(0.25, 300, log_of(3000, 1500, fsyncs=3)),
     )
-    assert seen.power_cut == Loss(150, 100, 200, 187.5)
+    assert seen.power_cut == Loss(150, 100, 250, 187.5)
     assert seen.process_dies == Loss(0, 0, 0), "its redo is in the page cache"
 
 
 def test_a_setting_that_is_strict_again_does_not_make_safe_what_came_before() -> None:
-    lax = (look_of(0.0, 100, log_of(1000, 1000)), look_of(0.1, 200, log_of(2000, 1000)))
+    lax = (
+        look_of(-0.1, 50, log_of(500, 500)),
+        look_of(0.0, 100, log_of(1000, 1000)),
+        look_of(0.1, 200, log_of(2000, 1000)),
+    )
     seen = exposure_of(*lax, look_of(0.2, 200, log_of(2000, 1000, flush=1)))
-    assert seen.power_cut == Loss(100, 0, 100, 200.0)
-    seen = exposure_of(*lax, look_of(0.2, 200, log_of(2000, 2000, flush=1)))
-    assert seen.power_cut == Loss(0, 0, 0)
+    assert seen.power_cut == Loss(100, 0, 150, 200.0)
+    strict = look_of(0.2, 200, log_of(2000, 2000, flush=1))
+    assert exposure_of(*lax, strict).power_cut == Loss(0, 0, 100), "its LSN may be older than its commits"
+    assert exposure_of(*lax, strict, replace(strict, at_s=1.3)).power_cut == Loss(0, 0, 0)
+
+
+def test_an_lsn_that_was_not_set_down_again_covers_no_commit_since() -> None:
+    """InnoDB answers with LSNs of some moments ago: commits in between were taken for flushed."""
+    looks = [
+        look_of(0.0, 100, log_of(1000, 1000, fsyncs=1)),
+        look_of(0.1, 200, log_of(2000, 1000, fsyncs=1)),
+        look_of(0.2, 300, log_of(2000, 1000, fsyncs=1)),
+    ]
+    seen = exposure_of(*looks, look_of(0.3, 310, log_of(3000, 2000, fsyncs=2)))
+    assert isinstance(seen.power_cut, Loss)
+    assert seen.power_cut.high == 310 - 100, "2000 was set down before or after the first hundred of these"
+    seen = exposure_of(*looks, look_of(1.5, 300, log_of(2000, 2000, fsyncs=2)))
+    assert seen.power_cut == Loss(0, 0, 0), "nothing for more than a second"
+
+
+def test_an_fsync_that_moves_no_lsn_saves_commits_too() -> None:
+    """A checkpoint's, or that of a redo file which is full: commits that it saved were taken for lost."""
+    looks = [
+        look_of(-0.125, 50, log_of(500, 500, fsyncs=0)),
+        look_of(0.0, 100, log_of(1000, 1000, fsyncs=1)),
+        look_of(0.125, 200, log_of(2000, 1500, fsyncs=2)),
+    ]
+    now = look_of(0.25, 300, log_of(3000, 1500, fsyncs=2))
+    assert exposure_of(*looks, now).power_cut == Loss(150, 100, 250, 187.5)
+    saved = replace(now, log=replace(now.log, fsyncs=3))
+    assert exposure_of(*looks, saved).power_cut == Loss(150, 0, 250, 187.5)
 
 
 def test_before_a_flush_was_seen_nothing_is_said_of_a_power_cut() -> None:
@@ -256,10 +318,10 @@ def test_a_server_without_lsns_is_known_only_while_it_is_strict(flush: int, foun
 
 
 def test_after_a_restart_nothing_seen_before_counts() -> None:
-    seen = exposure_of(
-        look_of(0.0, 100, log_of(1000, 1000, uptime_s=50)), look_of(9.0, 150, log_of(5000, 5000, uptime_s=1))
-    )
-    assert seen.power_cut == Loss(0, 0, 0)
+    first = look_of(9.0, 150, log_of(5000, 5000, uptime_s=1))
+    looks = [look_of(0.0, 100, log_of(1000, 1000, uptime_s=50)), first]
+    assert isinstance(exposure_of(*looks).power_cut, Unknown)
+    assert exposure_of(*looks, replace(first, at_s=10.5)).power_cut == Loss(0, 0, 0)
 
 
 NOW = look_of(10.0, 1000, log_of(1, 1, flush=1, connected=3))
@@ -309,7 +371,8 @@ def test_the_age_is_that_of_the_oldest_commit_that_is_lacking() -> None:
 def test_a_history_that_grows_is_thinned_and_stays_true() -> None:
     meter = ExposureMeter()
     for at in range(5000):
-        meter.take(look_of(at / 10, 10 * at, log_of(100 * at, 50)), {"db2": Received(at / 10, gtids(5))})
+        log = log_of(100 * at, 150, fsyncs=1 + (at > 1))
+        meter.take(look_of(at / 10, 10 * at, log), {"db2": Received(at / 10, gtids(5))})
     seen = meter.exposure()
     assert seen is not None
     assert isinstance(seen.power_cut, Loss)

@@ -67,6 +67,7 @@ _RESTART_FAILED: Final = 3707
 _PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
 _LOG_COUNTERS: Final = (
     "Innodb_os_log_written",
+    "Innodb_os_log_fsyncs",
     "Threads_running",
     "Threads_connected",
     "Connections",
@@ -359,7 +360,7 @@ class MySql:
 
     def _read_log_state(self, rows: Sequence[Row]) -> LogState:
         values = read_pairs(rows)
-        current, flushed, written, running, connected, connections, uptime = (
+        current, flushed, written, fsyncs, running, connected, connections, uptime = (
             whole(values.get(name.lower())) for name in (*self.lsns, *_LOG_COUNTERS)
         )
         prefix = self.semi_sync.status_prefix.lower() if self.semi_sync else ""
@@ -375,6 +376,7 @@ class MySql:
             waits=is_on(values.get(f"{prefix}status", "OFF")) if prefix else False,
             not_waited=whole(values.get(f"{prefix}no_tx")) if prefix else None,
             uptime_s=uptime,
+            fsyncs=fsyncs,
         )
 
     def received_gtids(self) -> Question[str]:

@@ -3,9 +3,12 @@
 docs/facts.md, "What a failure loses", has what survives what.
 
 A commit has no LSN of its own. What is known of the redo log is counted in commits by the looks before: all
-that was committed when an earlier look was made lies before the LSN that the look then read, so it is safe
-once that LSN is flushed; what began after a look whose LSN is not flushed is not. The numbers of GTIDs, read
-right before and right after each LSN, make that a `low` and a `high`.
+that was committed when an earlier look was made lies before an LSN that the server set down later, so it is
+safe once that LSN is flushed: `high` counts the rest. What began after a look since which no fsync of the
+redo log has begun is not safe: `low`. The numbers of GTIDs are read right before and right after each.
+
+The server sets its LSNs down from time to time, not when they are asked for. A look whose LSN differs from
+the one before it has an LSN that was set down between the two.
 
 Law: nothing here reads a clock or a server; each answer holds for the moment of the last look.
 """
@@ -19,6 +22,9 @@ from typing import Final
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 
+SET_DOWN_WITHIN_S: Final = 1.0
+"""An LSN that was read so long after a look was set down after it: a thread of InnoDB does that a hundred
+times a second where it gets CPU (InnoDB's source: log_files_governor)."""
 LATE_S: Final = 2.0
 """A replica whose last answer is older is not reachable."""
 _MOST_LOOKS: Final = 400
@@ -34,11 +40,11 @@ class LogState:
     """A source's logs and sessions, as one statement answers them; None where it does not say."""
 
     current_lsn: int | None
-    """Up to here redo was made."""
+    """Up to here redo was made, when the server last set that down."""
     flushed_lsn: int | None
-    """Up to here it is fsynced."""
+    """Up to here it was fsynced then, at least: a checkpoint, and going to the next file, fsync more."""
     written_bytes: int | None
-    """Of redo, by all writes since the server's start."""
+    """Of redo, by all writes since the server's start, until now."""
     flush_at_commit: int | None
     """innodb_flush_log_at_trx_commit."""
     sync_binlog: int | None
@@ -53,6 +59,8 @@ class LogState:
     not_waited: int | None = None
     """Commits that did not wait for one, since the server's start (no_tx)."""
     uptime_s: int | None = None
+    fsyncs: int | None = None
+    """Of redo that were begun since the server's start, until now."""
 
     @property
     def is_strict(self) -> bool:
@@ -108,16 +116,20 @@ def disk_exposure(looks: Sequence[SourceLook]) -> tuple[Loss | Unknown, Loss | U
         strict = all(look.log.is_strict for look in looks)
         return (Loss(0, 0, 0), Loss(0, 0, 0)) if strict else (unknown, unknown)
     at = _last_below(looks, flushed)
-    if at is None:
+    if at is not None and all(look.log.is_strict for look in looks):
+        return Loss(0, 0, 0), Loss(0, 0, 0)
+    covered = None if at is None else _covered(looks, at)
+    if at is None or covered is None:
         waited_s = now.at_s - looks[0].at_s
         unknown = Unknown(f"no flush of the redo log was seen yet in {waited_s:.1f} s of looking")
         return unknown, unknown
-    window = looks[at:]
-    return _process_dies(window), _power_cut(window)
+    likely = _likely(looks[at:], flushed)
+    return _process_dies(looks[covered:], likely), _power_cut(looks[covered:], likely)
 
 
-def _power_cut(window: Sequence[SourceLook]) -> Loss:
-    """Since a look whose LSN is flushed by now. Settings may have changed meanwhile: the weakest count."""
+def _power_cut(window: Sequence[SourceLook], likely: _Likely) -> Loss:
+    """Since a look before which all is flushed by now. Settings may have changed meanwhile: the weakest
+    count."""
     now, log = window[-1], window[-1].log
     if all(look.log.is_strict for look in window):
         return Loss(0, 0, 0)
@@ -125,26 +137,24 @@ def _power_cut(window: Sequence[SourceLook]) -> Loss:
     if all(look.log.flush_at_commit == _EACH_COMMIT for look in window):
         # The next commit of a session flushes the redo of the one before: one a session is at risk.
         begun = log.connections - window[0].log.connections
-        return _loss(window, 0, min(high, max(look.log.connected for look in window) + max(0, begun)))
-    low = 0
-    unsafe = next((look for look in window if _lsn(look) > (log.flushed_lsn or 0)), now)
-    if unsafe is not now:
-        low = _since(unsafe, now)
-    return _loss(window, low, high)
+        return likely.within(0, min(high, max(look.log.connected for look in window) + max(0, begun)))
+    return likely.within(_while_still(window, [look.log.fsyncs for look in window]), high)
 
 
-def _process_dies(window: Sequence[SourceLook]) -> Loss:
+def _process_dies(window: Sequence[SourceLook], likely: _Likely) -> Loss:
     """What was written is in the page cache and survives; the binlog is written before a client is told."""
-    now = window[-1]
     if all(look.log.flush_at_commit not in (_AT_INTERVALS, None) for look in window):
         return Loss(0, 0, 0)
-    low = 0
-    if now.log.written_bytes is not None:
-        # No write has ended since: what began after that look is in mysqld's own memory.
-        still = next(look for look in window if look.log.written_bytes == now.log.written_bytes)
-        if still is not now:
-            low = _since(still, now)
-    return _loss(window, low, now.committed_after - window[0].committed_before)
+    low = _while_still(window, [look.log.written_bytes for look in window])
+    return likely.within(low, window[-1].committed_after - window[0].committed_before)
+
+
+def _while_still(window: Sequence[SourceLook], counts: Sequence[int | None]) -> int:
+    """Commits that surely began, and were told, while a count of what would have saved them stood still."""
+    if counts[-1] is None:
+        return 0
+    still = window[counts.index(counts[-1])]
+    return 0 if still is window[-1] else _since(still, window[-1])
 
 
 def _since(look: SourceLook, now: SourceLook) -> int:
@@ -152,18 +162,30 @@ def _since(look: SourceLook, now: SourceLook) -> int:
     return now.committed_before - now.log.running - look.committed_after - look.log.running
 
 
-def _loss(window: Sequence[SourceLook], low: int, high: int) -> Loss:
-    """With the likeliest number between the bounds: by the LSN, between the looks on both sides of it."""
-    now, flushed = window[-1], window[-1].log.flushed_lsn or 0
+@dataclass(frozen=True, slots=True)
+class _Likely:
+    """The likeliest number, and how old the oldest of them is."""
+
+    commits: int
+    age_ms: float
+
+    def within(self, low: int, high: int) -> Loss:
+        """As a loss between these bounds."""
+        high = max(0, high)
+        low = min(max(0, low), high)
+        commits = min(max(low, self.commits), high)
+        return Loss(commits, low, high, self.age_ms if commits else None)
+
+
+def _likely(window: Sequence[SourceLook], flushed_lsn: int) -> _Likely:
+    """By the LSN, between the first two looks, which lie on both sides of it."""
+    now = window[-1]
     first, then = window[0], window[1] if len(window) > 1 else window[0]
     made = _lsn(then) - _lsn(first)
-    share = min(1.0, max(0.0, (flushed - _lsn(first)) / made)) if made else 1.0
+    share = min(1.0, max(0.0, (flushed_lsn - _lsn(first)) / made)) if made else 1.0
     safe = first.committed_before + share * (then.committed_before - first.committed_before)
-    high = max(0, high)
-    low = min(max(0, low), high)
-    commits = min(max(low, round(now.committed_before - safe)), high)
     since_s = first.at_s + share * (then.at_s - first.at_s)
-    return Loss(commits, low, high, 1000 * (now.at_s - since_s) if commits else None)
+    return _Likely(round(now.committed_before - safe), 1000 * (now.at_s - since_s))
 
 
 def _lsn(look: SourceLook) -> int:
@@ -171,8 +193,21 @@ def _lsn(look: SourceLook) -> int:
 
 
 def _last_below(looks: Sequence[SourceLook], flushed_lsn: int) -> int | None:
-    """Index of the last look all of whose redo is flushed; None where there is none."""
+    """Index of the last look whose LSN is flushed; None where there is none."""
     return next((at for at in reversed(range(len(looks))) if _lsn(looks[at]) <= flushed_lsn), None)
+
+
+def _covered(looks: Sequence[SourceLook], at: int) -> int | None:
+    """Index of the last look before which all that was committed lies below the LSN of the one `at`."""
+    lsn, at_s = _lsn(looks[at]), looks[at].at_s
+    return next(
+        (
+            each
+            for each in reversed(range(at))
+            if _lsn(looks[each]) != lsn or at_s - looks[each].at_s >= SET_DOWN_WITHIN_S
+        ),
+        None,
+    )
 
 
 # -- the source does not come back
@@ -228,7 +263,7 @@ class ExposureMeter:
 
     def __init__(self) -> None:
         self._looks: list[SourceLook] = []
-        """The first is the last one whose redo was all flushed, if any."""
+        """The first is the last one before which all redo is flushed, if any."""
         self._counts: list[tuple[float, int]] = []
         """When the source had executed how many commits, ever fewer the older they are."""
         self._received: dict[str, Received | None] = {}
@@ -256,7 +291,7 @@ class ExposureMeter:
         flushed = look.log.flushed_lsn
         if flushed is not None and (at := _last_below(self._looks, flushed)):
             # One before the last is kept for what changed between the two.
-            del self._looks[: min(at, len(self._looks) - 2)]
+            del self._looks[: min(_covered(self._looks, at) or 0, len(self._looks) - 2)]
         if len(self._looks) > _MOST_LOOKS:
             half = len(self._looks) // 2
             self._looks[1:half] = self._looks[1:half:2]
