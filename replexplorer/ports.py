@@ -433,6 +433,10 @@ class ClientLogs(Protocol):
         """A new directory for the logs of a run, which no load has had; the oldest runs' go."""
         ...
 
+    def newest(self) -> str | None:
+        """The directory of the last run; None where there was none."""
+        ...
+
     async def read(self, run: str) -> RunLog:
         """All that the logs in this directory say now; raises UsageError for what is no client log."""
         ...

@@ -26,11 +26,24 @@ class FileClientLogs:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
+    def newest(self) -> str | None:
+        """See `ports.ClientLogs`."""
+        try:
+            return str(self._directory / str(self._runs()[-1])) if self._directory.exists() else None
+        except IndexError:
+            return None
+        except OSError as error:
+            raise self._closed(error) from None
+
+    def _runs(self) -> list[int]:
+        """The runs that there are, oldest first."""
+        return sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdigit())
+
     def new_run(self) -> str:
         """See `ports.ClientLogs`."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            runs = sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdigit())
+            runs = self._runs()
             for old in runs[: 1 - _KEPT_RUNS]:
                 shutil.rmtree(self._directory / str(old), ignore_errors=True)
             # Later than any that there was: the rows of a run that is forgotten are in the table still.

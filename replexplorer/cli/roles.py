@@ -99,7 +99,7 @@ async def _change(call: Call, command: Command[RoleChange]) -> int:
 
 
 def _outcome(done: RoleChange) -> str:
-    """The change in one line."""
+    """The change in one line, and what it lost in another."""
     if done.kind is ChangeKind.REJOIN:
         if not done.steps:
             return f"{done.source_before} follows {done.source} already: nothing was done"
@@ -109,4 +109,9 @@ def _outcome(done: RoleChange) -> str:
     rto = done.rto
     parts = (("detect", rto.detect_ms), ("promote", rto.promote_ms), ("first write", rto.first_write_ms))
     times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in parts if ms is not None)
-    return f"{done.source} is the source, {done.source_before} was: {times}"
+    told = [f"{done.source} is the source, {done.source_before} was: {times}"]
+    if done.rpo.commits is not None:
+        told.append(f"{done.rpo.commits:,} acknowledged row{'' if done.rpo.commits == 1 else 's'} lost")
+    elif done.rpo.unknown is not None:
+        told.append(f"how many commits are lost is unknown: {done.rpo.unknown}")
+    return "\n".join(told)

@@ -44,9 +44,11 @@ class RecoveryPoint:
     """What clients were told is committed, and the source has not."""
 
     commits: int | None = None
-    """Transactions; None while nobody can say, because the old source is away."""
+    """Transactions, or of a failover under the `ledger` load its rows; None where nobody can say."""
     ms: float | None = None
     """Age of the oldest of them when the source was lost; None where unknown."""
+    unknown: str | None = None
+    """Why nobody can say how many; None where it is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from replexplorer.core.dialect.dialect import Dialect
 from replexplorer.core.dialect.flavours import IDENTITY, flavour_of
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused
+from replexplorer.core.loss.client_log import Rows
 from replexplorer.ports import Sql
 
 T = TypeVar("T")
 DEADLINE_S = 5.0
+_ROWS_WITHIN_S: Final = 120.0
+_NO_SUCH: Final = frozenset({1049, 1146})
+"""Unknown database, unknown table."""
 
 
 async def ask(sql: Sql, question: Question[T], *, deadline_s: float = DEADLINE_S) -> T:
@@ -37,6 +41,17 @@ async def ask_if_known(sql: Sql, question: Question[T], *, deadline_s: float = D
         return await ask(sql, question, deadline_s=deadline_s)
     except ServerRefused:
         return None
+
+
+async def ledger_rows(sql: Sql, dialect: Dialect, run: int) -> Rows:
+    """The rows of a run of the `ledger` load that a server has, by client; none where it has no table of
+    them. Raises as `ask`."""
+    try:
+        return await ask(sql, dialect.ledger_rows(run), deadline_s=_ROWS_WITHIN_S)
+    except ServerRefused as refused:
+        if refused.number not in _NO_SUCH:
+            raise
+        return {}
 
 
 async def execute(sql: Sql, statements: Iterable[str], *, deadline_s: float = DEADLINE_S) -> None:

@@ -127,7 +127,7 @@ def role_change_document(done: RoleChange) -> RoleChangeJson:
             )
             for step in done.steps
         ],
-        rpo=RecoveryPointJson(commits=done.rpo.commits, ms=done.rpo.ms),
+        rpo=RecoveryPointJson(commits=done.rpo.commits, ms=done.rpo.ms, unknown=done.rpo.unknown),
         rto=RecoveryTimeJson(
             detect_ms=done.rto.detect_ms,
             promote_ms=done.rto.promote_ms,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from replexplorer.adapters.client_logs import FileClientLogs
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, RunLog
 from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay, to_record
 from replexplorer.engine.change.role_endings import Endings
 from replexplorer.engine.change.role_nodes import RoleNodes
@@ -17,6 +20,7 @@ from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, 
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
+from replexplorer.ports import LoadSettings
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
 
@@ -107,6 +111,67 @@ async def test_what_only_the_old_source_has_is_told_and_lost_by_a_copy() -> None
         assert (done.rpo.commits, done.errant_gtids) == (3, {"db1": "uuid-0:77-79"})
         assert await roles(session) == ["replica", "primary"]
         assert takers(world) == ["db2"]
+
+
+RUN = 1_795_000_000
+ACCOUNT = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 7\ni 1 4\n"
+"""Client 1 was told of three rows, and not of the fourth."""
+
+
+class OneAccount(FileClientLogs):
+    """Client logs of one run, read at once: no thread beside the virtual clock."""
+
+    def new_run(self) -> str:
+        return self.newest() or super().new_run()
+
+    async def read(self, run: str) -> RunLog:
+        return self._read(Path(run))
+
+
+async def failed_over(world: World, workload: str, *, beside: bool) -> RoleChange:
+    """A failover under a load of a few clients, our own or another app's."""
+    async with world.attached("load") as session, world.attached("failover") as other:
+        await session.drive(LoadSettings(4, workload, 1000))
+        world.crash("db1")
+        return await (other if beside else session).console.do(Failover())
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(("last", "lost"), [(4, 0), (3, 0), (1, 2)])
+@virtual
+async def test_under_the_ledger_load_a_failover_counts_what_clients_were_told_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, last: int, lost: int, beside: bool
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    world = World()
+    world.client_logs = OneAccount(tmp_path)
+    (Path(world.client_logs.new_run()) / "0.log").write_text(ACCOUNT)
+    world.servers["db2"].ledger = [(RUN * CLIENTS_A_RUN + 1, 1, last)]
+    done = await failed_over(world, "ledger", beside=beside)
+    assert (done.rpo.commits, done.rpo.unknown) == (lost, None)
+    assert (done.rpo.ms == 0.0) is (lost == 0)
+
+
+@pytest.mark.parametrize(
+    ("workload", "why"),
+    [
+        ("insert", "the old source is away, and the load keeps no account of its clients: only the workload"),
+        (None, "the old source is away, and no load of this program runs"),
+    ],
+)
+@virtual
+async def test_without_an_account_of_the_clients_it_says_why_the_loss_is_unknown(
+    workload: str | None, why: str
+) -> None:
+    world = World()
+    if workload is None:
+        async with world.attached("failover") as session:
+            world.crash("db1")
+            done = await session.console.do(Failover())
+    else:
+        done = await failed_over(world, workload, beside=True)
+    assert (done.rpo.commits, done.rpo.ms) == (None, None)
+    assert str(done.rpo.unknown).startswith(why)
 
 
 @virtual

@@ -108,6 +108,8 @@ class FakeServer:
         """On the source: of replicas that are connected anew, or gone, and were not missed yet."""
         self.lags = False
         """A replica that does not catch up."""
+        self.ledger: list[tuple[int, int, int]] = []
+        """Rows of the `ledger` load, of whatever run: client, first, last."""
         self.can_copy = False
         """Its clone plugin is loaded."""
         self.errant = ""
@@ -307,6 +309,8 @@ class FakeServer:
             return [{"heartbeats": self._around.heartbeats(self.node), "received": "uuid-0:1"}]
         if _is(statement, ASKED.threads()):
             return [self._replica_status()] if self.is_replica else []
+        if _is(statement, ASKED.ledger_rows(0)):
+            return [{"client": client, "low": low, "high": high} for client, low, high in self.ledger]
         raise AssertionError(f"the engine sent {statement!r}")
 
     def _as_selected(self, name: str) -> object:

@@ -15,7 +15,16 @@ from replexplorer.core.role_change import BootRoles
 from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report, ServerProcess, UpOptions
+from replexplorer.ports import (
+    Ability,
+    Bridge,
+    ClientLogs,
+    Credentials,
+    NodeAddress,
+    Report,
+    ServerProcess,
+    UpOptions,
+)
 from tests.fakes.clock import VirtualClock
 from tests.fakes.load import FakeLoadProcess
 from tests.fakes.recorder import FakeRecorder
@@ -55,6 +64,8 @@ class World:
         """Servers of a new stack never accept a login."""
         self.load_failure: ReplexplorerError | None = None
         """The next load's `start` fails so."""
+        self.client_logs: ClientLogs | None = None
+        """Where `ledger` loads keep account; None: nowhere."""
         self.recorder: FakeRecorder | None = None
         """Where sessions are recorded; None: they are not."""
         self.sqls: list[FakeSql] = []
@@ -284,7 +295,9 @@ class World:
 
         recorder = self.recorder
         record = None if recorder is None else lambda: recorder
-        return Outside(FakeProvider(self), sql, agent, load, VirtualClock(), record)
+        return Outside(
+            FakeProvider(self), sql, agent, load, VirtualClock(), record, client_logs=self.client_logs
+        )
 
     def session(self, holder: str = "tui", **options: Any) -> Session:
         """An app's session, as a process of its own."""

@@ -119,6 +119,8 @@ async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(own_stac
                 await other.fleet.server_process(source).pause()
                 done = await other.console.do(Failover())
                 assert done.source != source
+                assert done.rpo.commits is None
+                assert "keeps no account of its clients" in str(done.rpo.unknown)
                 inbox.take()
 
                 async def commits() -> int:

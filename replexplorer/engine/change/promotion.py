@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.knobs import keys
+from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.role_change import Candidate, ChangeKind, RoleStep, choose
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 from replexplorer.core.topology import Standing
@@ -42,13 +43,19 @@ class FollowingLoad(Protocol):
         """Let it go on where the source is now; answers whether it had to move."""
         ...
 
+    async def client_log(self) -> RunLog:
+        """What the clients of the `ledger` load that runs now were told, whoever drives it; raises
+        StackUnavailable saying why there is no account of that."""
+        ...
+
 
 class Promotion:
     """Promotes nodes of one stack."""
 
     def __init__(self, nodes: RoleNodes, load: FollowingLoad) -> None:
         self._nodes = nodes
-        self._load = load
+        self.load = load
+        """Ours, as far as a change of roles concerns it."""
 
     async def take_the_place(self, course: RoleCourse, source: str, wanted: str | None) -> Candidate:
         """End the source for good, choose among what has been received by then, and drain that."""
@@ -216,7 +223,7 @@ class Promotion:
     async def _move_load(self, course: RoleCourse) -> None:
         began_s = self._nodes.clock.monotonic()
         try:
-            if await self._load.follow():
+            if await self.load.follow():
                 took_ms = (self._nodes.clock.monotonic() - began_s) * 1000
                 course.steps.append(RoleStep("point the load there", course.under_way.to, (), took_ms))
         except ReplexplorerError as error:

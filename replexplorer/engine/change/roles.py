@@ -17,8 +17,10 @@ from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageE
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, Desired, KnobName
+from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, RoleStep, choose
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.engine.asking import ledger_rows
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.promotion import FollowingLoad, Promotion
 from replexplorer.engine.change.rebuild import Consent, Rebuild
@@ -35,6 +37,7 @@ from replexplorer.ports import Ability
 
 _LOOK_EVERY_S: Final = 0.1
 _REPLICATES_WITHIN_S: Final = 30.0
+_US_PER_S: Final = 1_000_000
 
 
 class RoleChanges:
@@ -95,6 +98,7 @@ class RoleChanges:
         after = await to_the_end(self._settle_down(course, mark))
         return replace(
             after,
+            rpo=await self._lost(since_s),
             rto=recovery(since_s, detected_s, opened_s, written_s),
             fenced=True,
         )
@@ -195,6 +199,19 @@ class RoleChanges:
                 told = f"{told}, and cannot be ended yet: {error}"
         self._chronicle.tell(Severity.WARN, told)
         return told
+
+    async def _lost(self, since_s: float) -> RecoveryPoint:
+        """What the clients of a `ledger` load were told is committed and the source of now lacks: the log is
+        read before the rows, so that what is committed meanwhile is not missed there."""
+        source = self._fleet.source
+        try:
+            log = await self._promotion.load.client_log()
+            rows = await ledger_rows(source.control, source.dialect, log.run)
+        except ReplexplorerError as error:
+            return RecoveryPoint(unknown=f"the old source is away, and {error}")
+        since_us = int(since_s * _US_PER_S)
+        found = reckon(log, {source.name: rows}, source.name, executed={}, failed_at_us=since_us)
+        return RecoveryPoint(found.lost, found.oldest_lost_age_ms if found.lost else 0.0)
 
     async def _settle_down(self, course: RoleCourse, mark: int) -> RoleChange:
         """What can wait until the roles have changed: links, knobs and what starts from now on; then the

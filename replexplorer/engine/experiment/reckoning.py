@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.errors import ReplexplorerError, ServerRefused, ServerUnreachable, StackUnavailable
+from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.server.gtid import gtid_count
-from replexplorer.engine.asking import ask
+from replexplorer.engine.asking import ask, ledger_rows
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.ports import Sql
 
@@ -20,9 +20,6 @@ _APPLIED_WITHIN_S: Final = 60.0
 _STALLED_S: Final = 10.0
 """An applier that gets no further for so long will not."""
 _LOOK_EVERY_S: Final = 0.1
-_ROWS_WITHIN_S: Final = 120.0
-_NO_SUCH: Final = frozenset({1049, 1146})
-"""Unknown database, unknown table."""
 _US_PER_S: Final = 1_000_000
 
 
@@ -70,13 +67,7 @@ async def _look(rig: Rig, node: str, run: int) -> _Found:
     try:
         await _applied(rig, node, sql, dialect)
         executed = await ask(sql, dialect.executed())
-        try:
-            rows = await ask(sql, dialect.ledger_rows(run), deadline_s=_ROWS_WITHIN_S)
-        except ServerRefused as refused:
-            if refused.number not in _NO_SUCH:
-                raise
-            rows = {}  # not even the table's creation arrived
-        return _Found(rows, executed)
+        return _Found(await ledger_rows(sql, dialect, run), executed)
     finally:
         await sql.close()
 

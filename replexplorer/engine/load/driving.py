@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerUnreachable, StackUnavailable
 from replexplorer.core.event import Severity
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Value
+from replexplorer.core.load.workload import LEDGER
+from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.wire import Lease
 from replexplorer.engine.load.driver import LoadDriver, with_knobs
 from replexplorer.engine.load.upkeep import low_disk, trim_binlogs
@@ -95,6 +99,24 @@ class Driving:
         else:
             await self._load.move(target)
         return True
+
+    async def client_log(self) -> RunLog:
+        """See `promotion.FollowingLoad`."""
+        logs, lease = self._fleet.outside.client_logs, await self._fleet.keeper.lease()
+        no_account = "only the workload `ledger` keeps account of what its clients are told"
+        if self._load.is_running:
+            run = None if self._load.settings is None else self._load.settings.ledger
+        elif lease is None or not lease.load:
+            raise StackUnavailable("no load of this program runs", no_account)
+        elif lease.load.get(keys.WORKLOAD) != LEDGER:
+            run = None
+        elif lease.host != socket.gethostname():
+            raise StackUnavailable(f"the client logs of {lease} are on {lease.host}")
+        else:
+            run = None if logs is None else logs.newest()
+        if logs is None or run is None:
+            raise StackUnavailable("the load keeps no account of its clients", no_account)
+        return await logs.read(run)
 
     def begin(self) -> None:
         """Drive the load from now on, or watch another driver's; the log says so."""

@@ -22,9 +22,12 @@ class RecoveryPointJson(JsonObject):
     """What clients were told is committed and the source lacks."""
 
     commits: int | None = Field(
-        default=None, description="null while nobody can say: the old source is away; a rejoin counts them"
+        default=None,
+        description="of a failover: rows that clients of the `ledger` load have the OK of and the new source"
+        " lacks, null under any other load; of a rejoin: transactions that only the node had",
     )
-    ms: float | None = None
+    ms: float | None = Field(default=None, description="how old the oldest was when the source was lost")
+    unknown: str | None = Field(default=None, description="why nobody can say how many")
 
 
 class RecoveryTimeJson(JsonObject):

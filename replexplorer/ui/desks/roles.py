@@ -114,7 +114,8 @@ def _command(kind: ChangeKind, node: str | None) -> Command[RoleChange]:
 def change_words(change: RoleChange) -> str:
     """`switchover: db2 takes the writes of db1 after 312 ms, nothing is lost`."""
     lost = change.rpo.commits
-    told = "" if lost is None else "nothing is lost" if not lost else f"{lost:,} transactions are lost"
+    what = "acknowledged rows" if change.kind is ChangeKind.FAILOVER else "transactions"
+    told = "" if lost is None else "nothing is lost" if not lost else f"{lost:,} {what} are lost"
     if change.kind is ChangeKind.REJOIN:
         done = f"{change.source_before} follows {change.source}"
     else:
