@@ -35,6 +35,7 @@ from tests.bench import (
     lossless,
     power_cut,
     random_faults,
+    roles,
     semi_sync,
     truth_of_the_link,
 )
@@ -85,6 +86,7 @@ SECTIONS: Mapping[str, Section] = {
     "packets": _packet_loop,
     "hour": lambda session, _: dashboard.hour(session),
     "ledger": lambda session, wanted: ledger_cost.figures(session, quick=wanted.quick),
+    "roles": lambda session, wanted: roles.figures(session, quick=wanted.quick),
     "lossless": lossless.figures,
     "faults": lambda session, wanted: random_faults.figures(session, quick=wanted.quick),
     "power_cut": power_cut.figures,
@@ -94,7 +96,7 @@ SECTIONS: Mapping[str, Section] = {
 that lost commits uses their GTIDs again, and its replica differs from then on."""
 
 _IN_PARTS = ("lossless", "power_cut", "exposure")
-_FAILURES = (*_IN_PARTS, "faults")
+_FAILURES = (*_IN_PARTS, "faults", "roles")
 """What kills servers; not with QUICK=1, unless it is named."""
 
 

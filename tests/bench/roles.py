@@ -1,0 +1,75 @@
+"""P14: how long there is no source, when it is killed and when it is replaced on purpose.
+
+Two replicas, eight clients of `update_index`. The failover begins with the kill, as by somebody who knows of
+it at once; its time is split as its JSON has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Final
+
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.role_change import RoleChange
+from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, Switchover
+from replexplorer.engine.session import Session
+from replexplorer.ports import LoadSettings
+from tests.bench.figure import Figure, spread
+from tests.waiting import until
+
+CLIENTS: Final = 8
+ROUNDS: Final = 5
+WRITES_S: Final = 3.0
+READY_WITHIN_S: Final = 120.0
+DETECT_MS, PROMOTE_MS, FIRST_WRITE_MS, BLOCKED_MS = 1500.0, 1000.0, 500.0, 1000.0
+DRAIN: Final = "drain the relay log"
+
+
+async def changed(session: Session, *, failover: bool) -> RoleChange:
+    """Kill the source and fail over, or switch over, under load."""
+    await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
+    await asyncio.sleep(WRITES_S)
+    if not failover:
+        return await session.console.do(Switchover())
+    began_s = session.outside.clock.monotonic()
+    await session.console.do(Inject(parse_fault("kill", session.fleet.roster)))
+    done = await session.console.do(Failover(since_s=began_s))
+    await session.console.do(Rejoin(done.source_before))
+    await session.console.do(Clear())
+    return done
+
+
+def step_ms(change: RoleChange, name: str) -> float:
+    """How long a step took; 0 for one that there was not."""
+    return sum(step.took_ms for step in change.steps if step.name == name)
+
+
+async def figures(session: Session, *, quick: bool) -> list[Figure]:
+    """The parts of five failovers and five switchovers; the stack has three nodes afterwards."""
+    rounds = 2 if quick else int(os.environ.get("ROUNDS", ROUNDS))
+    await session.console.do(Scale(2))
+    await session.drive(LoadSettings(CLIENTS, "update_index", 10_000))
+    try:
+        over = [await changed(session, failover=True) for _ in range(rounds)]
+        across = [await changed(session, failover=False) for _ in range(rounds)]
+    finally:
+        await session.driving.stop()
+    detect = [each.rto.detect_ms or 0.0 for each in over]
+    drain = [step_ms(each, DRAIN) for each in over]
+    promote = [(each.rto.promote_ms or 0.0) - ms for each, ms in zip(over, drain, strict=True)]
+    first = [each.rto.first_write_ms or 0.0 for each in over]
+    blocked = [each.rto.total_ms or 0.0 for each in across]
+
+    def figure(what: str, target_ms: float | None, values: list[float]) -> Figure:
+        holds = None if target_ms is None else max(values) <= target_ms
+        target = "" if target_ms is None else f"<= {target_ms:.0f}"
+        return Figure("P14", f"{what}, ms", target, spread(values, 0), holds, {"ms": values})
+
+    return [
+        figure("failover: detect", DETECT_MS, detect),
+        figure("failover: promote, without the drain", PROMOTE_MS, promote),
+        figure("failover: drain of the relay log", None, drain),
+        figure("failover: first write", FIRST_WRITE_MS, first),
+        figure("switchover: writes blocked", BLOCKED_MS, blocked),
+    ]
