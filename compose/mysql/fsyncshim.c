@@ -203,10 +203,37 @@ int look(int fd, struct file *seen)
     return 1;
 }
 
-static uint64_t asked_ns(const struct figures *of)
+/* A random number (splitmix64); the sum is shared, so that no two threads draw the same. */
+static uint64_t drawn(void)
 {
-    uint64_t us = __atomic_load_n(&of->delay_us, __ATOMIC_RELAXED);
-    return (us < LONGEST_DELAY_US ? us : LONGEST_DELAY_US) * 1000;
+    static uint64_t last;
+    uint64_t mixed = __atomic_add_fetch(&last, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED) ^ clock_ns(CLOCK_MONOTONIC);
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+    return mixed ^ mixed >> 31;
+}
+
+/* About normal with mean 0 and standard deviation 65536: the sum of twelve uniform numbers of 16 bits. */
+static int64_t deviation(void)
+{
+    int64_t sum = -6 * 65535;
+    for (int i = 0; i < 3; i++)
+        for (uint64_t bits = drawn(), taken = 0; taken < 4; taken++, bits >>= 16)
+            sum += (int64_t)(bits & 0xffff);
+    return sum;
+}
+
+static uint64_t limited(uint64_t us)
+{
+    return us < LONGEST_DELAY_US ? us : LONGEST_DELAY_US;
+}
+
+/* The delay that is asked now, for a call that is off its mean by `by` (see deviation()). */
+static uint64_t asked_ns(const struct figures *of, int64_t by)
+{
+    int64_t us = (int64_t)limited(__atomic_load_n(&of->delay_us, __ATOMIC_RELAXED));
+    us += (int64_t)limited(__atomic_load_n(&of->jitter_us, __ATOMIC_RELAXED)) * by / 65536;
+    return us > 0 ? limited((uint64_t)us) * 1000 : 0;
 }
 
 /* Waits from `began_ns` for as long as is asked; the time that it took. The sleep is cut into slices, after
@@ -216,7 +243,8 @@ static uint64_t asked_ns(const struct figures *of)
 
 static uint64_t wait_as_asked(const struct figures *of, uint64_t began_ns)
 {
-    uint64_t hold_ns = asked_ns(of), now_ns = began_ns;
+    int64_t by = __atomic_load_n(&of->jitter_us, __ATOMIC_RELAXED) ? deviation() : 0;
+    uint64_t hold_ns = asked_ns(of, by), now_ns = began_ns;
     if (!hold_ns)
         return 0;
     long slack_ns = call(__NR_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0, 0);
@@ -232,7 +260,7 @@ static uint64_t wait_as_asked(const struct figures *of, uint64_t began_ns)
         now_ns = clock_ns(CLOCK_MONOTONIC);
         if (answer != 0 && answer != -INTERRUPTED)
             break;
-        uint64_t hold_now_ns = asked_ns(of);
+        uint64_t hold_now_ns = asked_ns(of, by);
         if (hold_now_ns < hold_ns)
             hold_ns = hold_now_ns;
     }

@@ -15,8 +15,8 @@
 #include <linux/time_types.h>
 
 /* The page: a file of 4096 bytes on the datadir's volume, 512 words of 64 bits, in the machine's byte
- * order. The agent reads all of it and writes delay_us and what it asks of the journal (disk.py repeats the
- * offsets). It outlives mysqld: counts go on and the delay stays. Whoever holds the write lock on it (an open
+ * order. The agent reads all of it and writes delays, jitters and what it asks of the journal (fsyncpage.py repeats
+ * the offsets). It outlives mysqld: counts go on and the delay stays. Whoever holds the write lock on it (an open
  * file description's) is the server that is attached.
  */
 #define PAGE_MAGIC 0x00434e5953465852u /* "RXFSYNC" */
@@ -31,7 +31,8 @@ struct figures {
     uint64_t fsync_ns;   /* in the real call */
     uint64_t delayed_ns; /* after it */
     uint64_t delay_us;   /* asked; read again while it is waited for */
-    uint64_t reserved[28];
+    uint64_t jitter_us;  /* asked: its standard deviation */
+    uint64_t reserved[27];
 };
 
 struct page {
@@ -41,7 +42,8 @@ struct page {
     uint64_t journal_bytes;         /* how large it may be */
     uint64_t journal_kinds;         /* whose writes it keeps: a bit each, 1 << kind */
     uint64_t full;                  /* kinds of files that may not grow, as on a full disk: a bit each */
-    uint64_t reserved[23];
+    uint64_t own_delays;            /* kinds whose delay is not that of the others: the agent's alone */
+    uint64_t reserved[22];
     struct figures of[MOST_KINDS];
 };
 _Static_assert(sizeof(struct page) == PAGE_BYTES, "the page's layout");

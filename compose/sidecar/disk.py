@@ -12,11 +12,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Literal
 
 import fsyncpage
-from fsyncpage import Figures
+from fsyncpage import COMMIT_KINDS, Figures
 from tool import Refused
 from wire import DiskProbe, DiskState, SetDisk
 
@@ -37,14 +38,16 @@ PROBE_WRITES, PROBE_BYTES, PROBE_LIMIT_S = 1000, 512, 5.0
 
 NO_SHIM = "the server runs without the fsync shim"
 DOWN = "the server is down"
+Paid = dict[str, tuple[int, int]]
+"""By kind of file: fsyncs, and the ns that the server paid for them."""
 _MYSQL_PORT, _LISTENS = ":0CEA", "0A"
 
 
 class Window:
-    """What commits paid for their fsyncs since the delay last changed, in the last seconds with fsyncs."""
+    """What commits paid for their fsyncs since the delays last changed, in the last seconds with fsyncs."""
 
     def __init__(self) -> None:
-        self._closed: deque[tuple[int, int]] = deque(maxlen=WINDOW_SAMPLES)
+        self._closed: deque[Paid] = deque(maxlen=WINDOW_SAMPLES)
         self._mark: Figures | None = None
 
     def restart(self, figures: Figures | None) -> None:
@@ -54,23 +57,37 @@ class Window:
 
     def close_interval(self, figures: Figures) -> None:
         """An interval ends here; one without fsyncs leaves the window as it is."""
-        fsyncs, ns = self._since_mark(figures)
-        if fsyncs:
-            self._closed.append((fsyncs, ns))
+        paid = self._since_mark(figures)
+        if any(fsyncs for fsyncs, _ in paid.values()):
+            self._closed.append(paid)
         self._mark = figures
 
-    def measured(self, figures: Figures) -> tuple[int, float | None]:
-        """How many fsyncs, and their mean in ms; None where there are none."""
+    def measured(self, figures: Figures) -> Paid:
+        """How many fsyncs, and the ns that they took, by kind."""
         parts = [self._since_mark(figures), *self._closed]
-        fsyncs = sum(part[0] for part in parts)
-        return fsyncs, sum(part[1] for part in parts) / fsyncs / 1e6 if fsyncs else None
+        return {
+            kind: (sum(part[kind][0] for part in parts), sum(part[kind][1] for part in parts))
+            for kind in COMMIT_KINDS
+        }
 
-    def _since_mark(self, figures: Figures) -> tuple[int, int]:
+    def _since_mark(self, figures: Figures) -> Paid:
         mark = self._mark
-        if mark is None or mark.delay_us != figures.delay_us or mark.commit_fsyncs > figures.commit_fsyncs:
-            self.restart(figures)
-            return 0, 0
-        return figures.commit_fsyncs - mark.commit_fsyncs, figures.commit_ns - mark.commit_ns
+        if mark is None or mark.asked != figures.asked or _counted(mark) > _counted(figures):
+            self.restart(mark := figures)
+        return {
+            kind: (figures.fsyncs[kind] - mark.fsyncs[kind], figures.paid_ns[kind] - mark.paid_ns[kind])
+            for kind in COMMIT_KINDS
+        }
+
+
+def _counted(figures: Figures) -> int:
+    return sum(figures.fsyncs[kind] for kind in COMMIT_KINDS)
+
+
+def _mean_ms(paid: Iterable[tuple[int, int]]) -> tuple[int, float | None]:
+    """How many fsyncs, and the mean of all in ms; None where there are none."""
+    fsyncs, ns = (sum(part) for part in zip(*paid, strict=True))
+    return fsyncs, ns / fsyncs / 1e6 if fsyncs else None
 
 
 def server_listens(table: Path = TCP_TABLE) -> bool:
@@ -111,6 +128,13 @@ def _shown(fsyncs: dict[str, int]) -> dict[str, int]:
     return {**shown, "other": sum(fsyncs.values()) - sum(shown.values())}
 
 
+def _own_delay_ms(figures: Figures | None, kind: str) -> float | Literal["auto"] | None:
+    """What one kind of file is delayed by instead; None when unknown."""
+    if figures is None:
+        return None
+    return figures.delays_us[kind] / 1000 if kind in figures.own_delays else "auto"
+
+
 def _percentile(ordered: list[float], percent: int) -> float:
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
@@ -145,7 +169,9 @@ class Disk:
     def state(self) -> DiskState:
         """What is in force, counted and measured."""
         figures, reason = self._look()
-        measured_n, measured_ms = (0, None) if figures is None else self._window.measured(figures)
+        paid = {} if figures is None else self._window.measured(figures)
+        measured_n, measured_ms = _mean_ms(paid.values()) if paid else (0, None)
+        by_kind = {kind: _mean_ms([each])[1] for kind, each in paid.items()}
         return DiskState(
             attached=reason is None,
             reason=reason,
@@ -156,6 +182,10 @@ class Disk:
             measured_ms=measured_ms,
             measured_n=measured_n,
             probe=self._probed,
+            redo_delay_ms=_own_delay_ms(figures, "redo"),
+            binlog_delay_ms=_own_delay_ms(figures, "binlog"),
+            jitter_ms=None if figures is None else figures.jitter_us / 1000,
+            measured_by_kind_ms={kind: ms for kind, ms in by_kind.items() if ms is not None},
         )
 
     async def change(self, asked: SetDisk) -> DiskState:
@@ -164,8 +194,9 @@ class Disk:
         Those that wait are let go where a delay falls. Raises Refused with the reason, and then nothing
         is changed.
         """
-        if asked.delay_ms is not None and not 0 <= asked.delay_ms <= MOST_DELAY_MS:
-            raise Refused(f"the fsync delay must be within 0..{MOST_DELAY_MS:g} ms")
+        for delay_ms in (asked.delay_ms, asked.redo_delay_ms, asked.binlog_delay_ms, asked.jitter_ms):
+            if isinstance(delay_ms, float) and not 0 <= delay_ms <= MOST_DELAY_MS:
+                raise Refused(f"the fsync delay must be within 0..{MOST_DELAY_MS:g} ms")
         try:
             with fsyncpage.opened(self._page_path) as page:
                 if not page.held():
@@ -176,6 +207,11 @@ class Disk:
                     page.keep_journal(asked.undo_journal, JOURNAL_BYTES, JOURNAL_KINDS)
                 if asked.delay_ms is not None:
                     page.set_delay(round(asked.delay_ms * 1000))
+                for kind, own_ms in (("redo", asked.redo_delay_ms), ("binlog", asked.binlog_delay_ms)):
+                    if own_ms is not None:
+                        page.set_own_delay(kind, None if own_ms == "auto" else round(own_ms * 1000))
+                if asked.jitter_ms is not None:
+                    page.set_jitter(round(asked.jitter_ms * 1000))
                 if asked.full is not None:
                     page.fill_disk(fsyncpage.KINDS if asked.full else ())
         except FileNotFoundError:

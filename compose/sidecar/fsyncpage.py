@@ -2,8 +2,9 @@
 
 Layout, as shim.h has it: 512 words of 64 bits in the machine's byte order. A header of 32 (magic, version,
 size in bytes, attaches, wall clock of the last one in ns, then what is asked of the undo journal: its number,
-its bytes, a bit for each kind of file; a bit for each kind that finds the disk full), then 32 of each kind of
-file: fsyncs, ns in the real call, ns of delay after it, delay asked in us. Only what is asked is written.
+its bytes, a bit for each kind of file; a bit for each kind that finds the disk full; a bit for each kind with
+a delay of its own, which only the agent reads), then 32 of each kind of file: fsyncs, ns in the real call, ns
+of delay after it, delay asked in us, its jitter in us. Only what is asked is written.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ PAGE_BYTES = 4096
 MAGIC, VERSION = int.from_bytes(b"RXFSYNC\0", "little"), 1
 JOURNAL_MAGIC, JOURNAL_VERSION = int.from_bytes(b"RXUNDO\0\0", "little"), 1
 KINDS = ("redo", "binlog", "relay", "data", "index", "directory", "other")
-FSYNCS, FSYNC_NS, DELAYED_NS, DELAY_US = range(4)
-JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS, FULL = 5, 6, 7, 8
+FSYNCS, FSYNC_NS, DELAYED_NS, DELAY_US, JITTER_US = range(5)
+JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS, FULL, OWN_DELAYS = 5, 6, 7, 8, 9
 COMMIT_KINDS = ("redo", "binlog")
-"""What a commit waits for."""
+"""What a commit waits for; these can have delays of their own."""
+_WITHOUT_OWN = "other"
+"""A kind that has never a delay of its own."""
 OTHER_LAYOUT = "the fsync shim's page has another layout"
 LOCK = struct.Struct("@hhqqi4x")
 """The kernel's `struct flock`."""
@@ -41,14 +44,27 @@ class Figures:
 
     fsyncs: dict[str, int]
     """By kind of file."""
-    delay_us: int
+    delays_us: dict[str, int]
+    """By kind of file."""
+    own_delays: tuple[str, ...]
+    """Kinds whose delay is not that of all others."""
+    jitter_us: int
     journal: int
     """The number of the undo journal that is asked for; 0: none."""
     full: bool
     """Files may not grow."""
-    commit_fsyncs: int
-    commit_ns: int
-    """In the real calls of redo and binlog, and in the delays after them."""
+    paid_ns: dict[str, int]
+    """By kind of file: in the real calls, and in the delays after them."""
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """All that is asked of the time that an fsync takes."""
+        return self.delays_us, self.jitter_us
+
+    @property
+    def delay_us(self) -> int:
+        """Of the kinds that have no delay of their own."""
+        return self.delays_us[_WITHOUT_OWN]
 
 
 def word(kind: str, figure: int) -> int:
@@ -72,17 +88,37 @@ class Page:
         """What it says now."""
         return Figures(
             {kind: self.words[word(kind, FSYNCS)] for kind in KINDS},
-            self.words[word(COMMIT_KINDS[0], DELAY_US)],
+            {kind: self.words[word(kind, DELAY_US)] for kind in KINDS},
+            self._own(),
+            self.words[word(_WITHOUT_OWN, JITTER_US)],
             self.words[JOURNAL],
             bool(self.words[FULL]),
-            sum(self.words[word(kind, FSYNCS)] for kind in COMMIT_KINDS),
-            sum(self.words[word(kind, figure)] for kind in COMMIT_KINDS for figure in (FSYNC_NS, DELAYED_NS)),
+            {
+                kind: self.words[word(kind, FSYNC_NS)] + self.words[word(kind, DELAYED_NS)]
+                for kind in COMMIT_KINDS
+            },
         )
 
+    def _own(self) -> tuple[str, ...]:
+        return tuple(kind for at, kind in enumerate(KINDS) if self.words[OWN_DELAYS] >> at & 1)
+
     def set_delay(self, delay_us: int) -> None:
-        """Delay the fsyncs of every kind."""
+        """Delay the fsyncs of every kind that has no delay of its own."""
         for kind in KINDS:
-            self.words[word(kind, DELAY_US)] = delay_us
+            if kind not in self._own():
+                self.words[word(kind, DELAY_US)] = delay_us
+
+    def set_own_delay(self, kind: str, delay_us: int | None) -> None:
+        """Delay the fsyncs of one kind by this; None: as those of all others."""
+        kinds = {*self._own(), kind} if delay_us is not None else {*self._own()} - {kind}
+        self.words[OWN_DELAYS] = _bits(tuple(kinds))
+        all_us = self.words[word(_WITHOUT_OWN, DELAY_US)]
+        self.words[word(kind, DELAY_US)] = all_us if delay_us is None else delay_us
+
+    def set_jitter(self, jitter_us: int) -> None:
+        """Let the delays of all kinds vary by this, as a standard deviation."""
+        for kind in KINDS:
+            self.words[word(kind, JITTER_US)] = jitter_us
 
     def ask_for_journal(self, number: int, most_bytes: int, kinds: tuple[str, ...]) -> None:
         """Begin an undo journal of the writes to these kinds of files, at the server's next write; `number`

@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-PROTOCOL_VERSION: Final = 7
+PROTOCOL_VERSION: Final = 8
 """Both sides must speak the same; `hello` says which."""
 LONGEST_DELAY_MS: Final = 60_000
 SHORTEST_FLAP_S: Final = 0.1
@@ -188,7 +188,7 @@ class DiskState:
     reason: str | None
     """Why it does not; None when it does."""
     delay_ms: float | None
-    """Added to each fsync, in force; None when unknown."""
+    """Added to each fsync of a kind that has no delay of its own, in force; None when unknown."""
     fsyncs: Mapping[str, int]
     """Calls since the volume was made, by class of file: redo, binlog, relay, data, other."""
     measured_ms: float | None
@@ -202,6 +202,14 @@ class DiskState:
     """The shim keeps what a power cut would lose; None when unknown."""
     full: bool | None = None
     """No file of the server's can grow, as on a full disk; None when unknown."""
+    redo_delay_ms: float | Literal["auto"] | None = None
+    """Added to each fsync of the redo log in place of `delay_ms`; `auto`: nothing else; None when unknown."""
+    binlog_delay_ms: float | Literal["auto"] | None = None
+    """The same of the binlog."""
+    jitter_ms: float | None = None
+    """Standard deviation of what is added; None when unknown."""
+    measured_by_kind_ms: Mapping[str, float] = field(default_factory=dict)
+    """`measured_ms` of redo and binlog apart, each where it had any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +450,12 @@ class SetDisk(Request[DiskState], op="set_disk"):
     """Keep what a power cut would lose, from now on."""
     full: bool | None = _asked("")
     """Refuse what would make a file longer."""
+    redo_delay_ms: float | Literal["auto"] | None = _asked("fsync_delay_redo", most=LONGEST_DELAY_MS)
+    """Added to each fsync of the redo log instead."""
+    binlog_delay_ms: float | Literal["auto"] | None = _asked("fsync_delay_binlog", most=LONGEST_DELAY_MS)
+    """Added to each fsync of the binlog instead."""
+    jitter_ms: float | None = _asked("fsync_jitter", most=LONGEST_DELAY_MS)
+    """Standard deviation of what is added, normal, none below 0."""
 
 
 DISK_KNOBS: Final[Mapping[str, str]] = {
@@ -564,7 +578,9 @@ def _read_either(kinds: tuple[Any, ...], value: object, name: str, *, strict: bo
     """The first of several types that a value is of."""
     if value is None and NoneType in kinds:
         return None
-    *others, last = (kind for kind in kinds if kind is not NoneType)
+    if any(get_origin(kind) is Literal and value in get_args(kind) for kind in kinds):
+        return value
+    *others, last = (k for k in kinds if k is not NoneType and get_origin(k) is not Literal)
     for kind in others:
         if isinstance(value, kind) and not isinstance(value, bool):
             return value
@@ -582,7 +598,8 @@ def _read_fields(kind: Any, value: object, name: str, *, strict: bool) -> Any:
         if key in value:
             found[key] = _read(_types(kind)[key], value[key], key, strict=strict)
             most = each.metadata.get("most")
-            if strict and None not in (most, found[key]) and not 0 <= found[key] <= most:
+            ranged = most is not None and isinstance(found[key], int | float)
+            if strict and ranged and not 0 <= found[key] <= most:
                 raise Malformed(f"{key} must be within 0..{most:g}")
         elif each.default is MISSING and each.default_factory is MISSING:
             raise Malformed(f"{name} lacks {key}")

@@ -284,8 +284,14 @@ def _fault_line(fault: FaultJson, stack: str) -> str:
 def _disk_line(disk: DiskJson) -> str:
     counts = disk.fsyncs.model_dump()
     told = ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
+    own = "".join(
+        f" ({kind} {_ms(own_ms)}, {_measured(disk.fsync_measured_by_kind_ms.get(kind), 2)})"
+        for kind, own_ms in (("redo", disk.fsync_delay_redo_ms), ("binlog", disk.fsync_delay_binlog_ms))
+        if isinstance(own_ms, float)
+    )
+    jitter = f" +- {_ms(disk.fsync_jitter_ms)}" if disk.fsync_jitter_ms else ""
     line = (
-        f"disk        {disk.node}: fsync delay asked {_ms(disk.fsync_delay_ms)}, "
+        f"disk        {disk.node}: fsync delay asked {_ms(disk.fsync_delay_ms)}{jitter}{own}, "
         f"{_measured(disk.fsync_measured_ms, 2)}, bare disk {_ms(disk.disk_probe_ms, 2)}, fsyncs {told}"
     )
     return f"{line}, {disk.fault}" if disk.fault else line

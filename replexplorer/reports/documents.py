@@ -265,6 +265,10 @@ def _disk(disk: DiskView) -> DiskJson:
         disk_probe_ms=_rounded(disk.probe_p50_ms),
         fsyncs=FsyncCounts(**(disk.fsyncs or {})),
         fault=disk.fault,
+        fsync_delay_redo_ms=disk.redo_delay_ms,
+        fsync_delay_binlog_ms=disk.binlog_delay_ms,
+        fsync_jitter_ms=disk.jitter_ms,
+        fsync_measured_by_kind_ms={kind: round(ms, 3) for kind, ms in disk.measured_by_kind_ms.items()},
     )
 
 

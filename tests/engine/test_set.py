@@ -792,3 +792,42 @@ async def test_an_undo_brings_back_what_was_so_when_the_turn_came_and_not_when_i
         assert world.primary.variables["sync_binlog"] == "3"
         await session.console.do(Undo())
         assert world.primary.variables["sync_binlog"] == "2"
+
+
+@virtual
+async def test_a_resize_of_the_buffer_pool_is_waited_for() -> None:
+    world = World()
+    async with world.attached() as session:
+        world.primary.pool_resize_looks = 100
+        result = await turn(session, "innodb_buffer_pool_size=16M")
+    assert effects(result) == {"innodb_buffer_pool_size": 16 << 20}
+    assert world.primary.pool_resize_looks == 0
+    assert result.changed[0].took_ms > 1000
+    assert result.warnings == ()
+
+
+@virtual
+async def test_a_resize_that_takes_too_long_is_told_and_not_taken_back() -> None:
+    world = World()
+    async with world.attached() as session:
+        world.primary.pool_resize_looks = 10**9
+        result = await turn(session, "innodb_buffer_pool_size=16M")
+    [warning] = [each for each in result.warnings if "buffer_pool" in each]
+    assert warning == (
+        "innodb_buffer_pool_size: the server still works at it after 300 s (withdrawing blocks: 40 %)"
+    )
+    assert world.primary.variables["innodb_buffer_pool_size"] == str(16 << 20)
+
+
+@virtual
+async def test_redo_and_binlog_get_delays_of_their_own_and_give_them_back() -> None:
+    world = World()
+    async with world.attached() as session:
+        result = await turn(session, "fsync_delay_redo=0", "fsync_delay_binlog@db2=20ms", "fsync_jitter=1")
+        assert effects(result) == {
+            "fsync_delay_redo": 0.0,
+            "fsync_delay_binlog@db2": 20.0,
+            "fsync_jitter": 1.0,
+        }
+        result = await turn(session, "fsync_delay_redo=auto")
+        assert effects(result) == {"fsync_delay_redo": "auto"}

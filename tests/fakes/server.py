@@ -148,6 +148,7 @@ class FakeServer:
         """Start mysqld with its own defaults and all counters at zero."""
         self.running = True
         self.variables = dict(self.startup)
+        self.pool_resize_looks = 0
         roles = self._around.boot_roles()
         if roles is not None:
             self.variables["super_read_only"] = "OFF" if self.node == roles.source else "ON"
@@ -337,6 +338,17 @@ class FakeServer:
             "Binlog_cache_use": str(self.commits),
             **{f"Rpl_semi_sync_source_{name}": str(value) for name, value in own.items()},
             "Rpl_semi_sync_replica_status": "ON" if self.registered else "OFF",
+            **self._pool_status(),
+        }
+
+    def _pool_status(self) -> dict[str, str]:
+        """Of a resize of the buffer pool: it takes `pool_resize_looks` looks."""
+        doing = self.pool_resize_looks > 0
+        self.pool_resize_looks -= doing
+        return {
+            "Innodb_buffer_pool_resize_status": "withdrawing blocks." if doing else "Completed.",
+            "Innodb_buffer_pool_resize_status_code": "3" if doing else "0",
+            "Innodb_buffer_pool_resize_status_progress": "40" if doing else "100",
         }
 
     def _log_state(self, names: Sequence[str]) -> Rows:

@@ -26,6 +26,11 @@ MYSQL_9: Mapping[str, str] = {
     "binlog_row_image": "FULL",
     "binlog_format": "ROW",
     "binlog_transaction_compression": "OFF",
+    "replication_sender_observe_commit_only": "OFF",
+    "replication_optimize_for_static_plugin_config": "OFF",
+    "innodb_buffer_pool_size": "134217728",
+    "innodb_redo_log_capacity": "100663296",
+    "innodb_log_writer_threads": "OFF",
     "sync_relay_log": "10000",
     "replica_parallel_workers": "4",
     "replica_preserve_commit_order": "ON",
@@ -36,7 +41,9 @@ RANGES_9 = [
     {"name": "sync_binlog", "low": "0", "high": "4294967295"},
     {"name": "innodb_doublewrite", "low": "", "high": ""},
 ]
-_NEWER_NAMES = ("rpl_semi_sync", "replica_", "binlog_transaction_compression")
+_NEWER_NAMES = (
+    "rpl_semi_sync", "replica_", "binlog_transaction_compression", "innodb_redo_log_", "innodb_log_writer_"
+)  # fmt: skip
 MYSQL_57: Mapping[str, str] = {
     **{name: value for name, value in MYSQL_9.items() if not name.startswith(_NEWER_NAMES)},
     "version": "5.7.44-log",

@@ -10,7 +10,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, StackUnavailable
 from replexplorer.core.topology import link_between
@@ -192,6 +192,8 @@ class FakeSidecar:
         self.flaps: dict[str, Flap] = {}
         self.fsync_delay_ms = 0.0
         self.undo_journal = self.disk_full = False
+        self.own_delays_ms: dict[str, float | Literal["auto"]] = dict.fromkeys(("redo", "binlog"), "auto")
+        self.fsync_jitter_ms = 0.0
         self.fsynced_from_s: float | None = 0.0
         """Since when an fsync shows the delay; None while nothing fsyncs."""
         self.watched: set[str] = set()
@@ -286,6 +288,9 @@ class FakeSidecar:
             measured_ms=0.2 + self.fsync_delay_ms if shows else None,
             measured_n=int(shows),
             probe=self.probed,
+            redo_delay_ms=self.own_delays_ms["redo"] if self.shim else None,
+            binlog_delay_ms=self.own_delays_ms["binlog"] if self.shim else None,
+            jitter_ms=self.fsync_jitter_ms if self.shim else None,
         )
 
     def probe_disk(self) -> DiskState:
@@ -297,8 +302,11 @@ class FakeSidecar:
         """Put what is asked in force."""
         if not self.shim:
             raise MissingPiece(f"the sidecar of {self.node} cannot do that, no shim")
+        own = {"redo": asked.redo_delay_ms, "binlog": asked.binlog_delay_ms}
         words = [
             *([] if asked.delay_ms is None else [f"fsync {asked.delay_ms:g}"]),
+            *(f"{kind} fsync {own_ms}" for kind, own_ms in own.items() if own_ms is not None),
+            *([] if asked.jitter_ms is None else [f"fsync jitter {asked.jitter_ms:g}"]),
             *([] if asked.undo_journal is None else [f"journal {asked.undo_journal}"]),
             *([] if asked.full is None else [f"full {asked.full}"]),
         ]
@@ -307,6 +315,9 @@ class FakeSidecar:
             raise StackUnavailable(f"the agent of {self.node} failed, {trouble}")
         if asked.delay_ms is not None:
             self.fsync_delay_ms = asked.delay_ms
+        self.own_delays_ms |= {kind: own_ms for kind, own_ms in own.items() if own_ms is not None}
+        if asked.jitter_ms is not None:
+            self.fsync_jitter_ms = asked.jitter_ms
         if asked.undo_journal is not None:
             self.undo_journal = asked.undo_journal
         if asked.full is not None:

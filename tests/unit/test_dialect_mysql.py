@@ -454,3 +454,45 @@ def test_a_copy_names_its_donor_and_hides_the_password() -> None:
 def test_how_far_a_copy_is(row: dict[str, Any], copying: Copying) -> None:
     assert NEW.copying().read([row]) == copying
     assert NEW.can_copy().read([{"loaded": 1}]) is True
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "doing"),
+    [
+        (
+            "innodb_buffer_pool_size",
+            {
+                "Innodb_buffer_pool_resize_status": "buffer pool 0 : withdrawing blocks. (7154/7164)",
+                "Innodb_buffer_pool_resize_status_code": "3",
+                "Innodb_buffer_pool_resize_status_progress": "0",
+            },
+            "buffer pool 0 : withdrawing blocks. (7154/7164): 0 %",
+        ),
+        (
+            "innodb_buffer_pool_size",
+            {
+                "Innodb_buffer_pool_resize_status": "Completed resizing buffer pool at 261122 14:44:13.",
+                "Innodb_buffer_pool_resize_status_code": "0",
+                "Innodb_buffer_pool_resize_status_progress": "100",
+            },
+            None,
+        ),
+        ("innodb_buffer_pool_size", {}, None),
+        ("innodb_redo_log_capacity", {"Innodb_redo_log_resize_status": "OK"}, None),
+        ("innodb_redo_log_capacity", {"Innodb_redo_log_resize_status": "Resizing down"}, "Resizing down"),
+    ],
+)
+def test_what_a_server_still_does_of_a_resize(key: str, status: dict[str, str], doing: str | None) -> None:
+    question = NEW.unfinished(key)
+    assert question is not None
+    assert question.read(rows(status)) == doing
+
+
+def test_a_plain_variable_is_done_when_it_reads_back() -> None:
+    assert NEW.unfinished("sync_binlog") is None
+
+
+def test_a_knob_that_a_server_lacks_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="innodb_redo_log_capacity is not available") as refused:
+        OLD.set("innodb_redo_log_capacity", 16 << 20)
+    assert "5.7.44" in refused.value.hint

@@ -55,6 +55,10 @@ class Page:
             file.seek(at)
             file.write(struct.pack("=Q", value))
 
+    def read(self, at: int) -> int:
+        """The word at this place."""
+        return int(struct.unpack_from("=Q", self.path.read_bytes(), at)[0])
+
     def at(self, kind: str, figure: int) -> int:
         return 8 * int(fsyncpage.word(kind, figure))
 
@@ -223,7 +227,8 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
 
 def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
     def figures(fsyncs: int, spent_ms: float) -> Any:
-        return fsyncpage.Figures({}, 0, 0, False, fsyncs, round(spent_ms * 1e6))
+        counts, paid_ns = {"redo": fsyncs, "binlog": 0}, {"redo": round(spent_ms * 1e6), "binlog": 0}
+        return fsyncpage.Figures(counts, {}, (), 0, 0, False, paid_ns)
 
     window, fsyncs, spent_ms = disk.Window(), 0, 0.0
     window.restart(figures(0, 0))
@@ -232,7 +237,31 @@ def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
         window.close_interval(figures(fsyncs, spent_ms))
         for _ in range(20):
             window.close_interval(figures(fsyncs, spent_ms))
-    assert window.measured(figures(fsyncs, spent_ms)) == (10 * disk.WINDOW_SAMPLES, pytest.approx(2))
+    seen, spent_ns = window.measured(figures(fsyncs, spent_ms))["redo"]
+    assert (seen, spent_ns / seen) == (10 * disk.WINDOW_SAMPLES, pytest.approx(2e6))
+
+
+async def test_redo_and_binlog_can_have_delays_of_their_own(held: Page) -> None:
+    room = disk_of(held)
+    state = await room.change(wire.SetDisk(delay_ms=5))
+    assert (state.redo_delay_ms, state.binlog_delay_ms) == ("auto", "auto")
+    state = await room.change(wire.SetDisk(redo_delay_ms=0, binlog_delay_ms=20))
+    assert (state.delay_ms, state.redo_delay_ms, state.binlog_delay_ms) == (5, 0, 20)
+    asked = {kind: held.read(held.at(kind, fsyncpage.DELAY_US)) for kind in fsyncpage.KINDS}
+    assert asked == dict.fromkeys(fsyncpage.KINDS, 5000) | {"redo": 0, "binlog": 20_000}
+    held.sync("redo", 2, took_ms=1)
+    held.sync("binlog", 1, took_ms=1, delayed_ms=20)
+    assert room.state().measured_by_kind_ms == {"redo": pytest.approx(1), "binlog": pytest.approx(21)}
+    state = await room.change(wire.SetDisk(delay_ms=7))
+    assert (state.delay_ms, state.redo_delay_ms, state.binlog_delay_ms) == (7, 0, 20)
+    state = await room.change(wire.SetDisk(redo_delay_ms="auto"))
+    assert (state.redo_delay_ms, held.read(held.at("redo", fsyncpage.DELAY_US))) == ("auto", 7000)
+
+
+async def test_the_jitter_is_written_for_every_kind(held: Page) -> None:
+    state = await disk_of(held).change(wire.SetDisk(jitter_ms=1.5))
+    assert state.jitter_ms == 1.5
+    assert {held.read(held.at(kind, fsyncpage.JITTER_US)) for kind in fsyncpage.KINDS} == {1500}
 
 
 async def test_samples_are_taken_by_themselves_and_end_with_it(

@@ -47,7 +47,9 @@ def values_of(knob: Knob) -> st.SearchStrategy[Value]:
         return st.sampled_from(knob.choices)
     low, high = int(knob.minimum or 0), int(knob.maximum or 0)
     if knob.kind is Kind.INT:
-        return st.integers(low, high)
+        return st.integers(-(-low // knob.multiple), high // knob.multiple).map(
+            lambda multiple: multiple * knob.multiple
+        )
     low_thousandths = math.ceil((knob.minimum or 0) * 1000)
     return st.integers(low_thousandths, high * 1000).map(lambda thousandths: thousandths / 1000)
 
@@ -138,6 +140,11 @@ def test_an_unknown_knob_is_refused_with_the_nearest_name(text: str, hint: str) 
         ("innodb_doublewrite", "Detect_Only", "detect_only"),
         ("innodb_doublewrite", "DETECT_AND_RECOVER", "on"),
         ("clients", "32clients", 32),
+        ("innodb_buffer_pool_size", "16M", 16 << 20),
+        ("innodb_buffer_pool_size", "1gib", 1 << 30),
+        ("innodb_redo_log_capacity", "8388608", 8 << 20),
+        ("fsync_delay_redo", "auto", "auto"),
+        ("fsync_delay_redo", "5ms", 5.0),
     ],
 )
 def test_values_are_read_in_the_knobs_own_unit(key: str, text: str, value: Value) -> None:

@@ -144,6 +144,11 @@ class Dialect(Protocol):
         """The statement that sets a knob while the server runs; raises UsageError where it lacks it."""
         ...
 
+    def unfinished(self, key: str) -> Question[str | None] | None:
+        """What the server still does, in words with its progress, of a setting that its variable shows
+        already; None as the answer where it has done all, as the question where there is no such work."""
+        ...
+
     # -- semi-sync and commits
 
     def status(self) -> Question[ServerStatus]:

@@ -6,7 +6,7 @@ What stands here was measured or read in the server's source (docs/facts.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -73,6 +73,14 @@ _LOG_COUNTERS: Final = (
     "Connections",
     "Uptime",
 )
+
+_POOL_RESIZE: Final = (
+    "Innodb_buffer_pool_resize_status",
+    "Innodb_buffer_pool_resize_status_code",
+    "Innodb_buffer_pool_resize_status_progress",
+)
+"""The code is 0 before and after a resize; older servers have the words alone."""
+_REDO_RESIZE: Final = ("Innodb_redo_log_resize_status",)
 
 _REDO: Final = "wait/io/file/innodb/innodb_log_file"
 _FILES: Final = {
@@ -223,6 +231,17 @@ class MySql:
         """It does not survive a restart of the server."""
         knob = self.capabilities.knob(key)
         return f"SET GLOBAL {self.capabilities.variables[key]} = {literal(knob, value)}"
+
+    def unfinished(self, key: str) -> Question[str | None] | None:
+        """The variables of both sizes change at once, and their status follows (measured on 9.7.4)."""
+        if key not in _RESIZES:
+            return None
+        names, reader = _RESIZES[key]
+        return Question(
+            "SELECT variable_name AS Variable_name, variable_value AS Value"
+            f" FROM performance_schema.global_status WHERE variable_name IN ({listed(names)})",
+            reader,
+        )
 
     # -- semi-sync and commits
 
@@ -652,6 +671,27 @@ def _read_ledger(rows: Sequence[Row], first: int) -> Rows:
     for row in rows:
         found.setdefault(int(row["client"]) - first, []).append((int(row["low"]), int(row["high"])))
     return {client: spans_of(pairs) for client, pairs in found.items()}
+
+
+def _read_pool_resize(rows: Sequence[Row]) -> str | None:
+    """`Withdrawing blocks...: 40 %`; None at rest."""
+    words, code, progress = (read_pairs(rows).get(name.lower()) for name in _POOL_RESIZE)
+    if not words or code in (None, "0"):
+        return None
+    return f"{words.rstrip('.')}: {progress} %"
+
+
+def _read_redo_resize(rows: Sequence[Row]) -> str | None:
+    """None while it is OK."""
+    [words] = (read_pairs(rows).get(name.lower()) for name in _REDO_RESIZE)
+    return None if words in (None, "", "OK") else words
+
+
+_RESIZES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Sequence[Row]], str | None]]]] = {
+    "innodb_buffer_pool_size": (_POOL_RESIZE, _read_pool_resize),
+    "innodb_redo_log_capacity": (_REDO_RESIZE, _read_redo_resize),
+}
+"""Knob to the status variables of its resize, and who reads them."""
 
 
 def _in_line(gtids: object) -> str:

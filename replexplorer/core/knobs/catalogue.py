@@ -31,6 +31,8 @@ class Group(StrEnum):
     REPLICA = "replica"
     DISK = "disk"
     LOAD = "load"
+    SERVER = "server"
+    """What is turned seldom of a server and of what stands in front of its disk."""
 
 
 class Kind(StrEnum):
@@ -97,7 +99,8 @@ class Knob:
     help: str
     """One sentence: what it does."""
     unit: str = ""
-    """Unit of the value: `ms`, `us`, `s`, `commits`, `clients`; empty for words and plain counts."""
+    """Unit of the value: `ms`, `us`, `s`, `B` (a size), `commits`, `clients`; empty for words and plain
+    counts."""
     choices: tuple[str, ...] = ()
     """The words of a CHOICE, in ladder order."""
     synonyms: tuple[tuple[str, str], ...] = ()
@@ -106,6 +109,8 @@ class Knob:
     """Words that a number may be given as, each with its value; the first of a value is how it is written."""
     minimum: float | None = None
     maximum: float | None = None
+    multiple: int = 1
+    """Of what a whole number must be a multiple: a server rounds any other silently."""
     below_minimum: str = ""
     """Why a value below the minimum is refused, when that is more than a range."""
     ladder: tuple[Value, ...] = ()
@@ -122,7 +127,7 @@ class Knob:
     extra_nodes: bool = False
     """A SOURCE knob that a replica has as well (`key@node`)."""
     seldom: bool = False
-    """Turned seldom: the panel has it behind one line while it is at its default."""
+    """Turned seldom: the panel has it behind its heading's last line while it is at its default."""
     beyond_model: bool = False
     """It changes what a commit takes, and the model does not look at it."""
 
@@ -149,7 +154,14 @@ class Knob:
 
 
 _HALF_OF_RTT: Final = tuple((word, "auto") for word in ("auto", "off", "none", "default"))
+_AS_FSYNC_DELAY: Final = tuple((word, "auto") for word in ("auto", "default"))
 _NO_LIMIT: Final = tuple((word, 0) for word in ("unlimited", "0", "off", "none"))
+
+
+MIB: Final = 1 << 20
+"""Bytes."""
+_POOL_CHUNK: Final = 8 * MIB
+"""innodb_buffer_pool_chunk_size, as my.cnf of the stack's servers has it: the pool is whole chunks."""
 
 
 def _semi_sync_names(suffix: str, *, maria: str = "") -> tuple[str, ...]:
@@ -486,6 +498,34 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         variables=("binlog_transaction_compression",),
     ),
     Knob(
+        "replication_sender_observe_commit_only",
+        "sender observes",
+        Group.SERVER,
+        Kind.CHOICE,
+        Place.SOURCE,
+        Backing.SERVER,
+        "off",
+        "Threads that send the binlog call semi-sync's hooks at commits alone: fewer locks, many replicas.",
+        choices=ON_OFF,
+        variables=("replication_sender_observe_commit_only",),
+        seldom=True,
+        beyond_model=True,
+    ),
+    Knob(
+        "replication_optimize_for_static_plugin_config",
+        "static plugins",
+        Group.SERVER,
+        Kind.CHOICE,
+        Place.SOURCE,
+        Backing.SERVER,
+        "off",
+        "Calls semi-sync's hooks with cheaper locks; no plugin can be installed or removed while it is on.",
+        choices=ON_OFF,
+        variables=("replication_optimize_for_static_plugin_config",),
+        seldom=True,
+        beyond_model=True,
+    ),
+    Knob(
         "sync_relay_log",
         "sync_relay_log",
         Group.REPLICA,
@@ -544,6 +584,113 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         maximum=5000,
         ladder=(0, 0.5, 1, 2, 5, 10, 20, 50, 100),
         extra_nodes=True,
+    ),
+    Knob(
+        keys.FSYNC_DELAY_REDO,
+        "redo fsync",
+        Group.SERVER,
+        Kind.FLOAT,
+        Place.SOURCE,
+        Backing.DISK,
+        "auto",
+        "Added to each fsync of this node's redo log, instead of fsync_delay.",
+        unit="ms",
+        words=_AS_FSYNC_DELAY,
+        minimum=0,
+        maximum=5000,
+        ladder=("auto", 0, 0.5, 1, 2, 5, 10, 20, 50, 100),
+        extra_nodes=True,
+        seldom=True,
+        beyond_model=True,
+    ),
+    Knob(
+        keys.FSYNC_DELAY_BINLOG,
+        "binlog fsync",
+        Group.SERVER,
+        Kind.FLOAT,
+        Place.SOURCE,
+        Backing.DISK,
+        "auto",
+        "Added to each fsync of this node's binlog, instead of fsync_delay.",
+        unit="ms",
+        words=_AS_FSYNC_DELAY,
+        minimum=0,
+        maximum=5000,
+        ladder=("auto", 0, 0.5, 1, 2, 5, 10, 20, 50, 100),
+        extra_nodes=True,
+        seldom=True,
+        beyond_model=True,
+    ),
+    Knob(
+        keys.FSYNC_JITTER,
+        "fsync jitter",
+        Group.SERVER,
+        Kind.FLOAT,
+        Place.SOURCE,
+        Backing.DISK,
+        0.0,
+        "Standard deviation of what is added to each fsync, normal; what would be below 0 is 0.",
+        unit="ms",
+        minimum=0,
+        maximum=1000,
+        ladder=(0, 0.1, 0.5, 1, 2, 5, 10, 20),
+        extra_nodes=True,
+        seldom=True,
+        beyond_model=True,
+    ),
+    Knob(
+        "innodb_buffer_pool_size",
+        "buffer pool",
+        Group.SERVER,
+        Kind.INT,
+        Place.SOURCE,
+        Backing.SERVER,
+        128 * MIB,
+        "Memory for pages of data and indexes; what does not fit is read from the disk.",
+        unit="B",
+        minimum=_POOL_CHUNK,
+        maximum=2**40,
+        multiple=_POOL_CHUNK,
+        ladder=tuple(size * MIB for size in (8, 16, 32, 64, 128, 256, 512, 1024, 2048)),
+        variables=("innodb_buffer_pool_size",),
+        risk="more than the machine's free memory: the kernel kills a server",
+        extra_nodes=True,
+        seldom=True,
+        beyond_model=True,
+    ),
+    Knob(
+        "innodb_redo_log_capacity",
+        "redo capacity",
+        Group.SERVER,
+        Kind.INT,
+        Place.SOURCE,
+        Backing.SERVER,
+        96 * MIB,
+        "Room for the redo log; as it fills, changed pages are written out faster, and full, commits wait.",
+        unit="B",
+        minimum=8 * MIB,
+        maximum=512 * 1024 * MIB,
+        multiple=MIB,
+        ladder=tuple(size * MIB for size in (8, 16, 32, 64, 96, 256, 1024, 4096)),
+        variables=("innodb_redo_log_capacity",),
+        extra_nodes=True,
+        seldom=True,
+        beyond_model=True,
+    ),
+    Knob(
+        "innodb_log_writer_threads",
+        "log writers",
+        Group.SERVER,
+        Kind.CHOICE,
+        Place.SOURCE,
+        Backing.SERVER,
+        "off",
+        "Threads of their own write and fsync the redo log; off: each committing session does it itself.",
+        choices=ON_OFF,
+        variables=("innodb_log_writer_threads",),
+        extra_nodes=True,
+        seldom=True,
+        beyond_model=True,
     ),
     Knob(
         "undo_journal",

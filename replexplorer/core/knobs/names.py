@@ -212,11 +212,17 @@ _RATE_UNITS_BPS: Final = {
     for name, factor in (("", 1), ("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000))
     for spelling in (f"{name}bit", f"{name}bit/s", f"{name}bps")
 }
+_SIZE_UNITS_B: Final = {
+    spelling: 1 << 10 * power
+    for power, name in enumerate(("", "k", "m", "g", "t"))
+    for spelling in ((f"{name}b", f"{name}ib", name) if name else ("B", "b"))
+}
+"""A server's own letters are powers of 1024, so all of these are."""
 _COUNTED: Final = ("", "replicas", "commits", "events", "threads", "clients", "tps", "rows", "bytes")
 THOUSANDS: Final = {"k": 1_000, "m": 1_000_000}
 """What may stand behind a count."""
 _COUNT_UNITS: Final = {**dict.fromkeys(_COUNTED, 1), **THOUSANDS}
-_SCALES: Final = (_TIME_UNITS_US, _RATE_UNITS_BPS)
+_SCALES: Final = (_TIME_UNITS_US, _RATE_UNITS_BPS, _SIZE_UNITS_B)
 """Units that can be written for each other, each with its size in the smallest."""
 _NUMBER: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([^\s0-9.+-]*)")
 
@@ -269,6 +275,14 @@ def _parse_number(knob: Knob, text: str) -> int | float:
         raise UsageError(
             f"{knob.key}={_shortened(text)} is not a whole number", f"give {describe_range(knob)}"
         )
+    if number % knob.multiple:
+        below = int(number // knob.multiple) * knob.multiple
+        near = (format_value(knob, each) for each in (below, below + knob.multiple))
+        raise UsageError(
+            f"{knob.key}={_shortened(text)} is no multiple of {format_value(knob, knob.multiple)},"
+            " and a server would round it",
+            f"give {' or '.join(near)}",
+        )
     return int(number)
 
 
@@ -280,6 +294,8 @@ def units_of(knob: Knob) -> tuple[str, ...]:
         return ("us", "ms", "s")
     if knob.unit in _RATE_UNITS_BPS:
         return ("bit", "kbit", "mbit", "gbit")
+    if knob.unit in _SIZE_UNITS_B:
+        return ("B", "KiB", "MiB", "GiB")
     return (knob.unit,)
 
 
@@ -294,7 +310,8 @@ def describe_range(knob: Knob) -> str:
         *rest, last = knob.choices
         return f"{', '.join(rest)} or {last}" if rest else last
     word = f", or {knob.words[0][0]}" if knob.words else ""
-    if knob.unit in _RATE_UNITS_BPS and knob.minimum is not None and knob.maximum is not None:
+    sized = knob.unit in _RATE_UNITS_BPS or knob.unit in _SIZE_UNITS_B
+    if sized and knob.minimum is not None and knob.maximum is not None:
         return f"{format_value(knob, knob.minimum)} to {format_value(knob, knob.maximum)}{word}"
     unit = f" {knob.unit}" if knob.unit else ""
     low = "" if knob.minimum is None else f"{knob.minimum:g}"
@@ -325,6 +342,9 @@ def format_value(knob: Knob, value: Value, unit: bool = True) -> str:
             if value >= size or size == 1
         )
         return f"{_plain(value / size)} {name}"
+    if knob.unit in _SIZE_UNITS_B and unit:
+        power = next((power for power in (4, 3, 2, 1) if value and value % (1 << 10 * power) == 0), 0)
+        return f"{_plain(int(value) >> 10 * power)} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
     if knob.unit == "%" and unit:
         return f"{_plain(value)} %"
     if not unit or knob.unit not in _TIME_UNITS_US:

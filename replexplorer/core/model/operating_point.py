@@ -26,7 +26,6 @@ Values = Mapping[KnobName, Value | None]
 
 READ_ONLY: Final = frozenset({"point_select"})
 """Workloads that commit nothing: no fsync and no acknowledgement is waited for."""
-_CHANGES_NOTHING: Final = frozenset({"none", "off", "auto", 0})
 _OF_SEMI_SYNC: Final = DELAYS | {
     keys.WAIT_POINT,
     keys.SEMI_SYNC_REPLICAS,
@@ -153,7 +152,7 @@ def beyond(
     told += [
         f"{name}={value} is not in the model"
         for name in expand((knob for knob in CATALOGUE if knob.beyond_model), replicas)
-        if (value := values.get(name)) is not None and value not in _CHANGES_NOTHING
+        if (value := values.get(name)) not in (None, name.knob.default)
     ]
     return tuple(told)
 

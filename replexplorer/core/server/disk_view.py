@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from replexplorer.core.knobs.catalogue import ON_OFF, Value
 from replexplorer.core.wire import DISK_KNOBS, DiskState, SetDisk
@@ -31,6 +31,13 @@ class DiskView:
     """Why nothing can be set, in words."""
     undo_journal: bool | None = None
     """What a power cut would lose is kept; None when unknown."""
+    redo_delay_ms: float | Literal["auto"] | None = None
+    """In force for the redo log; `auto`: as for all kinds of files; None when unknown."""
+    binlog_delay_ms: float | Literal["auto"] | None = None
+    jitter_ms: float | None = None
+    """Standard deviation of the delays, in force; None when unknown."""
+    measured_by_kind_ms: Mapping[str, float] = field(default_factory=dict)
+    """`measured_ms` of redo and binlog apart, each where it had any."""
     full: bool = False
     """No file of the server's can grow, as on a full disk."""
 
@@ -52,5 +59,9 @@ def disk_values(disk: DiskView | DiskState) -> Mapping[str, Value]:
 
 def asked_of_disk(key: str, value: Value) -> SetDisk:
     """The request that puts a disk knob's value in force."""
-    carried: Any = ON_OFF.index(value) == 1 if isinstance(value, str) else float(value)
+    carried: Any = value
+    if value in ON_OFF:
+        carried = value == "on"
+    elif not isinstance(value, str):
+        carried = float(value)
     return SetDisk(**{DISK_KNOBS[key]: carried})

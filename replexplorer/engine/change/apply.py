@@ -41,6 +41,8 @@ from replexplorer.engine.outcome import Changed, RolledBack
 _SET_DEADLINE_S = 10.0
 _CHECK_DEADLINE_S = 5.0
 _CHECK_EVERY_S = 0.05
+_FINISH_DEADLINE_S = 300.0
+_FSYNC_DELAYS = (keys.FSYNC_DELAY, keys.FSYNC_DELAY_REDO, keys.FSYNC_DELAY_BINLOG)
 
 
 class LoadControl(RunningLoad, Protocol):
@@ -185,7 +187,7 @@ class Applier:
                 return {name: values[name.key] for name in step.names}
             case DiskStep():
                 in_force, measured_ms = await change_disk(self._fleet, step, wait=not applied.is_rollback)
-                if step.name.key == keys.FSYNC_DELAY:
+                if step.name.key in _FSYNC_DELAYS:
                     applied.measured[step.name] = measured_ms
                 return {step.name: in_force}
             case LoadStep():
@@ -210,7 +212,10 @@ class Applier:
             await to_the_end(execute(member.control, step.after, deadline_s=_SET_DEADLINE_S))
         if switch is not None and switch.value == "off":
             self._own.offs += 1
-        return {check.name: await self._until_same(member, check) for check in step.checks}
+        found = {check.name: await self._until_same(member, check) for check in step.checks}
+        for check in step.checks:
+            await self._until_finished(member, check.name, applied)
+        return found
 
     async def _until_same(self, member: Member, check: ReadBack) -> Value:
         """Read a variable until it says what was asked; raises ServerRefused past the deadline."""
@@ -223,6 +228,25 @@ class Applier:
                 raise ServerRefused(
                     0, f"{check.name} stays {value}", f"the server did not take {check.value}"
                 )
+            await self._clock.sleep(_CHECK_EVERY_S)
+
+    async def _until_finished(self, member: Member, name: KnobName, applied: Applied) -> None:
+        """Wait while the server carries out what its variable says already; one that takes long is told,
+        and goes on when nobody waits for it any more."""
+        question = member.dialect.unfinished(name.key)
+        if question is None:
+            return
+        ends_s = self._clock.monotonic() + _FINISH_DEADLINE_S
+        told = None
+        while (doing := await ask(member.control, question)) is not None:
+            if doing != told:
+                self._report(f"{name}: {doing}")
+                told = doing
+            if self._clock.monotonic() >= ends_s:
+                applied.warnings.append(
+                    f"{name}: the server still works at it after {_FINISH_DEADLINE_S:.0f} s ({doing})"
+                )
+                return
             await self._clock.sleep(_CHECK_EVERY_S)
 
     async def _value_of(self, member: Member, check: ReadBack) -> Value:

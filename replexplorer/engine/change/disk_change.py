@@ -7,6 +7,7 @@ from typing import Final
 
 from replexplorer.core.change.planner import DiskStep
 from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.server.disk_view import asked_of_disk, disk_values
 from replexplorer.core.wire import DiskState
@@ -16,6 +17,8 @@ from replexplorer.engine.fleet import Fleet
 _CHECK_EVERY_S: Final = 0.05
 _SHOWS_WITHIN_S: Final = 1.0
 _IDLE_S: Final = 0.3
+_KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog"}
+"""Knob to the kind of file whose fsyncs it delays."""
 
 
 async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[Value, float | None]:
@@ -40,7 +43,8 @@ async def change_disk(fleet: Fleet, step: DiskStep, *, wait: bool) -> tuple[Valu
                 await execute(primary.kick, (primary.dialect.kick(),), deadline_s=ends_s - clock.monotonic())
         await clock.sleep(_CHECK_EVERY_S)
         state = await member.agent.disk()
-    return disk_values(state).get(step.name.key, step.value), state.measured_ms
+    measured_ms = state.measured_by_kind_ms.get(_KINDS.get(step.name.key, ""), state.measured_ms)
+    return disk_values(state).get(step.name.key, step.value), measured_ms
 
 
 def _shows(state: DiskState, step: DiskStep) -> bool:

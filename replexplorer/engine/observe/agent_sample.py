@@ -80,6 +80,10 @@ async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -
     return replace(
         view,
         delay_ms=state.delay_ms,
+        redo_delay_ms=state.redo_delay_ms,
+        binlog_delay_ms=state.binlog_delay_ms,
+        jitter_ms=state.jitter_ms,
+        measured_by_kind_ms=state.measured_by_kind_ms,
         undo_journal=state.undo_journal,
         full=bool(state.full),
         measured_ms=state.measured_ms,

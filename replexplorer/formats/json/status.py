@@ -98,10 +98,16 @@ class DiskJson(JsonObject):
 
     node: str
     fsync_delay_ms: float | None
-    fsync_measured_ms: float | None
+    fsync_measured_ms: float | None = Field(description="mean of redo and binlog, delays included")
     disk_probe_ms: float | None
     fsyncs: FsyncCounts
     fault: str | None = Field(default=None, description="why the delay cannot be set")
+    fsync_delay_redo_ms: float | Literal["auto"] | None = Field(
+        default=None, description="in force; auto: fsync_delay_ms"
+    )
+    fsync_delay_binlog_ms: float | Literal["auto"] | None = None
+    fsync_jitter_ms: float | None = Field(default=None, description="standard deviation of the delays")
+    fsync_measured_by_kind_ms: dict[str, float] = Field(default={}, description="of redo and binlog apart")
 
 
 class LossJson(JsonObject):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from string import ascii_letters
 from typing import Final
 
@@ -20,7 +19,8 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import in_order
 
 PANEL_ORDER: Final = (
-    Group.LINK, Group.SEMI_SYNC, Group.DURABILITY, Group.DISK, Group.LOAD, Group.BINLOG, Group.REPLICA,
+    Group.LINK, Group.SEMI_SYNC, Group.DURABILITY, Group.DISK, Group.LOAD, Group.BINLOG, Group.SERVER,
+    Group.REPLICA,
 )  # fmt: skip
 """Headings as the panel shows them: what a demonstration turns stands above the fold."""
 
@@ -29,10 +29,17 @@ LABEL_CELLS: Final = 13
 """What a label may take in the panel."""
 
 
-class Fold(Enum):
-    """A line of the panel that stands for knobs at their defaults."""
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A line of the panel that stands for a heading's knobs at their defaults."""
 
-    LINK = "more link settings"
+    section: str
+    """The heading's title."""
+
+    @property
+    def title(self) -> str:
+        """As it is shown, the number before it."""
+        return f"more {self.section.lower()} settings"
 
 
 Row = KnobName | Fold
@@ -56,7 +63,12 @@ class Section:
         """Knobs and the line of the fold, from top to bottom."""
         if self.fold_at is None:
             return self.names
-        return (*self.names[: self.fold_at], Fold.LINK, *self.names[self.fold_at :])
+        return (*self.names[: self.fold_at], self.fold, *self.names[self.fold_at :])
+
+    @property
+    def fold(self) -> Fold:
+        """The line that stands for its knobs at their defaults."""
+        return Fold(self.title)
 
 
 def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
@@ -73,6 +85,7 @@ def sections(names: Sequence[KnobName]) -> tuple[Section, ...]:
     for replica in replicas:
         here = [name for name in names if _replica_side(name) and name.node == replica]
         if here:
+            here.sort(key=lambda name: name.knob.seldom)
             found.append(Section(replica.upper(), tuple(here)))
     return tuple(found)
 
@@ -89,10 +102,10 @@ class Board:
     views: Mapping[KnobName, KnobView] = field(default_factory=dict)
     selected: KnobName | None = None
     """The knob under the cursor; None on the line of a fold, and when the filter leaves none."""
-    at_fold: bool = False
-    """The cursor is on the line of the fold."""
-    unfolded: bool = False
-    """The fold's knobs are shown, at their defaults or not."""
+    at_fold: Fold | None = None
+    """The line of a fold that the cursor is on."""
+    unfolded: set[Fold] = field(default_factory=set)
+    """Folds whose knobs are shown, at their defaults or not."""
     filter: str = ""
     searching: bool = False
     """The filter's field is open: the cursor follows the best match."""
@@ -136,8 +149,9 @@ class Board:
 
     def _folded(self, section: Section) -> Section:
         seldom = [name for name in section.names if name.knob.seldom]
-        folded = [] if self.unfolded else [name for name in seldom if self._is_quiet(name)]
-        if not folded and not (self.unfolded and seldom):
+        is_open = section.fold in self.unfolded
+        folded = [] if is_open else [name for name in seldom if self._is_quiet(name)]
+        if not folded and not (is_open and seldom):
             return section
         return replace(
             section,
@@ -152,10 +166,13 @@ class Board:
         at_rest = view.requested == default and view.effective in (None, default)
         return at_rest and name != self.selected and name not in self.staged and name not in self.pending
 
-    @property
-    def folded(self) -> tuple[KnobName, ...]:
-        """Knobs behind the line of the fold."""
-        return tuple(name for section in self.sections for name in section.folded)
+    def folded(self, fold: Fold) -> tuple[KnobName, ...]:
+        """Knobs behind the line of a fold."""
+        return tuple(name for section in self.sections if section.fold == fold for name in section.folded)
+
+    def turn(self, fold: Fold) -> None:
+        """Open a fold, or close it."""
+        self.unfolded ^= {fold}
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -194,23 +211,23 @@ class Board:
         """Move the cursor; the ends hold."""
         all_rows = self.rows
         if all_rows:
-            cursor = Fold.LINK if self.at_fold else self.selected
+            cursor = self.at_fold or self.selected
             at = all_rows.index(cursor) if cursor in all_rows else 0
             self.select(all_rows[max(0, min(len(all_rows) - 1, at + rows))])
 
     def select(self, row: Row) -> None:
         """Put the cursor here, dropping a filter that hides it; a folded knob comes forth alone."""
         if isinstance(row, Fold):
-            self.at_fold, self.selected = True, None
+            self.at_fold, self.selected = row, None
         elif row in self.views:
             if self.filter and row not in self.names:
                 self.filter = ""
-            self.at_fold, self.selected = False, row
+            self.at_fold, self.selected = None, row
 
     def search(self) -> None:
         """The filter's field is opened."""
         self.searching = True
-        self._before = Fold.LINK if self.at_fold else self.selected
+        self._before = self.at_fold or self.selected
 
     def narrow(self, text: str) -> None:
         """Show only knobs whose key, label, group, node or help has every word of the text, the best
@@ -218,7 +235,7 @@ class Board:
         self.filter = text
         if self.searching and text.split():
             names = self.names
-            self.at_fold, self.selected = False, names[0] if names else None
+            self.at_fold, self.selected = None, names[0] if names else None
         elif self.searching:
             self._back()
         self._settle()
@@ -240,8 +257,8 @@ class Board:
 
     def step(self, direction: int, now_s: float, *, coarse: bool = False) -> None:
         """Stage the next value of the selected knob; on the line of the fold, open or close it."""
-        if self.at_fold:
-            self.unfolded = direction > 0
+        if self.at_fold is not None and (self.at_fold in self.unfolded) != (direction > 0):
+            self.turn(self.at_fold)
         name = self.selected
         if name is not None and name in self.views:
             self.stage(name, next_step(name.knob, self.asked(name), direction > 0, coarse), now_s)
@@ -280,9 +297,9 @@ class Board:
             self.pending.clear()
 
     def _settle(self) -> None:
-        if self.at_fold and Fold.LINK in self.rows:
+        if self.at_fold in self.rows:
             return
-        self.at_fold = False
+        self.at_fold = None
         names = self.names
         if self.selected not in names:
             self.selected = names[0] if names else None

@@ -72,8 +72,8 @@ class KnobScreen(WatchingScreen):
         close the drawer of a small screen."""
         if self.board.staged:
             self._send()
-        elif self.board.at_fold and (self.layout_name is not Layout.COMPACT or self.drawer_open):
-            self._turn_fold()
+        elif (fold := self.board.at_fold) and (self.layout_name is not Layout.COMPACT or self.drawer_open):
+            self._turn_fold(fold)
         elif self.layout_name is Layout.COMPACT:
             self.toggle_class("-drawer")
             self.call_after_refresh(self._draw)
@@ -139,8 +139,8 @@ class KnobScreen(WatchingScreen):
         self.board.step(direction, self._settings.monotonic(), coarse=coarse)
         self._draw_now()
 
-    def _turn_fold(self) -> None:
-        self.board.unfolded = not self.board.unfolded
+    def _turn_fold(self, fold: Fold) -> None:
+        self.board.turn(fold)
         self._draw_now()
 
     def _draw_now(self) -> None:
@@ -326,7 +326,7 @@ class KnobScreen(WatchingScreen):
         self._close_entries()
         self.board.select(message.row)
         if isinstance(message.row, Fold):
-            self._turn_fold()
+            self._turn_fold(message.row)
         self._move(0)
 
     @on(KnobPanel.Stepped)

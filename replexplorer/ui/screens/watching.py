@@ -17,7 +17,7 @@ from replexplorer.core.server.replication import LATE_S, SETTLED_S, healthy, tro
 from replexplorer.core.tick import Tick
 from replexplorer.engine.outcome import Preview
 from replexplorer.engine.view import View
-from replexplorer.ui.desks.board import Board, Fold
+from replexplorer.ui.desks.board import Board
 from replexplorer.ui.desks.commander import Commander, CommandFailed
 from replexplorer.ui.desks.labels import with_labels
 from replexplorer.ui.desks.picture import Picture
@@ -218,10 +218,11 @@ class WatchingScreen(Screen[None]):
 
     def _fold_intent(self) -> FoldIntent | None:
         """The line of the fold, while the cursor is on it."""
-        if not self.board.at_fold:
+        fold = self.board.at_fold
+        if fold is None:
             return None
         return FoldIntent(
-            Fold.LINK.value, tuple(dict.fromkeys(name.knob.label for name in self.board.folded))
+            fold.title, tuple(dict.fromkeys(name.knob.label for name in self.board.folded(fold)))
         )
 
     def intent(self, hidden_below: int = 0) -> Intent | None:

@@ -130,7 +130,7 @@ class KnobPanel(Lines):
 
     def _scroll(self, rows: list[tuple[str, Row | None]], height: int) -> None:
         """Move the window so that the cursor is in it, below the row of the heading."""
-        cursor = Fold.LINK if self._board.at_fold else self._board.selected
+        cursor = self._board.at_fold or self._board.selected
         at = next((i for i, (_, row) in enumerate(rows) if row is not None and row == cursor), 0)
         sticky = 0 if self.HEADINGS_BESIDE else 1
         if at < self._top + sticky:
@@ -168,12 +168,13 @@ class KnobPanel(Lines):
 
     def _fold(self, fold: Fold, width: int) -> Line:
         """`5 more link settings ▸`: how many are folded away, or that they are shown."""
-        ground = " on select" if self._board.at_fold else ""
+        chosen = fold == self._board.at_fold
+        ground = " on select" if chosen else ""
         row = _to([], self.COLUMNS.label - 2, ground)
-        row.append(("▸ " if self._board.at_fold else "  ", f"accent b{ground}"))
-        count = len(self._board.folded)
-        text = f"{count} {fold.value}" if count else fold.value
-        row.append((text, f"text b{ground}" if self._board.at_fold else "muted"))
+        row.append(("▸ " if chosen else "  ", f"accent b{ground}"))
+        count = len(self._board.folded(fold))
+        text = f"{count} {fold.title}" if count else fold.title
+        row.append((text, f"text b{ground}" if chosen else "muted"))
         row.append((" ▸" if count else " ▾", f"accent b{ground}"))
         return _to(row, width, ground)
 

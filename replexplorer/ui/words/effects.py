@@ -21,6 +21,10 @@ from replexplorer.ui.words import figures
 
 _TIMER_SHARE: Final = 0.02
 """By how much the server's timer may differ from the clock that a delay is slept by."""
+_WIDEST: Final = 3
+"""Standard deviations that a mean may be off, whatever number it is of."""
+_KINDS: Final = {keys.FSYNC_DELAY_REDO: "redo", keys.FSYNC_DELAY_BINLOG: "binlog"}
+"""Knob to the kind of file whose fsyncs it delays."""
 
 
 class InForce(NamedTuple):
@@ -56,6 +60,9 @@ def measured_of(name: KnobName, tick: Tick | None) -> Measured:
     link, disk = _link(name, tick), _disk(name, tick)
     if disk is not None and name.key == keys.FSYNC_DELAY and disk.measured_ms is not None:
         return Measured(figures.millis(disk.measured_ms), fsync_too_short(disk))
+    kind = _KINDS.get(name.key)
+    if disk is not None and kind is not None and kind in disk.measured_by_kind_ms:
+        return Measured(figures.millis(disk.measured_by_kind_ms[kind]))
     if link is not None and name.key == keys.LOSS and link.probes_lost_percent is not None:
         return Measured(f"{link.probes_lost_percent:.3g} %")
     if link is not None and name.key == keys.RTT:
@@ -77,8 +84,11 @@ def contradiction_of(link: LinkView) -> str | None:
 
 def fsync_too_short(disk: DiskView) -> bool:
     """An fsync is measured to take less than the delay that was asked for it."""
-    asked_ms = disk.delay_asked_ms
-    return disk.measured_ms is not None and disk.measured_ms < asked_ms * (1 - _TIMER_SHARE)
+    all_ms = disk.delay_asked_ms
+    own = (disk.redo_delay_ms, disk.binlog_delay_ms)
+    least_ms = min(each if isinstance(each, float) else all_ms for each in own)
+    least_ms -= _WIDEST * (disk.jitter_ms or 0.0)
+    return disk.measured_ms is not None and disk.measured_ms < least_ms * (1 - _TIMER_SHARE)
 
 
 def _link(name: KnobName, tick: Tick | None) -> LinkView | None:
