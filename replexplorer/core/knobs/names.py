@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final
 
 from replexplorer.core.errors import UsageError
@@ -110,6 +111,12 @@ def expand(keys: Iterable[Knob], replicas: Sequence[str], pairs: Sequence[str] =
         if knob.backing is Backing.LINK:
             names.extend(KnobName(knob.key, pair) for pair in pairs)
     return tuple(names)
+
+
+@lru_cache(maxsize=16)
+def all_names(replicas: tuple[str, ...], pairs: tuple[str, ...] = ()) -> tuple[KnobName, ...]:
+    """`expand` of the whole catalogue, which every look and every tick asks for."""
+    return expand(CATALOGUE, replicas, pairs)
 
 
 def defaults(replicas: Sequence[str]) -> dict[KnobName, Value]:

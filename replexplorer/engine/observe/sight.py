@@ -13,12 +13,11 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import (
-    CATALOGUE,
     SOURCE,
     Backing,
     KnobName,
     Value,
-    expand,
+    all_names,
     same_value,
 )
 from replexplorer.core.link import LinkSettings
@@ -377,7 +376,7 @@ class Sight:
         return tuple(name for name in self._all_names() if self._has(name))
 
     def _all_names(self) -> tuple[KnobName, ...]:
-        return expand(CATALOGUE, self.fleet.replica_names, tuple(self.pairs))
+        return all_names(tuple(self.fleet.replica_names), tuple(self.pairs))
 
     def _has(self, name: KnobName) -> bool:
         member = self.fleet.members.get(self.fleet.named(name.node))
@@ -402,7 +401,7 @@ class Sight:
             if member.probed is not None and self._reachable(name)
         }
         # Of a link between two others that nobody asked anything of, a plan may take that for granted.
-        bare = {name: name.knob.default for name in expand(CATALOGUE, (), self.fleet.roster.pairs)}
+        bare = {name: name.knob.default for name in all_names((), tuple(self.fleet.roster.pairs))}
         return Observed(
             values={**bare, **{name: self._turnable(name) for name in self._all_names()}},
             replicas=self.fleet.replica_names,
@@ -490,6 +489,6 @@ class Sight:
         """The load's knobs as requested."""
         return {
             name.key: self.requested_value(name)
-            for name in expand(CATALOGUE, ())
+            for name in all_names(())
             if name.knob.backing is Backing.LOAD
         }

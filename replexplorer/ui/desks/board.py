@@ -116,6 +116,8 @@ class Board:
     pending: dict[KnobName, Value] = field(default_factory=dict)
     """Sent, and not yet confirmed by a tick."""
     _sent: bool = False
+    _last_found: tuple[tuple[str, tuple[KnobName, ...]], tuple[Section, ...]] | None = None
+    """What was filtered for among which knobs, and what that left: each drawing asks several times."""
     _before: Row | None = None
     """Where the cursor stood when the filter's field was opened."""
 
@@ -136,6 +138,12 @@ class Board:
     def _found(self) -> tuple[Section, ...]:
         """Headings and knobs that the filter leaves, the best matches first."""
         text = " ".join(self.filter.lower().split())
+        asked = text, tuple(self.views)
+        if self._last_found is None or self._last_found[0] != asked:
+            self._last_found = asked, self._ranked(text)
+        return self._last_found[1]
+
+    def _ranked(self, text: str) -> tuple[Section, ...]:
         ranks = {name: _rank(name, text) for name in self.views}
         found = sections([name for name, rank in ranks.items() if rank is not None])
         if not text:

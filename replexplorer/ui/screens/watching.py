@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -34,14 +35,18 @@ from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip
-from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.lines import Lines, Pace
 from replexplorer.ui.widgets.replica_strip import ReplicaStrip
 from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, StatementPanel
 from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
 from replexplorer.ui.words.effects import InForce, effect_of, measured_of
 
-DRAWER_LEAVES = 6
+_EPOCHS_EVERY_S: Final = 0.9
+_PREVIEW_EVERY_S: Final = 2.0
+"""How long a preview stands while its knob, all values and the nodes' roles do: to plan it costs as much as
+drawing the knobs."""
+DRAWER_LEAVES: Final = 6
 """Rows that the drawer does not cover: the header, the last event, the knob line and the keys."""
 
 
@@ -62,6 +67,9 @@ class WatchingScreen(Screen[None]):
         self.layout_name = Layout.NORMAL
         """The arrangement in force."""
         self._problem = ""
+        self._epochs_pace = Pace(_EPOCHS_EVERY_S)
+        self._previewed: tuple[object, float, Preview] | None = None
+        """For what and when the last preview was made."""
 
     def compose(self) -> ComposeResult:
         """Every widget of every layout; the layout's class says which are shown."""
@@ -183,6 +191,10 @@ class WatchingScreen(Screen[None]):
             self.call_after_refresh(self._draw)
 
     def _draw_epochs(self, tick: Tick) -> None:
+        """The epochs: the open one's figures once a second, all else at once."""
+        said = [(epoch.number, epoch.title, epoch.verdict) for epoch in tick.epochs]
+        if not self._epochs_pace.is_due(tick.at_s, (self.picture.is_frozen, said)):
+            return
         table = self.query_one(EpochTable)
         table.origin_s = self.picture.shown.origin_s
         epochs = with_labels(tick.epochs, self.board)
@@ -239,6 +251,15 @@ class WatchingScreen(Screen[None]):
 
     def _preview(self, name: KnobName, value: Value, requested: Value) -> Preview:
         """What the value runs; for the one in force, what would bring it back from another."""
+        tick, now_s = self.picture.tick, self._settings.monotonic()
+        nodes = [(node.name, node.role, node.reachable) for node in tick.nodes] if tick else []
+        of = name, value, requested, self.board.views, nodes
+        known = self._previewed
+        if known is None or known[0] != of or not 0 <= now_s - known[1] < _PREVIEW_EVERY_S:
+            known = self._previewed = of, now_s, self._planned(name, value, requested)
+        return known[2]
+
+    def _planned(self, name: KnobName, value: Value, requested: Value) -> Preview:
         try:
             if value != requested:
                 return self._commander.preview([Assignment((name,), value)])

@@ -11,14 +11,17 @@ from replexplorer.core.server.anatomy import Anatomy, Part, untimed
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.style.theme import inks_of
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, named, part_ms
-from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.widgets.lines import Lines, Pace
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, rule, spread, width_of
 from replexplorer.ui.words.truth import checks_runs, failed_runs, truth_runs
 
 WIDE_FROM: Final = 100
 """Columns from which each part has its full name and its share."""
+_EVERY_S: Final = 1.9
+"""The parts are means of 5 s, and the bar is what costs a small line most."""
 _EXCESS_SHARE: Final = 0.1
 """Of the mean, from which on parts that are more than the whole are shown."""
 _TIGHT: Final = 3
@@ -39,9 +42,16 @@ class AnatomyPanel(Lines):
     tick: reactive[Tick | None] = reactive(None)
     """The picture."""
 
+    def __init__(
+        self, *, glyphs: Glyphs = BRAILLE, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(glyphs=glyphs, id=id, classes=classes)
+        self._pace = Pace(_EVERY_S)
+
     def watch_tick(self) -> None:
-        """Draw the parts."""
-        self.repaint()
+        """Draw the parts, where it is time to."""
+        if self.tick is None or self._pace.is_due(self.tick.at_s, _words_of(self.tick)):
+            self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """The rows at this size."""
@@ -131,6 +141,17 @@ class AnatomyPanel(Lines):
         if at == 0:
             figure += [(f" ms {ms / max(anatomy.mean_ms, 1e-9):.0%}", "muted")]
         return [key, (f"{WORDS[part][min(at, 2)]} ", "muted"), *figure]
+
+
+def _words_of(tick: Tick) -> object:
+    """What the panel says besides its figures."""
+    return (
+        wait_words(tick.protection),
+        tick.anatomy is None and _why_none(tick),
+        bool(excess_of(tick.anatomy)),
+        tick.predicted is None,
+        bool(failed_runs(tick.truth)),
+    )
 
 
 def wait_words(protection: Protection) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Final
 
 from replexplorer.core.server.exposure import Exposure
-from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
+from replexplorer.ui.widgets.lines import Lines, Pace
 from replexplorer.ui.words.exposure import exposure_line
 from replexplorer.ui.words.runs import Line
 
@@ -21,14 +21,17 @@ class ExposureLine(Lines):
     GROUND = "panel"
     DEFAULT_CSS = "ExposureLine { height: 1; }"
 
-    _exposure: Exposure | None = None
-    _shown_s = -inf
+    def __init__(
+        self, *, glyphs: Glyphs = BRAILLE, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(glyphs=glyphs, id=id, classes=classes)
+        self._exposure: Exposure | None = None
+        self._pace = Pace(_EVERY_S)
 
     def show(self, exposure: Exposure | None, at_s: float) -> None:
         """Show what was known at this moment, once a second; None before anything was looked at."""
-        is_due = not 0 <= at_s - self._shown_s < _EVERY_S
-        if exposure != self._exposure and (is_due or exposure is None or self._exposure is None):
-            self._exposure, self._shown_s = exposure, at_s
+        if exposure != self._exposure and self._pace.is_due(at_s, exposure is None):
+            self._exposure = exposure
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:

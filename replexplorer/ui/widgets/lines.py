@@ -7,6 +7,7 @@ that a terminal would obey.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -35,6 +36,23 @@ class OwnRows(Widget):
         """The rows of a region."""
         self._dirty_regions.clear()
         return super().render_lines(crop)
+
+
+class Pace:
+    """Figures that all move with each tick, drawn less often than that; what is said in words at once."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._words: object = None
+        self._drawn_s = -inf
+
+    def is_due(self, at_s: float, words: object = None) -> bool:
+        """Whether to draw at this moment, which then counts as drawn: other words, the same moment again,
+        an earlier one as after a jump, or figures that have stood for long enough."""
+        if words == self._words and 0 < at_s - self._drawn_s < self._every_s:
+            return False
+        self._words, self._drawn_s = words, at_s
+        return True
 
 
 class Lines(OwnRows):
