@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from replexplorer.core.server.anatomy import Part
 from replexplorer.core.tick import Tick
 from replexplorer.engine.console import ToggleLoad
@@ -53,6 +55,21 @@ async def test_a_tick_carries_the_anatomy_and_the_truth() -> None:
         tick = await anext(session.ticks())
         assert tick.anatomy is None, "a stretch reached across a change"
         counting.cancel()
+
+
+@pytest.mark.parametrize("statements", range(8))
+@virtual
+async def test_a_timeout_amid_a_look_never_shows_a_protected_source(statements: int) -> None:
+    """Whichever statement of a look the timeout comes before, blocked gives way to degraded."""
+    world = World()
+    async with world.started() as session:
+        await turn(session, "semi_sync=on", "clients=8")
+        await until_tick(session, lambda tick: tick.protection.state == "protected")
+        await turn(session, "partition=both")
+        await until_tick(session, lambda tick: (tick.protection.oldest_wait_s or 0) > 5)
+        world.primary.time_out_before(statements)
+        tick = await until_tick(session, lambda tick: tick.protection.state != "blocked")
+        assert tick.protection.state == "degraded"
 
 
 @virtual

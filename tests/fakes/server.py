@@ -162,6 +162,7 @@ class FakeServer:
         self.timeouts = 0
         self.waits: list[Wait] = []
         self.load_waits_from_s: float | None = None
+        self._reads_to_timeout: int | None = None
         """Since when the load's commits wait for an acknowledgement that does not come."""
         self.setting = asyncio.Lock()
         self.io = self.sql = "Yes" if replicates else "No"
@@ -249,6 +250,11 @@ class FakeServer:
         return self._read(statement)
 
     def _read(self, statement: str) -> Rows:
+        if self._reads_to_timeout is not None:
+            self._reads_to_timeout -= 1
+            if self._reads_to_timeout < 0:
+                self._reads_to_timeout = None
+                self.time_out()
         now_s = asyncio.get_running_loop().time()
         names = re.findall(r"'([^']+)'", statement)
         if statement.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):
@@ -515,6 +521,10 @@ class FakeServer:
         self._switch_off()
         await asyncio.sleep(SWITCH_OFF_S)
 
+    def time_out_before(self, statements: int) -> None:
+        """Time out when this many more statements have been read."""
+        self._reads_to_timeout = statements
+
     def time_out(self) -> None:
         """The load's oldest commit has waited long enough."""
         self.timeouts += 1
@@ -527,6 +537,7 @@ class FakeServer:
         for wait in self.waits:
             wait.done.set_result(None)
         self.waits.clear()
+        self.load_waits_from_s = None
 
     def replica_came(self) -> None:
         """A replica registered: what waits is sent to it."""

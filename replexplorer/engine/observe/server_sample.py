@@ -120,6 +120,10 @@ async def _sample_reachable(
     waits = None
     if settings.values.get(keys.SEMI_SYNC) == "on":
         waits = await ask_if_known(sql, dialect.waits(), deadline_s=_POLL_DEADLINE_S)
+        if before is not None and before.oldest_wait_s and acks_between(before.status, status) == 0:
+            # A timeout switches semi-sync off and then releases who waits: counters from before it beside
+            # waits from after it would show a source that is on and for which nobody waits.
+            status = await ask(sql, dialect.status(), deadline_s=_POLL_DEADLINE_S)
     return NodeSample(
         at_s,
         view,
