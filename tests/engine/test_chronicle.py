@@ -51,6 +51,25 @@ async def test_what_happened_before_keeps_its_time() -> None:
 
 
 @virtual
+async def test_a_request_newer_than_the_last_look_makes_no_outage_of_what_that_look_saw() -> None:
+    """Semi-sync is asked for again while the last look is of when it was off on purpose."""
+    chronicle, clock = Chronicle(VirtualClock()), VirtualClock()
+
+    def see(*, requested: bool, at_s: float) -> bool:
+        look = Protection(ProtectionState.OFF, requested=requested)
+        return chronicle.follow(look, Sample(at_s, ServerStatus()), enabled=False).settled
+
+    await asyncio.sleep(1)
+    looked_s = clock.monotonic()
+    assert see(requested=False, at_s=looked_s)
+    assert not see(requested=True, at_s=looked_s)
+    for _ in range(8):
+        await asyncio.sleep(0.5)
+        stays = see(requested=True, at_s=clock.monotonic())
+    assert stays, "it stays off though it is asked for: that is an outage"
+
+
+@virtual
 async def test_what_was_seen_before_a_change_was_in_force_is_no_outage_of_its_own() -> None:
     """Switching semi-sync off passes through `degraded`, and that look may be folded when all is done."""
     chronicle, clock = Chronicle(VirtualClock()), VirtualClock()

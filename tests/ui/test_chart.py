@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -108,6 +109,23 @@ def test_marks_stand_in_the_same_column_of_both_charts() -> None:
         assert all("23" in top and "9" not in top[7:] for top in tops)
     column = 7 + int(90 / 120 * 57)
     assert [row[column] for row in picture(both(marks=marks)[0])[1:4]] == ["②", "┊", "┊"]
+
+
+@pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda glyphs: glyphs.name)
+@pytest.mark.parametrize("apart", range(4))
+def test_numbers_of_marks_never_run_into_one_another(apart: int, glyphs: Glyphs) -> None:
+    """The newer one of two that are too near stays, and the line of the other."""
+    second_s = 120 / 57
+    for numbers in ((14, 15), (9, 10), (3, 4)):
+        at_s = (650.0, 650.0 + apart * second_s)
+        marks = [ChartMark(at, number) for at, number in zip(at_s, numbers, strict=True)]
+        rows = picture(both(marks=marks)[0], glyphs)
+        older, newer = (glyphs.number(number) for number in numbers)
+        room = 1 if not (older + newer).isascii() and len(older + newer) == 2 else len(older) + 1
+        shown = re.findall(r"[①-⑨]|\d+", rows[1][7:64])
+        assert shown == ([older, newer] if apart >= room else [newer])
+        lines = rows[2][7:64].count(glyphs.mark)
+        assert lines == (2 if apart else 1)
 
 
 def test_a_fault_is_tinted_with_its_word_inside_or_beside() -> None:

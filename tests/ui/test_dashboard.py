@@ -41,6 +41,7 @@ from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import OwnRows
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.effects import contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
 
@@ -357,6 +358,17 @@ async def test_the_nodes_are_listed_with_their_threads_and_lag(width: int) -> No
         assert "Duplicate entry '7' for key 'SOURCE'" in " ".join(" ".join(rows).split())
         assert sum("link: asked 85 ms, measured 85.4 ms" in row for row in rows) == 2
         assert all(len(row) <= width for row in rows)
+
+
+async def test_a_round_trip_that_is_not_as_asked_stands_once_in_the_nodes() -> None:
+    tick = make_tick(1.0, rtt=(40.0, 49.25))
+    apart = contradiction_of(tick.links[0])
+    assert apart
+    async with bench(replace(tick, links=(replace(tick.links[0], fault=apart),)), size=(80, 24)) as app:
+        await app.press("N")
+        await app.until(lambda: bool(listing(app).rows))
+        row = next(row for row in listing(app).rows if "link:" in row)
+        assert row.strip() == "link: asked 40 ms, measured 49.2 ms"
 
 
 async def test_a_link_between_two_replicas_and_one_that_flaps_stand_below_their_nodes() -> None:
@@ -795,7 +807,7 @@ async def test_a_held_outage_keeps_its_badge_at_80_columns_whatever_else_is_wron
     async with bench(make_tick(1.0, state=ProtectionState.BLOCKED, values=cut), size=(80, 24)) as app:
         await app.press("space")
         await app.play(make_tick(1.5, state=ProtectionState.DEGRADED, values=cut, tps=1889.0))
-        assert " FROZEN  ▲ DEGRADED   1889" in app.text("#header")
+        assert " FROZEN  live ▲  1889" in app.text("#header")
         assert "◼ BLOCKED" in app.text("#header")
 
 

@@ -91,7 +91,7 @@ def test_the_open_loop_shows_the_p95_that_decides() -> None:
     assert "by response p95" in text(details(OPEN, 119)[0])
 
 
-@pytest.mark.parametrize(("width", "told"), [(119, "too short"), (79, "short")])
+@pytest.mark.parametrize(("width", "told"), [(119, "too short"), (79, "too short")])
 def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> None:
     short = replace(SLOWER, verdict="too short", ci_percent=None, low_percent=None, high_percent=None)
     assert told in text(row(short, width, BRAILLE, 0.0))

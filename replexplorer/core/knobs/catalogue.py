@@ -279,7 +279,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "Lose all packets: both ways, the acknowledgements' way (ack) or the events' way (dump).",
         choices=("none", "ack", "dump", "both"),
         synonyms=(("off", "none"), ("0", "none"), ("false", "none"), ("no", "none"), ("on", "both")),
-        risk="not none: under semi-sync commits wait until the timeout, then the source falls back to async",
+        risk="cut: under semi-sync commits wait until the timeout, then the source falls back to async",
     ),
     Knob(
         keys.SEMI_SYNC,

@@ -99,6 +99,11 @@ class States:
         """The state of the last look is the one in force."""
         return self._held is None
 
+    @property
+    def in_outage(self) -> bool:
+        """The state in force is an outage."""
+        return self._is_outage
+
     def see(self, look: Look, *, changing: bool = False) -> Seen:
         """Take a look; `changing`: a change is under way."""
         last, self._last = self._last, look

@@ -14,7 +14,7 @@ from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.server.state_words import turn_words
-from replexplorer.core.server.states import Look, States
+from replexplorer.core.server.states import Look, States, is_outage
 from replexplorer.ports import Clock
 
 
@@ -118,7 +118,8 @@ class Chronicle:
         return replace(
             protection,
             since_s=self._states.since_s - self.began_s if is_this else None,
-            settled=self._states.settled,
+            # A request that is newer than the last look makes no outage of what that look saw.
+            settled=self._states.settled and (self._states.in_outage or not is_outage(protection)),
             unprotected=self._states.unprotected,
         )
 

@@ -66,7 +66,7 @@ def tps_model(
 ) -> ChartModel:
     """The TPS chart: the line with its tint, the dashed ceiling and the dotted prediction, all labelled.
 
-    `notes`: what the title says, longest first; `window`: which stretch the newest figures are of.
+    `notes`: what the title says, longest first; `window`: which stretch the newest figures are of, in words.
     `log=None` picks the logarithmic axis when the values of the page that last span more than a
     factor of 30.
     """
@@ -74,12 +74,11 @@ def tps_model(
     chosen = _spans_decades(shown, page) if log is None else log
     unit = "commits/s, log" if chosen else "commits/s"
     queries = "" if qps is None else f"{figures.rate(qps)} QPS"
-    of = f"now {window}" if window else ""
     last = _last(shown) if shown else None
     now = _with_words(figures.rate(last), ("now",)) if last is not None else ()
     return ChartModel(
         title="TPS",
-        subtitle=" · ".join(filter(None, (unit, queries, of))),
+        subtitle=" · ".join(filter(None, (unit, queries, window))),
         short_subtitle=queries or unit,
         note=notes[0] if notes else "",
         shorter_notes=tuple(notes[1:]),

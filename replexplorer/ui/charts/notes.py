@@ -95,12 +95,16 @@ def qps_of(recent: Recent) -> float | None:
     return recent.qps
 
 
-def window_words(recent: Recent) -> str:
-    """Which stretch the load's figures are of: `in 0.5 s`; with the number of commits where these are
-    too few for a percentile: `n 11 in 10 s`. Empty while no figure has a stretch."""
+def window_words(recent: Recent, *, titled: bool = False) -> str:
+    """Which stretch the load's figures are of: `in 0.5 s`, in a title `now: the last 0.5 s`; with the number
+    of commits where these are too few for a percentile: `n 11 in 10 s`. Empty while no figure has a
+    stretch."""
     if recent.length_s <= 0:
         return ""
     known = [name for name in ENOUGH if recent.latency_ms(name) is not None]
     enough = recent.is_mixed or all(recent.is_firm(name) for name in known)
     few = "" if enough else f"n {figures.count(recent.n)} "
-    return f"{few}in {figures.span(recent.length_s)}"
+    span = figures.span(recent.length_s)
+    if not titled:
+        return f"{few}in {span}"
+    return f"now: {f'{few}in ' if few else ''}the last {span}"

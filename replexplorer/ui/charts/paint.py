@@ -239,9 +239,10 @@ def _marks(
     grid: CellGrid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs
 ) -> set[tuple[int, int]]:
     """Dashed verticals behind the series, with their numbers in the first row that hides nothing;
-    answers the numbers' cells in the plot."""
-    taken: set[tuple[int, int]] = set()
-    for mark in model.marks:
+    answers the numbers' cells in the plot. Of numbers that would run into each other the newest stays:
+    `14` and `15` side by side are no `115`."""
+    numbers: dict[tuple[int, int], str] = {}
+    for mark in sorted(model.marks, key=lambda mark: (mark.at_s, mark.number), reverse=True):
         x = column(mark.at_s, model.start_s, model.end_s, plot.width)
         if not 0 <= x < plot.width:
             continue
@@ -249,12 +250,18 @@ def _marks(
         start = min(x, plot.width - len(number))
         end = start + len(number)
         top = next((y for y in range(plot.height) if not _inked(raster, y, start, end)), 0)
-        for y in range(top + 1, plot.height):
+        gap = 0 if len(number) == 1 else 1
+        beside = [(at, top) for at in (start - 1, end) if numbers.get((at, top), "").isascii()]
+        near = [(at, top) for at in range(start - gap, end + gap)] + beside
+        is_shown = not any(cell in numbers for cell in near)
+        for y in range(top + is_shown, plot.height):
             if not raster or raster[y][x] is None:
                 grid.put(plot.x + x, plot.y + y, glyphs.mark, "mark")
-        grid.text(plot.x + start, plot.y + top, number, "mark")
-        taken |= {(at, top) for at in range(start, end)}
-    return taken
+        if is_shown:
+            numbers |= {(at, top): char for at, char in zip(range(start, end), number, strict=True)}
+    for (at, top), char in numbers.items():
+        grid.put(plot.x + at, plot.y + top, char, "mark")
+    return set(numbers)
 
 
 def _words(grid: CellGrid, plot: Plot, model: ChartModel, raster: Raster, glyphs: Glyphs) -> None:

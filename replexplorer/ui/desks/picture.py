@@ -173,7 +173,7 @@ class Picture:
             latency_notes=below.texts,
             latency_note_ink=below.ink,
             qps=qps_of(recent),
-            window=window_words(recent),
+            window=window_words(recent, titled=True),
         )
         if self.as_density:
             slices = self.shown.history.density.page(page.edges[0], page.until_s)

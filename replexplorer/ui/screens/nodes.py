@@ -14,6 +14,7 @@ from replexplorer.ui.desks.picture import Picture
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.words import figures
+from replexplorer.ui.words.effects import contradiction_of
 from replexplorer.ui.words.runs import Line, Run, hung, width_of
 from replexplorer.ui.words.truth import lag_text
 
@@ -89,7 +90,11 @@ def _lag(tick: Tick, node: NodeView) -> Run:
 def _link(link: LinkView, title: str) -> Line:
     """The round trip asked and measured, and what is wrong with the link."""
     measured = "none" if link.rtt_measured_ms is None else f"{figures.round_trip(link.rtt_measured_ms)} ms"
-    row: list[Run] = [(f"   {title}: asked {link.rtt_asked_ms:g} ms, measured {measured}", "muted")]
+    apart = contradiction_of(link) is not None
+    row: list[Run] = [
+        (f"   {title}: asked {link.rtt_asked_ms:g} ms, ", "muted"),
+        (f"measured {measured}", "warn" if apart else "muted"),
+    ]
     if link.flap is not None:
         now = "down" if link.is_down else "up"
         row.append((f", flaps {link.flap.down_s:g} s down, {link.flap.up_s:g} s up, {now} now", "warn b"))
@@ -97,7 +102,7 @@ def _link(link: LinkView, title: str) -> Line:
         row.append((f", partition {link.partition}", "warn b"))
     elif link.healing:
         row.append((", healed, TCP retries", "warn b"))
-    if link.fault:
+    if link.fault and link.fault != contradiction_of(link):  # those figures stand in the row already
         row.append((f", {link.fault}", "warn"))
     return row
 

@@ -118,7 +118,7 @@ def _text_in(part: Part, ms: float, cells: int) -> str:
     full, word, short = WORDS[part]
     figure = part_ms(ms)
     texts = (f" {full} {figure} ms ", f" {word} {figure} ", f" {short} {figure} ", f" {word} ")
-    return next((text for text in texts if len(text) + 2 <= cells), "")
+    return next((text for text in texts if len(text) + 2 <= cells), short if len(short) < cells else "")
 
 
 def _joined(cells: list[Run]) -> list[Run]:

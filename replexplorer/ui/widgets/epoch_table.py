@@ -258,7 +258,7 @@ def _before_after(epoch: Epoch) -> list[Run]:
 
 def _interval(epoch: Epoch, *, wide: bool) -> list[Run]:
     if epoch.verdict == "too short" and epoch.number:
-        return [("too short", "muted")] if wide else [("short", "muted")]
+        return [("too short", "muted")]
     if epoch.verdict == "outage":
         return [("outage before", "muted")] if wide else [("outage", "muted")]
     text = "" if epoch.verdict == "measuring" else interval_of(epoch, short=not wide)

@@ -16,7 +16,7 @@ from replexplorer.ui.words.runs import Line, Run, Segment, apart, width_of
 from replexplorer.ui.words.states import STATES
 
 SHRINK: Final = (
-    "fsync", "help", "title", "load", "ack", "latency", "title", "separator", "fsync", "load", "latency",
+    "fsync", "help", "title", "load", "ack", "title", "latency", "separator", "fsync", "latency", "load",
     "load", "ack", "latency", "errors", "tps", "chips", "wait", "rtt", "held", "link", "latency", "errors",
     "wait", "elapsed", "title", "rtt", "ack", "chips", "link",
     "chips", "held",
@@ -137,8 +137,8 @@ class Header(Lines):
         state, tps = _live(*self.live)
         return (
             [chip, (" live ", "muted"), state, tps, (" TPS", "muted")],
-            [chip, (" ", "text"), state, tps],
-            [chip, (" ", "text"), (state[0][0], state[1]), tps],
+            [chip, (" live ", "muted"), state, tps],
+            [chip, (" live ", "muted"), (state[0][0], state[1]), tps],
         )
 
     def _state(self, tick: Tick) -> Line:

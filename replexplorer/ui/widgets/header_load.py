@@ -25,10 +25,11 @@ def latency(recent: Recent) -> Segment:
     )
     last: Line = [("p99 ", "muted"), (p99, i99)]
     spelled: Line = [("p50 ", "muted"), (p50, i50), ("  p95 ", "muted"), (p95, i95), ("  ", "muted"), *last]
-    dot: Run = ("·", "muted")
-    short: Line = [("p50·95·99 ", "muted"), (p50, i50), dot, (p95, i95), dot, (p99, i99)]
+    gap: Run = (" ", "muted")
+    unit: Run = (" ms", "muted")
+    short: Line = [("p50/95/99 ", "muted"), (p50, i50), gap, (p95, i95), gap, (p99, i99), unit]
     window: Run = (f" {window_words(recent):<{_WINDOW_CELLS}}", "muted")
-    return ([*spelled, (" ms", "muted"), window], [*short, window], short, last, [])
+    return ([*spelled, unit, window], [*short, window], short, last, [])
 
 
 def throughput(recent: Recent) -> Segment:
