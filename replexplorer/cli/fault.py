@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json, sentence
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import seconds
 from replexplorer.cli.wiring import attached
+from replexplorer.core.change.fault_acts import ahead_words
 from replexplorer.core.fault import KINDS, FaultKind, parse_fault
 from replexplorer.core.hints import command
 from replexplorer.core.text import folded
 from replexplorer.engine.console import Clear, Inject
+from replexplorer.engine.outcome import Cleared
 from replexplorer.formats.json.fault import FaultKindJson, FaultsCleared, FaultsInjected
 from replexplorer.reports.documents import fault_document
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
+    from replexplorer.cli.output import Output
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -117,7 +121,8 @@ async def _inject(call: Call) -> int:
             finally:
                 for each in injected:
                     cleared = await asyncio.shield(session.console.do(Clear(str(each.fault))))
-                    document.cleared += [fault_document(fault) for fault in cleared]
+                    document.cleared += [fault_document(one.fault) for one in cleared]
+                    document.ahead |= _told_ahead(console, cleared)
     if console.json:
         console.document(document)
     elif args.for_s is None:
@@ -130,12 +135,24 @@ async def _inject(call: Call) -> int:
 
 
 async def _clear(call: Call) -> int:
+    console = call.console
     async with attached(call, "fault") as session:
         cleared = await session.console.do(Clear(call.args.fault))
-    if call.console.json:
-        call.console.document(FaultsCleared(cleared=[fault_document(fault) for fault in cleared]))
+    ahead = _told_ahead(console, cleared)
+    if console.json:
+        faults = [fault_document(each.fault) for each in cleared]
+        console.document(FaultsCleared(cleared=faults, ahead=ahead))
     else:
-        call.console.print(
-            "; ".join(f"{fault} is over" for fault in cleared) if cleared else "no fault is in force"
+        console.print(
+            "; ".join(f"{each.fault} is over" for each in cleared) if cleared else "no fault is in force"
         )
     return 0
+
+
+def _told_ahead(console: Output, cleared: Iterable[Cleared]) -> dict[str, str]:
+    """What replicas have and their source lost, with the command that makes them copies again; told a line
+    each."""
+    found = {replica: (each.fault.node, gtids) for each in cleared for replica, gtids in each.ahead.items()}
+    for replica, (source, gtids) in found.items():
+        console.warn(ahead_words(replica, source, gtids, console.stack))
+    return {replica: gtids for replica, (_, gtids) in found.items()}

@@ -48,7 +48,7 @@ def render_status(status: Status, columns: int | None = None) -> str:
         f"stack {status.stack}: {status.state}",
         "",
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
-        *(_errant_line(node) for node in status.nodes if node.errant_gtids),
+        *(_errant_line(node, status.stack) for node in status.nodes if node.errant_gtids),
         "",
         f"protection  {protection.state.upper()}: {_state_words(protection)}",
     ]
@@ -145,10 +145,13 @@ def _acking(protection: ProtectionJson) -> str:
     return f"{acking} (the source counts {counted}: not all of them are connected)"
 
 
-def _errant_line(node: NodeJson) -> str:
+def _errant_line(node: NodeJson, stack: str) -> str:
     gtids = node.errant_gtids or ""
     count = gtid_count(gtids)
-    return f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids}"
+    return (
+        f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids};"
+        f" {command('rejoin', stack, node.name, '--copy')} makes it a copy of the primary"
+    )
 
 
 def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:

@@ -33,6 +33,11 @@ def rejoin_arguments(parser: ArgumentParser) -> None:
     """Who comes back."""
     parser.add_argument("node", metavar="NODE", help="name or alias of the node")
     parser.add_argument(
+        "--copy",
+        action="store_true",
+        help="give it a copy of the source's data, also where it follows",
+    )
+    parser.add_argument(
         "--yes", action="store_true", help="also where it loses transactions, which is asked about otherwise"
     )
     _common(parser)
@@ -62,7 +67,7 @@ def switchover(call: Call) -> int:
 
 def rejoin(call: Call) -> int:
     """A node follows the source again."""
-    return run_async(_change(call, Rejoin(call.args.node, _consent(call), call.args.anyway)))
+    return run_async(_change(call, Rejoin(call.args.node, _consent(call), call.args.anyway, call.args.copy)))
 
 
 def _consent(call: Call) -> Consent:

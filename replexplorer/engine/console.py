@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from replexplorer.core.fault import Fault, FaultRequest
+from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment
 from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.experiment.rig import Procedure
-from replexplorer.engine.outcome import Injected, Preview, SetResult
+from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
 from replexplorer.engine.progress import ProgressCallback
 
 R = TypeVar("R")
@@ -65,7 +65,7 @@ class Inject(Command[tuple[Injected, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Clear(Command[tuple[Fault, ...]]):
+class Clear(Command[tuple[Cleared, ...]]):
     """Take back the faults that this text means, `KIND[@NODE]`, all for None; answers which."""
 
     text: str | None = None
@@ -100,6 +100,8 @@ class Rejoin(Command[RoleChange]):
     consent: Consent | None = None
     """Asked before it loses transactions that the source lacks; None: it may."""
     anyway: bool = False
+    copy: bool = False
+    """It gets a copy of the source's data in any case, also where it follows the source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
-from replexplorer.core.fault import Fault, FaultRequest
+from replexplorer.core.fault import FaultRequest
 from replexplorer.core.knobs.names import Assignment, Desired, desired_of
 from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.change.controls import Controls
@@ -41,7 +41,7 @@ from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.incidents.repair import Repairer
 from replexplorer.engine.load.driving import Driving
-from replexplorer.engine.outcome import Injected, Preview, SetResult
+from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
 from replexplorer.engine.progress import Progress
 from replexplorer.engine.record.chronicle import Chronicle
 
@@ -178,7 +178,7 @@ class LiveConsole:
             await self._turns.refuse_under_experiment()
         return await self._faults.inject(command.request, for_s=command.for_s, anyway=command.anyway)
 
-    async def _clear(self, command: Clear) -> tuple[Fault, ...]:
+    async def _clear(self, command: Clear) -> tuple[Cleared, ...]:
         """Never refused: what was broken on purpose can always be mended."""
         return await self._faults.clear(command.text)
 
@@ -194,7 +194,9 @@ class LiveConsole:
 
     async def _rejoin(self, command: Rejoin) -> RoleChange:
         self._check_own(command.anyway)
-        return await self._roles.rejoin(command.node, consent=command.consent, anyway=command.anyway)
+        return await self._roles.rejoin(
+            command.node, consent=command.consent, rebuild=command.copy, anyway=command.anyway
+        )
 
     # -- what changes nothing, or gives it back
 

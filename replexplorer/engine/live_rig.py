@@ -307,7 +307,7 @@ class LiveRig:
 
     async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
         """See `experiment.rig.Rig`."""
-        return await self._faults.clear(text)
+        return tuple(each.fault for each in await self._faults.clear(text))
 
     async def reckon(self, survivor: str, *, failed_at_s: float | None = None) -> LossLedger:
         """See `experiment.rig.Rig`."""

@@ -62,6 +62,15 @@ class Injected:
     """Of a power cut: the files that lost anything, in words."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A fault that was taken back."""
+
+    fault: Fault
+    ahead: Mapping[str, str] = field(default_factory=dict)
+    """By replica: the GTIDs that it has executed and the source, which is back, has lost."""
+
+
 class RolledBack(ReplexplorerError):
     """A step failed and those before it were rolled back; code and exit code are the cause's."""
 

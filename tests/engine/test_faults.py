@@ -29,7 +29,7 @@ async def inject(session: Session, text: str, *, anyway: bool = False) -> tuple[
 
 
 async def clear(session: Session, text: str | None = None) -> list[str]:
-    return [str(fault) for fault in await session.console.do(Clear(text))]
+    return [str(each.fault) for each in await session.console.do(Clear(text))]
 
 
 async def in_force(session: Session) -> list[str]:
@@ -125,6 +125,19 @@ async def test_a_power_cut_needs_its_journal_and_cuts_the_links_too() -> None:
         status = await session.status()
         assert status.state == "up"
         assert [link.partition for link in status.links] == ["none"]
+
+
+@pytest.mark.parametrize("fault", ["kill", "power_cut", "stop"])
+@virtual
+async def test_a_replica_that_has_what_its_source_lost_is_named_when_the_source_is_back(fault: str) -> None:
+    world = World(replicas=2)
+    async with world.attached("fault") as session:
+        await turn(session, "undo_journal=on")
+        await inject(session, fault)
+        lost = "" if fault == "stop" else f"{world.primary.variables['server_uuid']}:90001-90017"
+        world.servers["db3"].errant = lost
+        [cleared] = await session.console.do(Clear())
+        assert cleared.ahead == ({"db3": lost} if lost else {})
 
 
 @virtual

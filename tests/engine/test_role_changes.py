@@ -443,6 +443,30 @@ async def test_a_fault_of_the_old_source_can_be_cleared_after_a_failover() -> No
 
 
 @virtual
+async def test_a_cut_link_heals_after_a_failover_though_semi_sync_cannot_be_on_yet() -> None:
+    world = World()
+    async with world.attached("failover") as session:
+        await turn(session, "semi_sync=on")
+        for fault in ("partition=both", "kill"):
+            await session.console.do(Inject(parse_fault(fault, session.fleet.roster)))
+        await session.console.do(Failover())
+        await session.console.do(Clear())
+        assert (await session.status()).faults == ()
+        await session.console.do(Rejoin("db1"))
+        assert await roles(session) == ["replica", "primary"]
+
+
+@virtual
+async def test_a_replica_that_follows_is_made_a_copy_only_where_that_is_asked_for() -> None:
+    world = World()
+    async with world.attached("rejoin") as session:
+        assert (await session.console.do(Rejoin("db2"))).steps == ()
+        done = await session.console.do(Rejoin("db2", copy=True))
+        assert any("CLONE" in statement for step in done.steps for statement in step.statements)
+        assert await roles(session) == ["primary", "replica"]
+
+
+@virtual
 async def test_a_stopped_thread_of_a_node_that_is_the_source_by_now_is_no_fault_any_more() -> None:
     world = World(replicas=2)
     async with world.attached("failover") as session:

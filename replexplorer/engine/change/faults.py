@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from replexplorer.core.change.fault_acts import acts_of
+from replexplorer.core.change.fault_acts import acts_of, ahead_words
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import (
@@ -36,14 +36,16 @@ from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
-from replexplorer.engine.observe.server_sample import answers
+from replexplorer.engine.observe.server_sample import answers, errant_gtids
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.engine.outcome import Injected, Preview
+from replexplorer.engine.outcome import Cleared, Injected, Preview
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_faults
 
 _LOOK_EVERY_S: Final = 0.1
 _ENDS_A_SERVER: Final = {"kill", "stop", "pause", "power_cut"}
+_LOSES_COMMITS: Final = {"kill", "power_cut"}
+"""Of a source: its replicas may have what it comes back without."""
 _CUTS_LINKS: Final = {"isolate", "partition"}
 """Before these and those the exposure meter looks, so that what it said is of the moment of the failure."""
 _TO_A_SERVER: Final = _ENDS_A_SERVER | {"applier_stop", "receiver_stop"}
@@ -141,17 +143,17 @@ class Faults:
                     f"replexplorer set undo_journal@{node}=on, and then let it work for a while",
                 )
 
-    async def clear(self, text: str | None = None) -> tuple[Fault, ...]:
-        """Take back what `text` means, all for None, the newest first; answers what that was. Raises
-        UsageError where nothing of that kind is in force."""
+    async def clear(self, text: str | None = None) -> tuple[Cleared, ...]:
+        """Take back what `text` means, all for None, the newest first; answers what that was, and which
+        replicas have what their source lost. Raises UsageError where nothing of that kind is in force."""
         await self._sight.read_document()
         roster = self._fleet.roster
         meant = [fault for fault in self.in_force() if clears(fault, text, roster)]
         if not meant and text is not None:
             in_force = ", ".join(map(str, self.in_force())) or "none is"
             raise UsageError(f"no fault {text} is in force", f"in force: {in_force}")
-        await self._take_all_back(meant)
-        return tuple(meant)
+        ahead = await self._take_all_back(meant)
+        return tuple(Cleared(fault, ahead.get(fault.number, {})) for fault in meant)
 
     async def _check(self, request: FaultRequest) -> None:
         await self._fleet.discover()  # a server may have ended since the last look
@@ -264,12 +266,19 @@ class Faults:
                 if any(node in ends_of(link) for link in fault.links):
                     await self._flap(fault, flap_of(fault))
 
-    async def _take_all_back(self, faults: Iterable[Fault], *, is_mark: bool = True) -> None:
-        """Undo them, the newest first; that is a mark of its own unless it only ends what failed."""
+    async def _take_all_back(
+        self, faults: Iterable[Fault], *, is_mark: bool = True
+    ) -> Mapping[int, Mapping[str, str]]:
+        """Undo them, the newest first; that is a mark of its own unless it only ends what failed. Answers by
+        number what replicas have and the source, which is back, has lost."""
+        found: dict[int, Mapping[str, str]] = {}
         for fault in sorted(faults, key=lambda fault: -fault.number):
             is_marked = not is_mark
             if fault.node in self._fleet.members:  # else it went with its node
                 self._chronicle.tell(Severity.INFO, f"clearing {fault}")
+                if fault.kind in _LOSES_COMMITS:
+                    await self._start(fault)
+                    found[fault.number] = await self._ahead_of(fault.node)
                 is_marked = await self._take_back(fault) or is_marked
             await self._forget(fault)
             text = f"{_UNDO}{fault}"
@@ -277,14 +286,32 @@ class Faults:
                 self._chronicle.tell(Severity.GOOD, text)
             else:
                 self._chronicle.change_effective(self._chronicle.begin_change(text), text, text)
+        return found
+
+    async def _ahead_of(self, node: str) -> Mapping[str, str]:
+        """By replica what it has executed and a source that is just back has not; told in the log. Asked
+        before anything else, for the source gives the same GTIDs to other transactions now."""
+        if node != self._fleet.source_name:
+            return {}
+        source, replicas = self._fleet.source, self._fleet.replicas
+        found = await asyncio.gather(*(errant_gtids(source, replica) for replica in replicas))
+        ahead = {replica.name: gtids for replica, gtids in zip(replicas, found, strict=True) if gtids}
+        for replica, gtids in ahead.items():
+            self._chronicle.tell(
+                Severity.BAD, ahead_words(replica, node, gtids, self._fleet.outside.provider.name)
+            )
+        return ahead
+
+    async def _start(self, fault: Fault) -> None:
+        await self._fleet.server_process(fault.node).start()
+        await self._until_it_answers(fault.node)
 
     async def _take_back(self, fault: Fault) -> bool:
         """Undo it; whether knobs were turned for that, which has a mark of its own."""
         member = self._fleet.member(fault.node)
         match fault.kind:
-            case "kill" | "stop" | "pause" | "power_cut":
-                await self._fleet.server_process(fault.node).start()
-                await self._until_it_answers(fault.node)
+            case "stop" | "pause":
+                await self._start(fault)
             case "applier_stop":
                 await self._start_thread(member, member.dialect.start_applier())
             case "receiver_stop":
@@ -299,7 +326,14 @@ class Faults:
         still = {name: value for name, value in before.items() if self._sight.requested_value(name) != value}
         lost = self._sight.lost_values((fault.node,))
         if wanted := {**lost, **still}:
-            await self._changes.turn(wanted, _UNDO, anyway=True)
+            try:
+                await self._changes.turn(wanted, _UNDO, anyway=True)
+            except StackUnavailable as error:
+                # What a restart took may not be possible now, as semi-sync without a replica.
+                if not lost:
+                    raise
+                self._chronicle.tell(Severity.WARN, f"not set again: {error}")
+                await self._changes.turn(still, _UNDO, anyway=True)
         return bool(wanted)
 
     async def _start_thread(self, member: Member, statement: str) -> None:

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from replexplorer.formats.json.model import JsonObject, Scalar
 
+_AHEAD: Final = "by replica: GTIDs that it has executed and its source, which is back, has lost"
+
 
 class FaultJson(JsonObject):
     """A fault in force."""
@@ -45,12 +47,14 @@ class FaultsInjected(JsonObject):
         default_factory=dict, description="of a power cut, by node: the files that lost anything"
     )
     cleared: list[FaultJson] = Field(default_factory=list, description="with --for: what ended with it")
+    ahead: dict[str, str] = Field(default_factory=dict, description=f"with --for: {_AHEAD}")
 
 
 class FaultsCleared(JsonObject):
     """`fault clear`."""
 
     cleared: list[FaultJson]
+    ahead: dict[str, str] = Field(default_factory=dict, description=_AHEAD)
 
 
 DOCUMENTS: Final[dict[str, Any]] = {
