@@ -6,7 +6,7 @@ call leaves the old state or the new one, never a half one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -429,8 +429,9 @@ class ClientLogs(Protocol):
     """The client logs of one stack's `ledger` loads (core/loss). Raises MissingPiece naming what cannot be
     made or read."""
 
-    def new_run(self) -> str:
-        """A new directory for the logs of a run, which no load has had; the oldest runs' go."""
+    async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
+        """A new directory for the logs of a run, which no load has had; the oldest runs' go. `claim` answers
+        its number: this one or a later one, which no other load of the stack gets."""
         ...
 
     def newest(self) -> str | None:

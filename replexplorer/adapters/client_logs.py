@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,8 @@ def forget(directory: Path) -> None:
 
 
 class FileClientLogs:
-    """`ports.ClientLogs`: a run is named by the second of its beginning, or by the one after the last
-    run's where that took it."""
+    """`ports.ClientLogs`: a run is named by the second of its beginning, or by a later one where that is
+    taken on this host or on the stack."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -39,7 +40,7 @@ class FileClientLogs:
         """The runs that there are, oldest first."""
         return sorted(int(each.name) for each in self._directory.iterdir() if each.name.isdigit())
 
-    def new_run(self) -> str:
+    async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
         """See `ports.ClientLogs`."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -48,14 +49,9 @@ class FileClientLogs:
                 shutil.rmtree(self._directory / str(old), ignore_errors=True)
             # Later than any that there was: the rows of a run that is forgotten are in the table still.
             run = max(int(time.time()), runs[-1] + 1 if runs else 0)
-            while True:
-                made = self._directory / str(run)
-                try:
-                    made.mkdir(mode=0o700)
-                except FileExistsError:
-                    run += 1
-                else:
-                    return str(made)
+            made = self._directory / str(await claim(run))
+            made.mkdir(mode=0o700)
+            return str(made)
         except OSError as error:
             raise self._closed(error) from None
 

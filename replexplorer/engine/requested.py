@@ -141,6 +141,21 @@ async def write_owed(keeper: Keeper, roster: Roster, owed: Owed | None) -> Reque
     return await _write(keeper, roster, merge)
 
 
+async def claim_run(keeper: Keeper, roster: Roster, least: int) -> int:
+    """A number for a run of the `ledger` load, `least` or later, that no other load of this stack ever gets:
+    its rows are told from those of all others by it. Raises StackUnavailable."""
+    claimed = least
+
+    def merge(content: dict[str, Any]) -> None:
+        nonlocal claimed
+        last = content.get("ledger_run")
+        claimed = max(least, last + 1) if isinstance(last, int) else least
+        content["ledger_run"] = claimed
+
+    await _write(keeper, roster, merge)
+    return claimed
+
+
 async def write_role_change(
     keeper: Keeper,
     roster: Roster,

@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from replexplorer import __version__
@@ -55,6 +56,7 @@ from replexplorer.engine.observe.status import Status, take_status
 from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
+from replexplorer.engine.requested import claim_run
 from replexplorer.ports import Credentials, LoadSettings, UpOptions
 
 
@@ -91,12 +93,13 @@ class Session:
         self.options = options
         self.outside = outside
         self.fleet = Fleet(outside)
+        logs = outside.client_logs
         self.load = LoadDriver(
             outside.load,
             interval_s=options.tick_s,
             on_end=self._load_ended,
             files=outside.workload_file,
-            new_run=None if outside.client_logs is None else outside.client_logs.new_run,
+            new_run=None if logs is None else partial(logs.new_run, self._claim_run),
         )
         self.chronicle = Chronicle(outside.clock)
         self.sight = Sight(self.fleet, self.load)
@@ -340,6 +343,10 @@ class Session:
     def load_settings(self) -> LoadSettings:
         """The load as requested."""
         return self.driving.settings()
+
+    async def _claim_run(self, least: int) -> int:
+        """The number of a run of client logs."""
+        return await claim_run(self.fleet.keeper, self.fleet.roster, least)
 
     def _load_ended(self, why: str) -> None:
         """Our load's process ended by itself."""

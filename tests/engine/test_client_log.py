@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,12 @@ import pytest
 from replexplorer.adapters.client_logs import FileClientLogs, forget
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.loss.client_log import CLIENTS_A_FILE, LedgerStanding, RunLog, read_run
+from replexplorer.core.topology import new_roster
+from replexplorer.engine.requested import claim_run
 from replexplorer.generator.client_log import ClientLog, LogHealth
+from tests.fakes.clock import virtual
+from tests.fakes.sidecar import FakeAgent
+from tests.fakes.world import World
 from tests.waiting import until
 
 RUN = 1_795_000_000
@@ -145,9 +151,28 @@ async def test_a_place_that_takes_no_file_is_named(tmp_path: Path) -> None:
         ClientLog(str(gone), LogHealth([], []), lambda _: None)
 
 
+async def unclaimed(run: int) -> int:
+    """A stack on which nobody else numbers runs."""
+    return run
+
+
+@virtual
+async def test_runs_of_two_homes_begun_in_one_second_are_told_apart_by_the_stack(tmp_path: Path) -> None:
+    """Else their clients would write under the same numbers into one table, and each would count the
+    other's rows."""
+    world, roster = World(), new_roster(1)
+    homes = [
+        (FileClientLogs(tmp_path / name), partial(claim_run, FakeAgent(world.sidecars["db1"], pid), roster))
+        for pid, name in enumerate(("one", "other"), 1)
+    ]
+    began = [await home.new_run(claim) for _ in range(3) for home, claim in homes]
+    runs = [int(Path(run).name) for run in began]
+    assert runs == sorted(set(runs))
+
+
 async def test_runs_are_made_apart_and_the_oldest_go(tmp_path: Path) -> None:
     logs = FileClientLogs(tmp_path / "ledgers")
-    runs = [logs.new_run() for _ in range(8)]
+    runs = [await logs.new_run(unclaimed) for _ in range(8)]
     assert len(set(runs)) == 8
     assert sorted(str(each) for each in (tmp_path / "ledgers").iterdir()) == sorted(runs)[-5:]
     with pytest.raises(UsageError, match="has no client log"):
@@ -160,4 +185,4 @@ async def test_runs_are_made_apart_and_the_oldest_go(tmp_path: Path) -> None:
 async def test_a_state_directory_that_takes_nothing_is_named(tmp_path: Path) -> None:
     (tmp_path / "ledgers").write_text("a file")
     with pytest.raises(MissingPiece, match=r"ledgers.*: (not a directory|file exists)"):
-        FileClientLogs(tmp_path / "ledgers").new_run()
+        await FileClientLogs(tmp_path / "ledgers").new_run(unclaimed)

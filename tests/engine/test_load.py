@@ -32,8 +32,11 @@ class Bench:
         self.report: Report = lambda *_: None
         self.runs = (f"/ledgers/{number}" for number in count(1))
         self.driver = LoadDriver(
-            self._make, interval_s=interval_s, on_end=self.ends.append, new_run=self.runs.__next__
+            self._make, interval_s=interval_s, on_end=self.ends.append, new_run=self._new_run
         )
+
+    async def _new_run(self) -> str:
+        return next(self.runs)
 
     def _make(self, report: Report) -> FakeLoadProcess:
         self.report = report

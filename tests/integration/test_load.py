@@ -113,6 +113,11 @@ def client_logs(tmp_path_factory: pytest.TempPathFactory) -> FileClientLogs:
     return FileClientLogs(tmp_path_factory.mktemp("ledgers"))
 
 
+async def unclaimed(run: int) -> int:
+    """Nobody else numbers runs of this stack."""
+    return run
+
+
 @pytest.fixture
 async def primary(stack: Primary) -> Primary:
     """The primary, answering and writable."""
@@ -647,7 +652,7 @@ async def test_the_log_of_a_load_that_was_killed_has_every_row(
 ) -> None:
     """kill -9 between the statement and its reply, with many clients: a row may be there that its client
     never heard of, and none that it did not mean to write; none that it heard of is missing."""
-    run = Path(client_logs.new_run())
+    run = Path(await client_logs.new_run(unclaimed))
     clients, child = 64, LoadChild()
 
     async def kill_it_at_work(pid: int) -> None:
@@ -683,7 +688,7 @@ async def test_a_full_disk_under_the_client_log_ends_the_load(
     primary: Primary, client_logs: FileClientLogs
 ) -> None:
     """A limit of the file's size refuses a write as a full disk does."""
-    run = Path(client_logs.new_run())
+    run = Path(await client_logs.new_run(unclaimed))
     limited = ("sh", "-c", 'ulimit -f 64 && exec "$0" -P -m replexplorer.load_process', sys.executable)
     child = LoadChild(command=limited)
     await child.start(primary.target, LoadSettings(8, "ledger", ledger=str(run)), interval_s=INTERVAL_S)
@@ -707,7 +712,7 @@ async def test_a_full_disk_under_the_client_log_ends_the_load(
 async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
     primary: Primary, load: Watched, client_logs: FileClientLogs
 ) -> None:
-    run = Path(client_logs.new_run())
+    run = Path(await client_logs.new_run(unclaimed))
     await load.start(primary, LoadSettings(8, "ledger", ledger=str(run), rows_bound=300))
     await load.shown(lambda each: each.rows_reset > 0, "the table was emptied")
     await load.shown(lambda each: each.commits > 0, "and the load goes on")
@@ -722,7 +727,7 @@ async def test_a_table_that_was_emptied_at_its_bound_is_no_loss(
 async def test_several_processes_note_under_numbers_of_their_own(
     primary: Primary, client_logs: FileClientLogs
 ) -> None:
-    run = Path(client_logs.new_run())
+    run = Path(await client_logs.new_run(unclaimed))
     group = LoadGroup(most=2)
     try:
         await group.start(primary.target, LoadSettings(70, "ledger", ledger=str(run)), interval_s=INTERVAL_S)

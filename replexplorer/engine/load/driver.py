@@ -98,7 +98,7 @@ class LoadDriver:
         interval_s: float,
         on_end: Callable[[str], None] = lambda _: None,
         files: Callable[[str], tuple[str, str]] = lambda written: (written, ""),
-        new_run: Callable[[], str] | None = None,
+        new_run: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         self._make = make
         self._new_run = new_run
@@ -155,12 +155,12 @@ class LoadDriver:
         if self.is_running:
             await self._adopt(settings)
             return
+        settings = await self._with_run(settings)
         process, self._spare = self._spare, None
         await self.stop()
         if process is None:
             process = self._make(self._tell)
         self._report = report
-        settings = self._with_run(settings)
         self.fault, self.settings, self.target, self.prepared = None, settings, target, None
         self._running = _Running(process, asyncio.create_task(self._read(process), name="load intervals"))
         try:
@@ -219,17 +219,17 @@ class LoadDriver:
         """Make the running process follow these settings."""
         if self._running is not None:
             self.prepared = None
-            settings = self._with_run(settings)
+            settings = await self._with_run(settings)
             await self._running.process.change(settings)
             self.settings = settings
             await self.on_settings()
 
-    def _with_run(self, settings: LoadSettings) -> LoadSettings:
+    async def _with_run(self, settings: LoadSettings) -> LoadSettings:
         """With the run that the clients' logs belong to, for the workload that has one: the one that they
         were in last, so that a load that was ended and begun elsewhere goes on in it."""
         if settings.workload != LEDGER or self._new_run is None:
             return settings if settings.ledger is None else replace(settings, ledger=None)
-        self.run = settings.ledger or self.run or self._new_run()
+        self.run = settings.ledger or self.run or await self._new_run()
         return replace(settings, ledger=self.run)
 
     @contextmanager
