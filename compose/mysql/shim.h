@@ -43,7 +43,8 @@ struct page {
     uint64_t journal_kinds;         /* whose writes it keeps: a bit each, 1 << kind */
     uint64_t full;                  /* kinds of files that may not grow, as on a full disk: a bit each */
     uint64_t own_delays;            /* kinds whose delay is not that of the others: the agent's alone */
-    uint64_t reserved[22];
+    uint64_t stall_us;              /* what of each delay_us is a fault's: the agent's alone */
+    uint64_t reserved[21];
     struct figures of[MOST_KINDS];
 };
 _Static_assert(sizeof(struct page) == PAGE_BYTES, "the page's layout");

@@ -175,7 +175,8 @@ class Disk:
         return DiskState(
             attached=reason is None,
             reason=reason,
-            delay_ms=None if figures is None else figures.delay_us / 1000,
+            delay_ms=None if figures is None else (figures.delay_us - figures.stall_us) / 1000,
+            stall_ms=None if figures is None else figures.stall_us / 1000,
             undo_journal=None if figures is None else self._keeps(figures.journal),
             full=None if figures is None else figures.full,
             fsyncs=_shown({} if figures is None else figures.fsyncs),
@@ -191,15 +192,16 @@ class Disk:
     async def change(self, asked: SetDisk) -> DiskState:
         """Do to the server's files what is asked, from the next call on; the state then.
 
-        Those that wait are let go where a delay falls. Raises Refused with the reason, and then nothing
-        is changed.
+        Those that wait are let go where a delay falls. A fault is taken back from a server that is down too:
+        the page outlives it. Raises Refused with the reason, and then nothing is changed.
         """
-        for delay_ms in (asked.delay_ms, asked.redo_delay_ms, asked.binlog_delay_ms, asked.jitter_ms):
-            if isinstance(delay_ms, float) and not 0 <= delay_ms <= MOST_DELAY_MS:
+        own_ms = (asked.redo_delay_ms, asked.binlog_delay_ms)
+        for delay_ms in (asked.delay_ms, *own_ms, asked.jitter_ms, asked.stall_ms):
+            if isinstance(delay_ms, float | int) and not 0 <= delay_ms <= MOST_DELAY_MS:
                 raise Refused(f"the fsync delay must be within 0..{MOST_DELAY_MS:g} ms")
         try:
             with fsyncpage.opened(self._page_path) as page:
-                if not page.held():
+                if not page.held() and asked not in (SetDisk(stall_ms=0), SetDisk(full=False)):
                     raise Refused(self._without_shim())
                 if asked.undo_journal and not page.figures().journal:
                     self._make_room()
@@ -207,11 +209,13 @@ class Disk:
                     page.keep_journal(asked.undo_journal, JOURNAL_BYTES, JOURNAL_KINDS)
                 if asked.delay_ms is not None:
                     page.set_delay(round(asked.delay_ms * 1000))
-                for kind, own_ms in (("redo", asked.redo_delay_ms), ("binlog", asked.binlog_delay_ms)):
-                    if own_ms is not None:
-                        page.set_own_delay(kind, None if own_ms == "auto" else round(own_ms * 1000))
+                for kind, one_ms in zip(COMMIT_KINDS, own_ms, strict=True):
+                    if one_ms is not None:
+                        page.set_own_delay(kind, None if one_ms == "auto" else round(one_ms * 1000))
                 if asked.jitter_ms is not None:
                     page.set_jitter(round(asked.jitter_ms * 1000))
+                if asked.stall_ms is not None:
+                    page.set_stall(round(asked.stall_ms * 1000))
                 if asked.full is not None:
                     page.fill_disk(fsyncpage.KINDS if asked.full else ())
         except FileNotFoundError:

@@ -2,9 +2,10 @@
 
 Layout, as shim.h has it: 512 words of 64 bits in the machine's byte order. A header of 32 (magic, version,
 size in bytes, attaches, wall clock of the last one in ns, then what is asked of the undo journal: its number,
-its bytes, a bit for each kind of file; a bit for each kind that finds the disk full; a bit for each kind with
-a delay of its own, which only the agent reads), then 32 of each kind of file: fsyncs, ns in the real call, ns
-of delay after it, delay asked in us, its jitter in us. Only what is asked is written.
+its bytes, a bit for each kind of file; a bit for each kind that finds the disk full; for the agent alone a
+bit for each kind with a delay of its own, and what of the delays is a fault's), then 32 of each kind of file:
+fsyncs, ns in the real call, ns of delay after it, delay asked in us, its jitter in us. Only what is asked is
+written.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAGIC, VERSION = int.from_bytes(b"RXFSYNC\0", "little"), 1
 JOURNAL_MAGIC, JOURNAL_VERSION = int.from_bytes(b"RXUNDO\0\0", "little"), 1
 KINDS = ("redo", "binlog", "relay", "data", "index", "directory", "other")
 FSYNCS, FSYNC_NS, DELAYED_NS, DELAY_US, JITTER_US = range(5)
-JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS, FULL, OWN_DELAYS = 5, 6, 7, 8, 9
+JOURNAL, JOURNAL_BYTES, JOURNAL_KINDS, FULL, OWN_DELAYS, STALL_US = 5, 6, 7, 8, 9, 10
 COMMIT_KINDS = ("redo", "binlog")
 """What a commit waits for; these can have delays of their own."""
 _WITHOUT_OWN = "other"
@@ -45,10 +46,12 @@ class Figures:
     fsyncs: dict[str, int]
     """By kind of file."""
     delays_us: dict[str, int]
-    """By kind of file."""
+    """By kind of file, without a fault's part."""
     own_delays: tuple[str, ...]
     """Kinds whose delay is not that of all others."""
     jitter_us: int
+    stall_us: int
+    """What a fault adds to each."""
     journal: int
     """The number of the undo journal that is asked for; 0: none."""
     full: bool
@@ -59,7 +62,7 @@ class Figures:
     @property
     def asked(self) -> tuple[object, ...]:
         """All that is asked of the time that an fsync takes."""
-        return self.delays_us, self.jitter_us
+        return self.delays_us, self.jitter_us, self.stall_us
 
     @property
     def delay_us(self) -> int:
@@ -88,9 +91,10 @@ class Page:
         """What it says now."""
         return Figures(
             {kind: self.words[word(kind, FSYNCS)] for kind in KINDS},
-            {kind: self.words[word(kind, DELAY_US)] for kind in KINDS},
+            {kind: self.words[word(kind, DELAY_US)] - self.words[STALL_US] for kind in KINDS},
             self._own(),
             self.words[word(_WITHOUT_OWN, JITTER_US)],
+            self.words[STALL_US],
             self.words[JOURNAL],
             bool(self.words[FULL]),
             {
@@ -103,22 +107,29 @@ class Page:
         return tuple(kind for at, kind in enumerate(KINDS) if self.words[OWN_DELAYS] >> at & 1)
 
     def set_delay(self, delay_us: int) -> None:
-        """Delay the fsyncs of every kind that has no delay of its own."""
+        """Delay the fsyncs of every kind that has no delay of its own, beside what a fault adds."""
         for kind in KINDS:
             if kind not in self._own():
-                self.words[word(kind, DELAY_US)] = delay_us
+                self.words[word(kind, DELAY_US)] = delay_us + self.words[STALL_US]
 
     def set_own_delay(self, kind: str, delay_us: int | None) -> None:
         """Delay the fsyncs of one kind by this; None: as those of all others."""
         kinds = {*self._own(), kind} if delay_us is not None else {*self._own()} - {kind}
         self.words[OWN_DELAYS] = _bits(tuple(kinds))
         all_us = self.words[word(_WITHOUT_OWN, DELAY_US)]
-        self.words[word(kind, DELAY_US)] = all_us if delay_us is None else delay_us
+        self.words[word(kind, DELAY_US)] = all_us if delay_us is None else delay_us + self.words[STALL_US]
 
     def set_jitter(self, jitter_us: int) -> None:
         """Let the delays of all kinds vary by this, as a standard deviation."""
         for kind in KINDS:
             self.words[word(kind, JITTER_US)] = jitter_us
+
+    def set_stall(self, stall_us: int) -> None:
+        """Let a fault add this to each delay; 0: nothing."""
+        more_us = stall_us - self.words[STALL_US]
+        self.words[STALL_US] = stall_us
+        for kind in KINDS:
+            self.words[word(kind, DELAY_US)] += more_us
 
     def ask_for_journal(self, number: int, most_bytes: int, kinds: tuple[str, ...]) -> None:
         """Begin an undo journal of the writes to these kinds of files, at the server's next write; `number`

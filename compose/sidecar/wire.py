@@ -210,6 +210,8 @@ class DiskState:
     """Standard deviation of what is added; None when unknown."""
     measured_by_kind_ms: Mapping[str, float] = field(default_factory=dict)
     """`measured_ms` of redo and binlog apart, each where it had any."""
+    stall_ms: float | None = None
+    """What a fault adds to each fsync beside the delay; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,6 +458,8 @@ class SetDisk(Request[DiskState], op="set_disk"):
     """Added to each fsync of the binlog instead."""
     jitter_ms: float | None = _asked("fsync_jitter", most=LONGEST_DELAY_MS)
     """Standard deviation of what is added, normal, none below 0."""
+    stall_ms: float | None = _asked("", most=LONGEST_DELAY_MS)
+    """Added to each fsync beside the delay: a fault's."""
 
 
 DISK_KNOBS: Final[Mapping[str, str]] = {

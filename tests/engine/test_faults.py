@@ -14,7 +14,7 @@ from replexplorer.core.knobs.names import SOURCE, KnobName
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import link_between
 from replexplorer.core.wire import Flap
-from replexplorer.engine.console import Clear, Inject, Scale, Turn
+from replexplorer.engine.console import Clear, Inject, Scale, Switchover, Turn
 from replexplorer.engine.outcome import ExperimentUnderWay, Injected, Preview
 from replexplorer.engine.session import Session
 from tests.fakes.clock import until, virtual
@@ -64,7 +64,7 @@ async def test_a_killed_server_is_down_until_it_is_cleared_by_another_app() -> N
         assert knob.effective == 0, "what the restart took is requested still"
 
 
-@pytest.mark.parametrize("fault", ["partition=ack", "isolate", "disk_stall=200"])
+@pytest.mark.parametrize("fault", ["partition=ack", "isolate"])
 @virtual
 async def test_what_a_knob_can_do_gives_the_knob_back(fault: str) -> None:
     world = World()
@@ -80,6 +80,23 @@ async def test_what_a_knob_can_do_gives_the_knob_back(fault: str) -> None:
         after = {name: view.effective for name, view in (await session.status()).knobs.items()}
         assert all(after[name] in (before[name], None) for name in before)
         assert await in_force(session) == []
+
+
+@virtual
+async def test_a_slow_disk_is_a_fault_of_its_node_and_no_knob() -> None:
+    """After the roles have changed it is mended where it was injected."""
+    world = World()
+    async with world.attached("fault") as session:
+        await session.console.do(Turn((session.console.parse("fsync_delay=3"),)))
+        await inject(session, "disk_stall=200")
+        slow, other = (world.sidecars[named(world, number)] for number in (1, 2))
+        assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 3)
+        assert (await session.status()).knobs[KnobName("fsync_delay", SOURCE)].effective == 3
+        await session.console.do(Switchover())
+        assert (slow.stall_ms, slow.fsync_delay_ms) == (200, 0)
+        assert (other.stall_ms, other.fsync_delay_ms) == (0, 3)
+        assert await clear(session, "disk_stall") == ["disk_stall=200@db1"]
+        assert (slow.stall_ms, other.stall_ms, other.fsync_delay_ms) == (0, 0, 3)
 
 
 @virtual
@@ -309,7 +326,7 @@ async def test_a_preview_has_the_very_commands_and_why_it_would_be_refused() -> 
         )
         assert preview("applier_stop@db3").undo == ("db3: START REPLICA SQL_THREAD",)
         assert preview("partition=ack@db3").statements == ("link db1 <-> db3: partition ack",)
-        assert preview("disk_stall=200").statements == ("disk of db1: fsync_delay 200 ms",)
+        assert preview("disk_stall=200").statements == ("disk of db1: each fsync takes 200 ms longer",)
         cut = preview("power_cut=torn")
         assert cut.statements[:3] == (
             "link db1 <-> db2: partition both",

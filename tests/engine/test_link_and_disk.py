@@ -64,6 +64,19 @@ async def test_a_link_between_two_replicas_is_shaped_at_both_its_ends() -> None:
 
 
 @virtual
+async def test_partition_none_heals_links_between_two_replicas_as_well() -> None:
+    world = World(replicas=3)
+    async with world.attached() as session:
+        await turn(session, "partition@db2=both", "partition@db2:db3=both")
+    async with world.attached() as session:
+        result = await turn(session, "partition=none")
+        assert [str(change.name) for change in result.changed] == ["partition@db2", "partition@db2:db3"]
+        assert not any(shape.cut for each in world.sidecars.values() for shape in each.shapes.values())
+        assert (await turn(session, "partition=none")).changed == ()
+        assert not any("db4" in key and key.startswith("partition@db3") for key in world.requested)
+
+
+@virtual
 async def test_a_link_one_of_whose_ends_is_gone_is_left_as_it_was() -> None:
     world = World(replicas=2)
     async with world.attached() as session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -121,8 +121,8 @@ ACCOUNT = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 7\ni 
 class OneAccount(FileClientLogs):
     """Client logs of one run, read at once: no thread beside the virtual clock."""
 
-    def new_run(self) -> str:
-        return self.newest() or super().new_run()
+    async def new_run(self, claim: Callable[[int], Awaitable[int]]) -> str:
+        return self.newest() or await super().new_run(claim)
 
     async def read(self, run: str) -> RunLog:
         return self._read(Path(run))
@@ -145,7 +145,9 @@ async def test_under_the_ledger_load_a_failover_counts_what_clients_were_told_of
     monkeypatch.setattr("socket.gethostname", lambda: "here")
     world = World()
     world.client_logs = OneAccount(tmp_path)
-    (Path(world.client_logs.new_run()) / "0.log").write_text(ACCOUNT)
+    account = tmp_path / str(RUN) / "0.log"
+    account.parent.mkdir()
+    account.write_text(ACCOUNT)
     world.servers["db2"].ledger = [(RUN * CLIENTS_A_RUN + 1, 1, last)]
     done = await failed_over(world, "ledger", beside=beside)
     assert (done.rpo.commits, done.rpo.unknown) == (lost, None)

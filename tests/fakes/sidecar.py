@@ -190,7 +190,7 @@ class FakeSidecar:
         """How busy its machine's cores are; None: it does not tell, as an agent from before."""
         self.shapes: dict[str, Shape] = {}
         self.flaps: dict[str, Flap] = {}
-        self.fsync_delay_ms = 0.0
+        self.fsync_delay_ms = self.stall_ms = 0.0
         self.undo_journal = self.disk_full = False
         self.own_delays_ms: dict[str, float | Literal["auto"]] = dict.fromkeys(("redo", "binlog"), "auto")
         self.fsync_jitter_ms = 0.0
@@ -282,10 +282,11 @@ class FakeSidecar:
             attached=self.shim,
             reason=None if self.shim else "the server runs without the fsync shim",
             delay_ms=self.fsync_delay_ms if self.shim else None,
+            stall_ms=self.stall_ms if self.shim else None,
             undo_journal=self.undo_journal if self.shim else None,
             full=self.disk_full if self.shim else None,
             fsyncs={"redo": 1, "binlog": 1, "relay": 0, "data": 0, "other": 0},
-            measured_ms=0.2 + self.fsync_delay_ms if shows else None,
+            measured_ms=0.2 + self.fsync_delay_ms + self.stall_ms if shows else None,
             measured_n=int(shows),
             probe=self.probed,
             redo_delay_ms=self.own_delays_ms["redo"] if self.shim else None,
@@ -309,6 +310,7 @@ class FakeSidecar:
             *([] if asked.jitter_ms is None else [f"fsync jitter {asked.jitter_ms:g}"]),
             *([] if asked.undo_journal is None else [f"journal {asked.undo_journal}"]),
             *([] if asked.full is None else [f"full {asked.full}"]),
+            *([] if asked.stall_ms is None else [f"stall {asked.stall_ms:g}"]),
         ]
         trouble = self._changing(self.node, ", ".join(words))
         if trouble is not None:
@@ -318,6 +320,8 @@ class FakeSidecar:
         self.own_delays_ms |= {kind: own_ms for kind, own_ms in own.items() if own_ms is not None}
         if asked.jitter_ms is not None:
             self.fsync_jitter_ms = asked.jitter_ms
+        if asked.stall_ms is not None:
+            self.stall_ms = asked.stall_ms
         if asked.undo_journal is not None:
             self.undo_journal = asked.undo_journal
         if asked.full is not None:

@@ -191,9 +191,36 @@ async def test_the_delay_is_written_for_every_kind(held: Page, delay_ms: float, 
 
 @pytest.mark.parametrize("delay_ms", [-0.1, 5000.1, float("nan"), float("inf")])
 async def test_a_delay_out_of_range_is_refused(held: Page, delay_ms: float) -> None:
-    with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
-        await disk_of(held).change(wire.SetDisk(delay_ms=delay_ms))
+    for asked in (wire.SetDisk(delay_ms=delay_ms), wire.SetDisk(stall_ms=delay_ms)):
+        with pytest.raises(tool.Refused, match=r"within 0\.\.5000 ms"):
+            await disk_of(held).change(asked)
     assert held.delays_us() == {0}
+
+
+async def test_a_fault_adds_to_the_delay_and_leaves_it_as_it_is(held: Page) -> None:
+    room = disk_of(held)
+    seen = []
+    for asked in (
+        wire.SetDisk(delay_ms=3),
+        wire.SetDisk(stall_ms=200),
+        wire.SetDisk(delay_ms=5),
+        wire.SetDisk(stall_ms=0),
+    ):
+        state = await room.change(asked)
+        seen.append((state.delay_ms, state.stall_ms, held.delays_us()))
+    assert seen == [(3, 0, {3000}), (3, 200, {203_000}), (5, 200, {205_000}), (5, 0, {5000})]
+
+
+async def test_a_fault_is_taken_back_from_a_server_that_is_down(page: Page) -> None:
+    """Else a stalled source that was replaced could not be mended before it is back."""
+    page.make()
+    page.write(8 * fsyncpage.STALL_US, 200_000)
+    page.write(8 * fsyncpage.FULL, 1)
+    room = disk_of(page)
+    with pytest.raises(tool.Refused):
+        await room.change(wire.SetDisk(stall_ms=10))
+    assert (await room.change(wire.SetDisk(stall_ms=0))).stall_ms == 0
+    assert (await room.change(wire.SetDisk(full=False))).full is False
 
 
 def test_measured_is_the_mean_of_redo_and_binlog_delay_included(held: Page) -> None:
@@ -228,7 +255,7 @@ async def test_measured_starts_again_with_a_change_of_the_delay(held: Page) -> N
 def test_the_window_is_of_the_last_intervals_with_fsyncs() -> None:
     def figures(fsyncs: int, spent_ms: float) -> Any:
         counts, paid_ns = {"redo": fsyncs, "binlog": 0}, {"redo": round(spent_ms * 1e6), "binlog": 0}
-        return fsyncpage.Figures(counts, {}, (), 0, 0, False, paid_ns)
+        return fsyncpage.Figures(counts, {}, (), 0, 0, 0, False, paid_ns)
 
     window, fsyncs, spent_ms = disk.Window(), 0, 0.0
     window.restart(figures(0, 0))

@@ -12,7 +12,7 @@ from replexplorer.core.server.fault_effect import has_effect
 from replexplorer.core.server.node_view import NodeView
 
 WHOLE = NodeView("db2", "replica", True, io_thread="on", sql_thread="on")
-DISK = DiskView("db2", 0.0, 0.0)
+DISK = DiskView("db2", 0.0, 0.0, stall_ms=0.0)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ DISK = DiskView("db2", 0.0, 0.0)
         ("power_cut", replace(WHOLE, reachable=False)),
         ("applier_stop", replace(WHOLE, sql_thread="off")),
         ("receiver_stop", replace(WHOLE, io_thread="off")),
-        ("disk_stall", DiskView("db2", 200.0, 200.0)),
+        ("disk_stall", DiskView("db2", 0.0, 0.0, stall_ms=200.0)),
     ],
 )
 def test_the_effect_is_seen_and_seen_to_be_over(kind: str, seen: NodeView | DiskView) -> None:

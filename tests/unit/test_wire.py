@@ -58,6 +58,7 @@ def test_it_needs_the_standard_library_alone() -> None:
             "redo_delay_ms": "auto",
             "binlog_delay_ms": 20.0,
             "jitter_ms": 1.0,
+            "stall_ms": 200.0,
         },
         {"op": "watch", "peer": "db2", "address": "172.18.0.3"},
         {"op": "write_document", "expect_version": 3, "content": {"rtt@db2": 85}},

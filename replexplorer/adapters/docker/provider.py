@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from replexplorer.adapters import client_logs, secrets
-from replexplorer.adapters.docker import inventory
+from replexplorer.adapters.docker import images, inventory
 from replexplorer.adapters.docker.archive import one_file
+from replexplorer.adapters.docker.base_image import image_id
 from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
 from replexplorer.adapters.docker.build import Builder
 from replexplorer.adapters.docker.client import client, connect, spoken
@@ -125,6 +126,22 @@ class DockerProvider:
             with suppress(Exception):
                 await task
             raise
+
+    async def outdated(self) -> str | None:
+        """A stack keeps the sidecars it was made with, and with them the script that starts its servers."""
+
+        def work(client: Any) -> bool:
+            now = images.reference(images.SIDECAR, self._compose)
+            sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
+            return any(each.image != now and each.image_id != image_id(client, now) for each in sidecars)
+
+        if not await self._call(work):
+            return None
+        return (
+            f"stack '{self.name}' was made by another version, whose sidecars and start script it keeps:"
+            f" faults and changes of roles may fail on it; `replexplorer down --stack {self.name}`, then `up`, makes"
+            " a new one"
+        )
 
     async def shrink(self, replicas: int) -> None:
         """Remove the replicas behind the first n, with their data."""

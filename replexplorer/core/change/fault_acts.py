@@ -58,6 +58,9 @@ def acts_of(
                 tuple(f"link {each}: {down_s} s down, {up_s} s up, over and over" for each in ends),
                 tuple(f"link {each}: stays up" for each in ends),
             )
+        case "disk_stall":
+            slow = f"disk of {node}: each fsync takes {value} ms longer"
+            return FaultActs((slow,), (f"disk of {node}: each fsync takes as long as before",))
         case "disk_full":
             full = f"disk of {node}: each write that would extend a file fails with ENOSPC"
             return FaultActs((full,), (f"disk of {node}: files can grow again",))

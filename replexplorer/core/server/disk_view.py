@@ -40,6 +40,8 @@ class DiskView:
     """`measured_ms` of redo and binlog apart, each where it had any."""
     full: bool = False
     """No file of the server's can grow, as on a full disk."""
+    stall_ms: float | None = None
+    """What a fault adds to each fsync beside the delay; None when unknown."""
 
     @property
     def values(self) -> Mapping[str, Value]:

@@ -23,6 +23,6 @@ def has_effect(fault: Fault, nodes: Sequence[NodeView], disks: Sequence[DiskView
             return None if node.io_thread is None else node.io_thread == "off"
         case "disk_stall":
             disk = next((each for each in disks if each.node == fault.node), None)
-            return None if disk is None or disk.delay_ms is None else disk.delay_ms > 0
+            return None if disk is None or disk.stall_ms is None else disk.stall_ms > 0
         case _:
             return None

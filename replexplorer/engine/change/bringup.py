@@ -41,7 +41,8 @@ class Raised:
     created: bool
     """The stack was made by this call."""
     repaired: tuple[str, ...] = ()
-    """What was dead or stopped and was started again, in words; empty for a new stack."""
+    """What was dead or stopped and was started again, and what of the stack is not as one that is made now,
+    in words; empty for a new stack."""
 
 
 async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
@@ -55,6 +56,7 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
     try:
         await _discover(fleet)
         started = await wait_until_ready(fleet, report)
+        old = None if created else await fleet.outside.provider.outdated()
     except TakenAway:
         await to_the_end(fleet.close())  # what has this name now, if anything, is somebody else's
         raise
@@ -62,7 +64,7 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
         if created:
             await to_the_end(_take_down(fleet))
         raise
-    return Raised(created, () if created else (*dead, *started))
+    return Raised(created, () if created else (*dead, *started, *([old] if old else ())))
 
 
 def _dead(node: NodeAddress) -> list[str]:

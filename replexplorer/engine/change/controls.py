@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from replexplorer.core.change.planner import IoRestart, Observed, Plan, make_plan, statements_of, written
 from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import (
     Assignment,
     Desired,
@@ -17,6 +18,7 @@ from replexplorer.core.knobs.names import (
     desired_of,
     parse_assignment,
 )
+from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.topology import is_pair
 from replexplorer.engine.change.accounts import Accounts
 from replexplorer.engine.change.apply import Applied, Applier, LoadControl
@@ -58,6 +60,10 @@ class Controls:
             member = self._fleet.members.get(self._fleet.named(name.node))
             if member is not None and member.capabilities is not None:
                 member.capabilities.knob(name.key)
+        if assignment.names[0].key == keys.PARTITION and "@" not in text and assignment.value == NO_PARTITION:
+            # Every link heals, those between two replicas as well.
+            pairs = (KnobName(keys.PARTITION, pair) for pair in self._fleet.roster.pairs)
+            assignment = replace(assignment, names=(*assignment.names, *pairs))
         if isinstance(assignment.value, str) and assignment.names[0].knob.is_file(assignment.value):
             path, _ = self._fleet.outside.workload_file(assignment.value)
             return replace(assignment, value=path)
@@ -66,7 +72,7 @@ class Controls:
     def preview(self, assignments: Sequence[Assignment]) -> Preview:
         """What these would run and warn of; a refusal becomes the warning."""
         try:
-            plan = make_plan(self._observed(), desired_of(assignments))
+            plan = make_plan(self._observed(), self._without_idle_pairs(desired_of(assignments)))
         except ReplexplorerError as error:
             return Preview((), (), (str(error),))
         source = self._fleet.source_name
@@ -103,6 +109,7 @@ class Controls:
         async with self._turns.change(anyway=anyway or dry_run):
             await self._sight.refresh(links=[name.node for name in desired if is_pair(name.node)])
             observed = self._observed()
+            desired = self._without_idle_pairs(desired)
             plan = make_plan(observed, desired)
             if dry_run:
                 return _promised(plan, desired, self._sight.no_effect())
@@ -119,6 +126,16 @@ class Controls:
             again = [name for name in desired if name in observed.doubtful]
             lines = await self._look_again(again) if again else ()
             return replace(self._result(plan, applied, desired), before=before, unmet=lines)
+
+    def _without_idle_pairs(self, desired: Desired) -> Desired:
+        """What is desired, less the defaults of links between two replicas of which nothing is asked and
+        nothing is in force: they are as desired, and not looked after."""
+        busy = self._sight.pairs_of_interest()
+        return {
+            name: value
+            for name, value in desired.items()
+            if not is_pair(name.node) or name.node in busy or value != name.knob.default
+        }
 
     async def _seal(self, desired: Desired, plan: Plan, applied: Applied) -> None:
         """Write the request down, then look at what has come of it."""

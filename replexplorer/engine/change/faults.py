@@ -48,10 +48,8 @@ _LOSES_COMMITS: Final = {"kill", "power_cut"}
 """Of a source: its replicas may have what it comes back without."""
 _CUTS_LINKS: Final = {"isolate", "partition"}
 """Before these and those the exposure meter looks, so that what it said is of the moment of the failure."""
-_TO_A_SERVER: Final = _ENDS_A_SERVER | {"applier_stop", "receiver_stop"}
-"""Done to a server that runs; taking one of them back would start a server that did not."""
-_BY_KNOBS: Final = _CUTS_LINKS | {"disk_stall"}
-"""Knobs do all of it, and their turn has the mark."""
+_TO_A_SERVER: Final = _ENDS_A_SERVER | {"applier_stop", "receiver_stop", "disk_stall", "disk_full"}
+"""Done to a server that runs; taking one of the first back would start a server that did not."""
 _UNDO: Final = "fault over: "
 
 
@@ -181,7 +179,7 @@ class Faults:
         self._chronicle.tell(Severity.INFO, f"injecting {fault}")
         numbered = await self._record(fault)
         title = f"fault {fault}"
-        mark = None if fault.kind in _BY_KNOBS else self._chronicle.begin_change(title)
+        mark = None if fault.kind in _CUTS_LINKS else self._chronicle.begin_change(title)
         lost: tuple[str, ...] = ()
         try:
             if desired:
@@ -206,8 +204,6 @@ class Faults:
                 return {KnobName(keys.PARTITION, placed(node)): str(request.value)}
             case "isolate" | "power_cut":
                 return {KnobName(keys.PARTITION, placed(link)): CUT for link in self._links_of(node)}
-            case "disk_stall":
-                return {KnobName(keys.FSYNC_DELAY, placed(node)): float(request.value or 0)}
             case _:
                 return {}
 
@@ -242,6 +238,8 @@ class Faults:
                     await execute(member.control, (member.dialect.stop_applier(),))
                 case "receiver_stop":
                     await execute(member.control, (member.dialect.stop_io(),))
+                case "disk_stall":
+                    await member.agent.set_disk(SetDisk(stall_ms=float(fault.value or 0)))
                 case "disk_full":
                     await member.agent.set_disk(SetDisk(full=True))
                 case "flap":
@@ -316,6 +314,8 @@ class Faults:
                 await self._start_thread(member, member.dialect.start_applier())
             case "receiver_stop":
                 await self._start_thread(member, member.dialect.start_io())
+            case "disk_stall":
+                await member.agent.set_disk(SetDisk(stall_ms=0))
             case "disk_full":
                 await member.agent.set_disk(SetDisk(full=False))
             case "flap":

@@ -86,6 +86,7 @@ async def sample_disk(member: Member, asked_ms: float, *, probe: bool = False) -
         measured_by_kind_ms=state.measured_by_kind_ms,
         undo_journal=state.undo_journal,
         full=bool(state.full),
+        stall_ms=state.stall_ms,
         measured_ms=state.measured_ms,
         measured_n=state.measured_n,
         probe_p50_ms=state.probe.p50_ms if state.probe else None,
