@@ -139,8 +139,8 @@ class DockerProvider:
             return None
         return (
             f"stack '{self.name}' was made by another version, whose sidecars and start script it keeps:"
-            f" faults and changes of roles may fail on it; `replexplorer down --stack {self.name}`, then `up`, makes"
-            " a new one"
+            f" faults and changes of roles may fail on it; `replexplorer down --stack {self.name}`, then `up`,"
+            " makes a new one"
         )
 
     async def shrink(self, replicas: int) -> None:
