@@ -139,7 +139,7 @@ class DockerProvider:
             return None
         return (
             f"stack '{self.name}' was made by another version, whose sidecars and start script it keeps:"
-            f" faults and changes of roles may fail on it; `replexplorer down --stack {self.name}`, then `up`,"
+            f" faults and changes of roles may fail; `replexplorer down --stack {self.name}`, then `up`,"
             " makes a new one"
         )
 
