@@ -175,7 +175,7 @@ class Disk:
         return DiskState(
             attached=reason is None,
             reason=reason,
-            delay_ms=None if figures is None else (figures.delay_us - figures.stall_us) / 1000,
+            delay_ms=None if figures is None else figures.delay_us / 1000,
             stall_ms=None if figures is None else figures.stall_us / 1000,
             undo_journal=None if figures is None else self._keeps(figures.journal),
             full=None if figures is None else figures.full,

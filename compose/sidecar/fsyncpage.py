@@ -126,10 +126,10 @@ class Page:
 
     def set_stall(self, stall_us: int) -> None:
         """Let a fault add this to each delay; 0: nothing."""
-        more_us = stall_us - self.words[STALL_US]
-        self.words[STALL_US] = stall_us
+        before_us, self.words[STALL_US] = self.words[STALL_US], stall_us
         for kind in KINDS:
-            self.words[word(kind, DELAY_US)] += more_us
+            without_us = max(self.words[word(kind, DELAY_US)] - before_us, 0)
+            self.words[word(kind, DELAY_US)] = without_us + stall_us
 
     def ask_for_journal(self, number: int, most_bytes: int, kinds: tuple[str, ...]) -> None:
         """Begin an undo journal of the writes to these kinds of files, at the server's next write; `number`
