@@ -84,7 +84,6 @@ BEHIND = {"gtid_io_pos": "0-1-9", "gtid_slave_pos": "0-1-7", "executed": "0-1-7,
         (SERVER.received(), {"Slave_received_heartbeats": 2, "Gtid_IO_Pos": "0-1-1"}, ((2, "0-1-1"),)),
         (SERVER.reached("0-1:1-5", 2.5), {"late": 0}, True),
         (SERVER.reached("0-1:1-5", 2.5), {"late": -1}, False),
-        (SERVER.can_copy(), {"loaded": 0}, False),
         (SERVER.table_bytes("sandbox", "title"), {"bytes": 4096}, 4096),
     ],
 )
@@ -140,6 +139,17 @@ def test_who_was_a_source_follows_from_what_it_has() -> None:
     assert "MASTER_DEMOTE_TO_SLAVE=1" in question.statement
     assert question.arguments == ("it's",)
     assert "it's" not in question.statement
+
+
+def test_a_server_that_cannot_be_copied_is_emptied_with_its_positions() -> None:
+    assert not SERVER.copies
+    statements = SERVER.empty(("sandbox", "my`own"))
+    assert statements[:3] == (
+        "SET SESSION sql_log_bin = 0, foreign_key_checks = 0",
+        "DROP DATABASE `sandbox`",
+        "DROP DATABASE `my``own`",
+    )
+    assert statements[-2:] == ("RESET MASTER", "SET GLOBAL gtid_slave_pos = ''")
 
 
 def test_one_switch_refuses_writes() -> None:

@@ -402,6 +402,16 @@ def test_threads_are_started_and_stopped_in_a_servers_own_word() -> None:
         assert server.follow_nobody() == (f"RESET {word} ALL",)
 
 
+def test_a_server_before_the_clone_plugin_is_emptied() -> None:
+    assert NEW.copies
+    assert not OLD.copies
+    assert OLD.empty(("sandbox",))[-1] == "RESET MASTER"
+    assert NEW.databases().read([{"name": "sandbox"}, {"name": "replexplorer"}]) == (
+        "sandbox",
+        "replexplorer",
+    )
+
+
 def test_a_replica_registers_by_its_own_switch() -> None:
     assert NEW.register() == ("SET GLOBAL rpl_semi_sync_replica_enabled = ON",)
     assert OLD.register() == ("SET GLOBAL rpl_semi_sync_slave_enabled = ON",)

@@ -7,7 +7,7 @@ them otherwise translates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -259,6 +259,21 @@ class Dialect(Protocol):
         ...
 
     # -- copying a whole server
+
+    @property
+    def copies(self) -> bool:
+        """Whether a server can take a copy of another one's data. One that cannot is emptied, and receives
+        all that its source ever logged."""
+        ...
+
+    def databases(self) -> Question[tuple[str, ...]]:
+        """Those that are not the server's own."""
+        ...
+
+    def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
+        """Makes a server whose threads are stopped and that follows nobody what a new node is before it
+        receives anything; on one connection, in this order, and out of the binlog."""
+        ...
 
     def can_copy(self) -> Question[bool]:
         """Whether a server is ready to send or take a copy; `allow_copy` makes it so."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
-from replexplorer.core.dialect.dialect import Behind, Copying, Position, Sent, SourceAddress, Waits
+from replexplorer.core.dialect.dialect import Behind, Position, Sent, SourceAddress, Waits
 from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
 from replexplorer.core.dialect.question import Question, Row, listed
 from replexplorer.core.dialect.values import whole
@@ -198,13 +198,14 @@ class MariaDb(MySql):
 
     # -- copying a whole server
 
-    def can_copy(self) -> Question[bool]:
+    @property
+    def copies(self) -> bool:
         """It has no clone plugin."""
-        return Question("SELECT 0 AS loaded", lambda _: False)
+        return False
 
-    def copying(self) -> Question[Copying]:
-        """Nothing is copied."""
-        return Question("SELECT NULL AS stage", lambda _: Copying(None, 0, 0))
+    def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
+        """A replica's position is no part of its binlogs."""
+        return (*MySql.empty(self, databases), "SET GLOBAL gtid_slave_pos = ''")
 
     # -- tables
 

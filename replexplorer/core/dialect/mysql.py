@@ -64,6 +64,7 @@ _SEMI_SYNC_COUNTERS: Final = (
     "tx_wait_time",
 )
 _RESTART_FAILED: Final = 3707
+_CLONES_FROM: Final = (8, 0, 17)
 _PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
 _LOG_COUNTERS: Final = (
     "Innodb_os_log_written",
@@ -488,6 +489,36 @@ class MySql:
         return ("SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = ON")
 
     # -- copying a whole server
+
+    @property
+    def copies(self) -> bool:
+        """By the clone plugin (manual, "The Clone Plugin")."""
+        return self.capabilities.version >= _CLONES_FROM
+
+    def databases(self) -> Question[tuple[str, ...]]:
+        """The server's own are four; MariaDB spells one of them in capitals."""
+        own = listed(("mysql", "information_schema", "performance_schema", "sys"))
+        return Question(
+            "SELECT schema_name AS name FROM information_schema.schemata"
+            f" WHERE LOWER(schema_name) NOT IN ({own})",
+            lambda rows: tuple(str(row["name"]) for row in rows),
+        )
+
+    def empty(self, databases: Sequence[str]) -> tuple[str, ...]:
+        """The databases and tables that a server's first start makes are there again, empty. What it
+        has received and executed is forgotten with the binlogs."""
+        quoted = [name.replace("`", "``") for name in databases]
+        return (
+            "SET SESSION sql_log_bin = 0, foreign_key_checks = 0",
+            *(f"DROP DATABASE `{name}`" for name in quoted),
+            "CREATE DATABASE sandbox",
+            "CREATE DATABASE replexplorer",
+            "CREATE TABLE replexplorer.kick"
+            " (id TINYINT PRIMARY KEY, kicked_at DATETIME(6) NOT NULL) ENGINE=InnoDB",
+            self.heartbeat_table(),
+            "SET SESSION sql_log_bin = 1, foreign_key_checks = 1",
+            "RESET MASTER",
+        )
 
     def can_copy(self) -> Question[bool]:
         """The clone plugin is loaded."""

@@ -55,8 +55,10 @@ class Rebuild:
         position = await ask(source.control, source.dialect.position())
         errant = subtract_gtids(executed, position.owned, position.executed)
         if errant or anyway:
+            if not member.dialect.copies:
+                await self._has_all_binlogs(member.name, source)
             await self._consented(consent, member.name, errant)
-            await self._copy(course, member, source)
+            await (self._copy if member.dialect.copies else self._empty)(course, member, source)
             member = fleet.member(member.name)
         async with course.step(f"follow {source.name}", member.name) as said:
             await self._nodes.follow(member, source, said)
@@ -78,14 +80,7 @@ class Rebuild:
         if credentials is None:
             raise StackUnavailable("no stack is attached", "replexplorer up")
         self._nodes.fleet.need(Ability.STOP_SERVERS)
-        following = [name for name in self._nodes.followers(source.name) if name != member.name]
-        async with course.step("keep writes away", member.name) as said:
-            await fleet.outside.provider.keep_roles(self._nodes.boot_roles(source.name, following))
-            dialect = member.dialect
-            threads = await ask(member.control, dialect.threads())
-            if threads is not None:
-                await self._nodes.run(member, (dialect.stop_threads(),), said)
-            await self._nodes.run(member, dialect.refuse_clients(), said)
+        await self._keep_writes_away(course, member, source)
         async with course.step(f"copy {source.name}", member.name) as said:
             for each in (source, member):
                 if not await ask(each.control, each.dialect.can_copy()):
@@ -105,6 +100,35 @@ class Rebuild:
             found = await ask(member.control, member.dialect.copying())
             if found.fault:
                 raise StackUnavailable(f"the copy for {member.name} failed: {found.fault}", "rejoin it again")
+
+    async def _keep_writes_away(self, course: RoleCourse, member: Member, source: Member) -> None:
+        following = [name for name in self._nodes.followers(source.name) if name != member.name]
+        async with course.step("keep writes away", member.name) as said:
+            provider = self._nodes.fleet.outside.provider
+            await provider.keep_roles(self._nodes.boot_roles(source.name, following))
+            dialect = member.dialect
+            threads = await ask(member.control, dialect.threads())
+            if threads is not None:
+                await self._nodes.run(member, (dialect.stop_threads(),), said)
+            await self._nodes.run(member, dialect.refuse_clients(), said)
+
+    async def _has_all_binlogs(self, node: str, source: Member) -> None:
+        """Raises StackUnavailable where a source no longer has its first binlog."""
+        first = next(iter(await ask(source.control, source.dialect.binlogs())), ("none", 0))[0]
+        if int("".join(filter(str.isdigit, first.rpartition(".")[2])) or 0) != 1:
+            raise StackUnavailable(
+                f"{node} cannot be emptied and receive everything again: the binlogs of {source.name} begin"
+                f" with {first}, and {source.dialect.capabilities.title} cannot be copied",
+                "`replexplorer down` and `up` make a new stack",
+            )
+
+    async def _empty(self, course: RoleCourse, member: Member, source: Member) -> None:
+        """Take a node's data away: it receives all that the source has logged once it follows."""
+        await self._keep_writes_away(course, member, source)
+        async with course.step("empty it", member.name) as said:
+            dialect = member.dialect
+            databases = await ask(member.control, dialect.databases())
+            await self._nodes.run(member, (*dialect.follow_nobody(), *dialect.empty(databases)), said)
 
     async def _copy_from(self, member: Member, address: SourceAddress, said: list[str]) -> None:
         dialect = member.dialect

@@ -1,0 +1,139 @@
+"""MariaDB is a flavour: the same stack, knobs, states, faults and changes of roles under its own names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.cli.wiring import outside_of
+from replexplorer.core.errors import UsageError
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.console import Failover, Inject, Rejoin, Reset, Turn
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import LoadSettings, UpOptions
+from tests.integration.conftest import PREFIX, LiveStack, take_down
+from tests.integration.sessions import connected
+from tests.waiting import until
+
+pytestmark = pytest.mark.docker
+
+ROWS = "SELECT COUNT(*) FROM sandbox.t"
+
+
+@pytest.fixture(scope="module")
+def maria(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
+    """One MariaDB source and one replica, shared by this file."""
+    stack = DockerProvider(f"{PREFIX}-maria")
+    try:
+        yield asyncio.run(brought_up(stack))
+    finally:
+        asyncio.run(take_down(stack))
+
+
+async def brought_up(stack: DockerProvider) -> LiveStack:
+    """By the session, which waits in the server's own words."""
+    options = SessionOptions(holder="up", up=UpOptions(flavor="mariadb"))
+    session = Session(outside_of(stack), options)
+    await session.up(lambda _: None)
+    await session.disconnect()
+    return LiveStack(stack, await stack.credentials())
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
+
+
+async def test_servers_understand_every_question(maria: LiveStack) -> None:
+    async with connected(maria, "test") as session:
+        source, replica = session.fleet.source, session.fleet.replicas[0]
+        dialect = source.dialect
+        assert dialect.capabilities.flavor == "mariadb"
+        await execute(source.kick, (dialect.kick(),))
+        settings = await ask(source.control, dialect.settings())
+        assert settings.values.keys() == dialect.capabilities.variables.keys()
+        assert (await ask(replica.control, replica.dialect.settings())).refuses_writes is True
+        status = await ask(source.control, dialect.status())
+        assert None not in (status.uptime_s, status.clients, status.yes_tx, status.tx_wait_time_us)
+        assert (await ask(source.control, dialect.waits())).number == 0
+        assert await ask(source.control, dialect.timeouts()) is None
+        assert await ask(source.control, dialect.commits("sandbox")) == {}
+
+        executed = await ask(source.control, dialect.executed())
+        assert replica.address.address is not None
+        sent = await ask(source.control, dialect.sent(replica.address.address))
+        assert (sent.executed, sent.dump_thread is not None) == (executed, True)
+        assert await ask(replica.control, replica.dialect.reached(executed, 60), deadline_s=90)
+        behind = replica.dialect.behind(executed)
+        assert behind.instead is not None
+        for question in (behind, behind.instead):
+            found = await ask(replica.control, question)
+            assert found is not None
+            assert (found.queued, found.missing) == ("", "")
+        assert await ask(replica.control, replica.dialect.received())
+        assert subtract_gtids(executed, await ask(replica.control, replica.dialect.received_gtids())) == ""
+        logs = await ask(source.control, dialect.log_state())
+        assert None not in (logs.current_lsn, logs.flushed_lsn, logs.written_bytes, logs.uptime_s)
+        assert logs.is_strict
+        threads = await ask(replica.control, replica.dialect.threads())
+        assert threads is not None
+        assert (threads.io, threads.sql, threads.fault) == ("on", "on", None)
+        assert await ask(source.control, dialect.threads()) is None
+        assert threads.reads in dict(await ask(source.control, dialect.binlogs()))
+        assert await ask(source.control, dialect.table_bytes("replexplorer", "kick")) > 0
+
+
+async def test_semi_sync_is_built_in_under_the_old_names_and_waits_after_the_commit(maria: LiveStack) -> None:
+    async with connected(maria, "test") as session:
+        began = {str(name): view for name, view in (await session.status()).knobs.items()}
+        assert began["wait_point"].requested == began["wait_point"].effective == "after_commit"
+        assert "semi_sync_replicas" not in began, "it waits for one replica, and has no variable for more"
+        with pytest.raises(UsageError, match="does not have it"):
+            await turn(session, "semi_sync_replicas=2")
+
+        await turn(session, "rpl_semi_sync_master_enabled=on", "rtt=10")
+        await session.drive(LoadSettings(4, "update_index", 1000))
+        async with session.observed():
+            with session.load.listening() as inbox:
+
+                async def commits() -> int:
+                    return sum(interval.commits for interval in inbox.take())
+
+                await until(commits, holds=lambda count: count > 0, within_s=30)
+            protection = (await session.status()).protection
+        assert protection.state is ProtectionState.PROTECTED
+        assert protection.wait_point == "after_commit"
+        await session.console.do(Reset())
+
+
+async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: LiveStack) -> None:
+    async with connected(maria, "failover") as session:
+        async with maria.session("db1") as cursor:
+            await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
+            await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
+        await until(partial(maria.value, "db2", ROWS), holds=lambda rows: rows == 1)
+        await session.console.do(Inject(parse_fault("receiver_stop", session.fleet.roster)))
+        async with maria.session("db1") as cursor:
+            for _ in range(3):
+                await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
+        await session.fleet.server_process("db1").kill()
+        done = await session.console.do(Failover())
+        assert done.source == "db2"
+        async with maria.session("db2") as cursor:
+            await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
+
+        back = await session.console.do(Rejoin("db1"))
+        assert back.rpo.commits == 3
+        await until(partial(maria.value, "db1", ROWS), holds=lambda rows: rows == 2, within_s=60)
+        assert [str(node.role) for node in (await session.status()).nodes] == ["replica", "primary"]
+        async with maria.session("db1", dsn=True) as cursor:
+            with pytest.raises(Exception, match="read-only"):
+                await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
