@@ -35,6 +35,8 @@ _CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE", "RESET", "CHAN
 
 ASKED = mysql_9()
 """The dialect in which the engine speaks to it."""
+_COMMITS = ASKED.commits("sandbox")
+assert _COMMITS is not None
 
 
 def _is(statement: str, question: Question[object]) -> bool:
@@ -286,7 +288,7 @@ class FakeServer:
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
-        if _is(statement, ASKED.commits("sandbox")):
+        if _is(statement, _COMMITS):
             return self.commit_counters
         if _is(statement, ASKED.position()):
             return [{"owned": self.owned, "executed": self.executed}]

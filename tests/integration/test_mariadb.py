@@ -65,7 +65,7 @@ async def test_servers_understand_every_question(maria: LiveStack) -> None:
         assert None not in (status.uptime_s, status.clients, status.yes_tx, status.tx_wait_time_us)
         assert (await ask(source.control, dialect.waits())).number == 0
         assert await ask(source.control, dialect.timeouts()) is None
-        assert await ask(source.control, dialect.commits("sandbox")) == {}
+        assert dialect.commits("sandbox") is None
 
         executed = await ask(source.control, dialect.executed())
         assert replica.address.address is not None

@@ -28,6 +28,8 @@ from replexplorer.core.server.exposure_meter import LogState
 from tests.fakes.servers import MYSQL_9, MYSQL_57, mysql_9, rows
 
 NEW = mysql_9()
+COMMITS = NEW.commits("sandbox")
+assert COMMITS is not None
 OLD = MySql.of(MYSQL_57, {})
 BARE = MySql.of({name: text for name, text in MYSQL_9.items() if not name.startswith("rpl_semi_sync")}, {})
 """Without the semi-sync plugins."""
@@ -346,11 +348,11 @@ REDO = "wait/io/file/innodb/innodb_log_file"
     ],
 )
 def test_what_is_counted_of_commits(answer: list[dict[str, Any]], totals: dict[Source, Total]) -> None:
-    assert NEW.commits("sandbox").read(answer) == totals
+    assert COMMITS.read(answer) == totals
 
 
 def test_commits_are_those_of_one_account_by_every_instrument() -> None:
-    statement = NEW.commits("sandbox").statement
+    statement = COMMITS.statement
     assert statement.count("user = 'sandbox'") == 3
     assert all(f"'{name}'" in statement for name in INSTRUMENTS)
     assert "idle" not in INSTRUMENTS

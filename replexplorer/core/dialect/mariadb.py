@@ -90,9 +90,9 @@ class MariaDb(MySql):
         """It has no table of its error log."""
         return Question("SELECT NULL AS timeouts", lambda _: None)
 
-    def commits(self, account: str) -> Question[Totals]:
-        """The redo log is in no instrument, and its waits have other names: nothing is taken apart."""
-        return Question("SELECT NULL AS nothing", lambda _: {})
+    def commits(self, account: str) -> Question[Totals] | None:
+        """The redo log is in no instrument, and of its locks few are: nothing is taken apart."""
+        return None
 
     # -- positions
 

@@ -308,7 +308,7 @@ class MySql:
             lambda rows: int(rows[0]["timeouts"]),
         )
 
-    def commits(self, account: str) -> Question[Totals]:
+    def commits(self, account: str) -> Question[Totals] | None:
         """A few names by index, no table of events. Files have no account; all else is asked for the
         account alone, so that the poller, the acknowledgement receiver and dump threads are not in it."""
         columns = "'account', event_name, count_star, sum_timer_wait, 0, 0"

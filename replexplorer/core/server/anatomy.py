@@ -103,8 +103,8 @@ def untimed(flavor: str | None) -> str | None:
 
 
 def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:
-    """Take the mean commit apart; None where no commit was seen, and where the server times nothing."""
-    if not served.commits or not served.queries or not counted.totals:
+    """Take the mean commit apart; None where no commit was seen."""
+    if not served.commits or not served.queries:
         return None
     parts = _parts(counted, served, path)
     ordered = {

@@ -183,10 +183,14 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
 
 
 async def sample_commits(member: Member, user: str, clock: Clock) -> CommitSample | None:
-    """The primary's counters of the commits of one account's sessions, as of the middle of the call."""
+    """The primary's counters of the commits of one account's sessions, as of the middle of the call; None
+    where it has none, or does not answer."""
+    question = member.dialect.commits(user)
+    if question is None:
+        return None
     asked_s = clock.monotonic()
     try:
-        totals = await ask(member.poll, member.dialect.commits(user), deadline_s=_POLL_DEADLINE_S)
+        totals = await ask(member.poll, question, deadline_s=_POLL_DEADLINE_S)
     except ReplexplorerError:
         return None
     return CommitSample((asked_s + clock.monotonic()) / 2, totals)
