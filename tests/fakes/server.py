@@ -10,12 +10,13 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from replexplorer.core.dialect.flavours import ALIVE
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.core.role_change import BootRoles
+from replexplorer.core.server.commit_counters import Totals
 from tests.fakes.servers import MYSQL_9, RANGES_9, mysql_9
 
 STATEMENT_S = 0.0004
@@ -35,8 +36,7 @@ _CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE", "RESET", "CHAN
 
 ASKED = mysql_9()
 """The dialect in which the engine speaks to it."""
-_COMMITS = ASKED.commits("sandbox")
-assert _COMMITS is not None
+_COMMITS = cast(Question[Totals], ASKED.commits("sandbox"))
 
 
 def _is(statement: str, question: Question[object]) -> bool:

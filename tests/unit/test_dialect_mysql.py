@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,14 +22,13 @@ from replexplorer.core.dialect.dialect import (
 from replexplorer.core.dialect.mysql import INSTRUMENTS, MySql
 from replexplorer.core.dialect.question import Question
 from replexplorer.core.errors import UsageError
-from replexplorer.core.server.commit_counters import Source, Total
+from replexplorer.core.server.commit_counters import Source, Total, Totals
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.exposure_meter import LogState
 from tests.fakes.servers import MYSQL_9, MYSQL_57, mysql_9, rows
 
 NEW = mysql_9()
-COMMITS = NEW.commits("sandbox")
-assert COMMITS is not None
+COMMITS = cast(Question[Totals], NEW.commits("sandbox"))
 OLD = MySql.of(MYSQL_57, {})
 BARE = MySql.of({name: text for name, text in MYSQL_9.items() if not name.startswith("rpl_semi_sync")}, {})
 """Without the semi-sync plugins."""
