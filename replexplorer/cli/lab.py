@@ -21,7 +21,7 @@ from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
 from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
-from replexplorer.engine.experiment.labs.lab import Lab
+from replexplorer.engine.experiment.labs.lab import REPEATS, Lab
 from replexplorer.engine.experiment.labs.run import LabRun
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.formats.employees_dump import checked, rows_of
@@ -56,6 +56,12 @@ def run_arguments(parser: ArgumentParser) -> None:
         "name", metavar="NAME", help="as `lab list` has it, as `tour`; or your own lab's file, as ./mine.toml"
     )
     run.add_argument("--quick", action="store_true", help="shorter counts, the same method")
+    run.add_argument(
+        "--repeats",
+        type=whole_number(1, 20),
+        metavar="N",
+        help=f"runs of each phase, in turn (default {REPEATS}, with --quick 1)",
+    )
     run.add_argument("--dump", metavar="FILE", help="an employees.sql whose rows the bulk-load lab inserts")
     run.add_argument(
         "--rows", type=whole_number(1000, 10_000_000), metavar="N", help="of the archive lab's table"
@@ -96,6 +102,8 @@ def command_of(args: Namespace) -> list[str]:
     if given["dump"] is not None:
         given["dump"] = Path(given["dump"]).name
     flags = [word for flag, value in given.items() if value is not None for word in (f"--{flag}", str(value))]
+    if args.repeats is not None:
+        flags += ["--repeats", str(args.repeats)]
     own = own_file(args.name)
     return rerun(args.name if own is None else f"./{own.name}", *flags, quick=args.quick)
 
@@ -147,7 +155,8 @@ async def _run(call: Call, lab: Lab) -> int:
         turned = (session.console.parse(text).value for phase in lab.phases for text in phase.settings)
         conditions = conditions_of(session, turned)
         async with session.observed(console.hear):
-            result = await session.console.do(Run(LabRun(lab, args.quick, Narration(console))))
+            run = LabRun(lab, args.quick, Narration(console), repeats=args.repeats)
+            result = await session.console.do(Run(run))
     document = lab_document(result)
     document.conditions, document.again = conditions, again(conditions, command_of(args))
     write = None
@@ -162,14 +171,15 @@ class Narration:
 
     def __init__(self, console: Output) -> None:
         self._console = console
-        self._number = 0
+        self._at = (0, 0)
 
     def __call__(self, step: LabStep) -> None:
         """Report one step."""
         phase = step.phase
-        if phase is not None and step.number != self._number:
-            self._number = step.number
-            self._console.recount(f"{step.number}/{len(step.lab.phases)} {phase.name}: {phase.shows}")
+        if phase is not None and (step.repeat, step.number) != self._at:
+            self._at = (step.repeat, step.number)
+            again = f"repeat {step.repeat}/{step.repeats}, " if step.repeats > 1 else ""
+            self._console.recount(f"{again}{step.number}/{len(step.lab.phases)} {phase.name}: {phase.shows}")
         self._console.progress(
             step.doing, step.done, f", {_minutes(step.left_s)} left" if step.left_s else ""
         )

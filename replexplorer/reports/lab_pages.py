@@ -14,7 +14,14 @@ from replexplorer.formats.json.text import to_json
 from replexplorer.formats.small_file import MOST_TOML_BYTES, read_text
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files
-from replexplorer.reports.lab_result import findings_of, limits_of
+from replexplorer.reports.lab_result import (
+    figure_rows,
+    findings_of,
+    limits_of,
+    repeats_words,
+    timed_rows,
+    tps_words,
+)
 from replexplorer.reports.svg_chart import STYLE, Series, bar_chart, line_chart
 
 PAGE_STYLE = """\
@@ -34,8 +41,12 @@ pre, code { font: 13px ui-monospace, monospace; } pre { overflow-x: auto; } .dim
 
 _HEADINGS = (
     "phase", "clients", "RTT ms", "fsync ms", "published", "predicted TPS", "measured TPS", "ceiling",
-    "p50 ms", "p95 ms", "p99 ms", "n", "protection",
+    "mean ms", "p50 ms", "p95 ms", "p99 ms", "n", "protection",
 )  # fmt: skip
+
+
+_TIMED = ("phase", "published", "measured")
+_FOUND = ("phase", "figure", "published", "measured")
 
 
 def rerun(name: str, *flags: str, quick: bool) -> list[str]:
@@ -64,7 +75,7 @@ def write_report(
 
 def _row(phase: LabPhase) -> tuple[str, ...]:
     latency, published = phase.latency_ms, phase.published
-    percentiles = (latency.p50, latency.p95, latency.p99) if latency else (None, None, None)
+    shown = (latency.mean, latency.p50, latency.p95, latency.p99) if latency else (None,) * 4
     return (
         phase.name,
         "-" if phase.clients is None else str(phase.clients),
@@ -72,9 +83,9 @@ def _row(phase: LabPhase) -> tuple[str, ...]:
         number(phase.fsync_measured_ms, 2),
         "-" if published is None else f"{published.value:g} {published.unit}",
         number(phase.predicted_tps),
-        number(phase.tps, 2),
+        tps_words(phase, 2),
         number(phase.ceiling_tps),
-        *(number(value, 2) for value in percentiles),
+        *(number(value, 2) for value in shown),
         f"{phase.n:,}",
         phase.protection or "-",
     )
@@ -83,7 +94,7 @@ def _row(phase: LabPhase) -> tuple[str, ...]:
 def _facts(document: LabResult) -> list[str]:
     facts = [
         f"{document.server}, replexplorer {__version__}, {document.started}"
-        f"{', shortened (--quick)' if document.quick else ''}"
+        f"{', shortened (--quick)' if document.quick else ''}{repeats_words(document)}"
     ]
     source = document.source
     if source is not None:
@@ -92,19 +103,12 @@ def _facts(document: LabResult) -> list[str]:
         facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
     if document.aborted is not None:
         facts.append(f"Aborted: {document.aborted}")
+    facts += [f"{each.name}: {each.tps:,.1f} TPS" for each in document.references]
     facts += [f"Found: {line}" for line in findings_of(document)]
     if document.verdict == "deviates" and (limits := limits_of(document)):
         facts.append(f"What may explain a deviation, beside the settings: {'; '.join(limits)}")
     facts += [f"Not restored: {line}" for line in document.unrestored]
     return facts
-
-
-def _found(document: LabResult) -> list[tuple[str, str, str]]:
-    return [
-        (phase.name, name, f"{value:,.2f}" if isinstance(value, float) else str(value))
-        for phase in document.phases
-        for name, value in phase.figures.items()
-    ]
 
 
 def _settings(phase: LabPhase) -> str:
@@ -119,8 +123,10 @@ def markdown(document: LabResult) -> str:
 
     lines = [f"# {document.lab}: {document.verdict}", "", *(f"{fact}  " for fact in _facts(document)), ""]
     lines += rows([_HEADINGS, ["---"] * len(_HEADINGS), *map(_row, document.phases)])
-    if found := _found(document):
-        lines += ["", *rows([("phase", "found", "value"), ("---",) * 3, *found])]
+    if timed := timed_rows(document):
+        lines += ["", *rows([_TIMED, ("---",) * 3, *timed])]
+    if found := figure_rows(document):
+        lines += ["", *rows([_FOUND, ("---",) * 4, *found])]
     lines += ["", "## Relations", ""]
     lines += rows(
         [("", "relation", "evidence"), ("---",) * 3]
@@ -156,14 +162,16 @@ def html(document: LabResult, ticks: Sequence[Tick]) -> str:
         f"<style>{PAGE_STYLE}\n{STYLE}</style>",
         f"<h1>{escape(document.lab)}: {_verdict(word)}</h1>",
         *(f"<p>{escape(fact)}</p>" for fact in _facts(document)),
-        _bars(document),
+        *_bars(document),
         table(_HEADINGS, plain([_row(phase) for phase in document.phases])),
         "<h2>Relations</h2>",
         table(("", "relation", "evidence"), relations),
         *_charts(ticks),
     ]
-    if found := _found(document):
-        parts += ["<h2>Also found</h2>", table(("phase", "found", "value"), plain(found))]
+    if timed := timed_rows(document):
+        parts += ["<h2>Time taken</h2>", table(_TIMED, plain(timed))]
+    if found := figure_rows(document):
+        parts += ["<h2>Also found</h2>", table(_FOUND, plain(found))]
     settings = [(phase.name, _settings(phase)) for phase in document.phases if phase.settings]
     parts += ["<h2>Settings</h2>", table(("phase", "knobs"), plain(settings))]
     parts += ["<h2>Again</h2>", "<pre>" + escape("\n".join(document.again)) + "</pre>", "</html>"]
@@ -171,12 +179,13 @@ def html(document: LabResult, ticks: Sequence[Tick]) -> str:
 
 
 def _verdict(word: str) -> str:
-    kind = {"holds": "holds", "shown": "dim"}.get(word, "deviates")
+    kind = {"holds": "holds", "shown": "dim", "open": "dim"}.get(word, "deviates")
     return f'<span class="{kind}">{escape(word)}</span>'
 
 
-def _bars(document: LabResult) -> str:
-    rows = [
+def _bars(document: LabResult) -> list[str]:
+    """TPS and mean latency by phase, on logarithmic scales: what an acknowledgement costs is a factor."""
+    tps = [
         (
             phase.name,
             [
@@ -191,7 +200,14 @@ def _bars(document: LabResult) -> str:
         for phase in document.phases
         if phase.tps is not None
     ]
-    return bar_chart("Commits by phase", "per second", rows)
+    latency = [
+        (phase.name, [("measured", phase.latency_ms.mean)]) for phase in document.phases if phase.latency_ms
+    ]
+    lines = [(each.name, each.tps) for each in document.references]
+    return [
+        bar_chart("Commits by phase", "per second, log", tps, lines, log=True),
+        bar_chart("Mean latency by phase", "ms, log", [(name, bars) for name, bars in latency], log=True),
+    ]
 
 
 def _charts(ticks: Sequence[Tick]) -> list[str]:

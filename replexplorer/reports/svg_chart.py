@@ -123,25 +123,46 @@ def line_chart(
     return "\n".join([*parts, "</svg>"])
 
 
-def bar_chart(title: str, unit: str, rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]]) -> str:
-    """Groups of bars on one scale: (group, [(style, value), ...]); an unknown value has no bar."""
+def bar_chart(
+    title: str,
+    unit: str,
+    rows: Sequence[tuple[str, Sequence[tuple[str, float | None]]]],
+    lines: Sequence[tuple[str, float]] = (),
+    *,
+    log: bool = False,
+) -> str:
+    """Groups of bars on one scale: (group, [(style, value), ...]); an unknown value has no bar. `lines`
+    (name, value) are drawn across all of them."""
     values = [value for _, bars in rows for _, value in bars if value is not None]
     if not values:
         return ""
-    scale = (_WIDTH - _BAR_LEFT - _BAR_RIGHT) / (max(values) or 1.0)
-    height = 34 + sum(len(bars) * _BAR_HEIGHT + 12 for _, bars in rows)
+    values += [value for _, value in lines]
+    positive = [value for value in values if value > 0]
+    least = 10.0 ** math.floor(math.log10(min(positive)) - 0.01) if log and positive else 0.0
+    most, room = max(values) or 1.0, _WIDTH - _BAR_LEFT - _BAR_RIGHT
+
+    def width_of(value: float) -> float:
+        if least:
+            return max(0.0, math.log(value / least) / math.log(most / least) * room) if value > 0 else 0.0
+        return value / most * room
+
+    height = 34 + sum(len(bars) * _BAR_HEIGHT + 12 for _, bars in rows) + len(lines) * _LABEL_HEIGHT
     parts = [_head(title, height), _text(8, 16, f"{title} ({unit})", style="name")]
     at = 34.0
     for name, bars in rows:
         parts.append(_text(_BAR_LEFT - 8, at + len(bars) * _BAR_HEIGHT / 2 + 4, name, "end"))
         for style, value in bars:
             if value is not None:
-                width = max(1.0, value * scale)
+                width = max(1.0, width_of(value))
                 place = f'x="{_BAR_LEFT}" y="{at:.1f}" width="{width:.1f}" height="{_BAR_HEIGHT - 3}"'
                 parts.append(f'<rect class="{style}" {place}/>')
                 parts.append(_text(_BAR_LEFT + width + 6, at + 10, f"{value:,.4g} {style}"))
             at += _BAR_HEIGHT
         at += 12
+    for number, (name, value) in enumerate(lines, 1):
+        x, foot = _BAR_LEFT + width_of(value), at + number * _LABEL_HEIGHT
+        parts.append(_stroke("mark", x, 26, x, foot - _LABEL_HEIGHT))
+        parts.append(_text(x, foot - 3, f"{name}: {value:,.4g}", "middle" if value > least else "start"))
     return "\n".join([*parts, "</svg>"])
 
 

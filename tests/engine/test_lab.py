@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -257,6 +258,50 @@ def test_every_lab_runs_to_its_end_and_gives_everything_back(name: str) -> None:
         assert (world.running_loads(), world.primary.enabled) == (0, False)
 
     check()
+
+
+@virtual
+async def test_full_mode_goes_through_the_phases_three_times_in_turn() -> None:
+    world, steps = World(), list[LabStep]()
+    phases = (*LAB.phases, replace(LAB.phases[1], name="relaxed", settings=("sync_relay_log=1",)))
+    lab = replace(LAB, phases=phases)
+    found: list[int] = []
+
+    def watch(step: LabStep) -> None:
+        steps.append(step)
+        if (step.number, step.doing) == (1, "measuring") and (step.done or 0) > 0.9:
+            found.append(int(world.requested["sync_relay_log@db2"]))
+
+    async with world.attached("lab two") as session:
+        await turn(session, *BEFORE, "sync_relay_log=100")
+        result = await LabRun(lab, False, watch).run(session.rig)
+    assert (result.repeats, result.verdict) == (3, "holds")
+    order = [(step.repeat, step.number) for step in steps if step.doing == "measuring"]
+    assert list(dict.fromkeys(order)) == [(turn, number) for turn in (1, 2, 3) for number in (1, 2, 3)]
+    assert set(found) == {100}, "the first phase finds again what it does not set itself"
+    first, second, _ = result.phases
+    assert (len(first.repeats), first.phase.name, second.phase.name) == (3, "async", "semi-sync")
+    assert first.service.count == sum(each.service.count for each in first.repeats)
+    assert first.tps_interval is not None
+    assert steps[0].left_s == pytest.approx(lab.seconds(quick=False), rel=0.1)
+    assert world.requested["sync_relay_log@db2"] == 100
+
+
+@virtual
+async def test_a_phase_begins_when_the_replica_has_applied_what_came_before() -> None:
+    """The replica took the asynchronous phase's CPU for the 10,000 rows of the phase without a replica."""
+    rig = FakeRig()
+    waits: list[int] = []
+
+    def look(number: int) -> None:
+        if rig.steps[number] == "look":
+            rig.applied += 1
+            waits.append(rig.applied)
+
+    rig.backlog, rig.on_step = 20, look
+    result = await LabRun(replace(LAB, phases=LAB.phases[:1], judge=lambda _: ()), True).run(rig)
+    assert rig.applied >= rig.backlog
+    assert result.phases[0].limited is None
 
 
 @virtual

@@ -291,6 +291,10 @@ class FakeRig:
         self.owed: Owed | None = None
         self.version = 1
         self.sqls: list[FakeStatements] = []
+        self.backlog = 0
+        """Transactions of the source."""
+        self.applied = 0
+        """Those of them that the replicas have."""
 
     async def step(self, what: str, *nodes: str) -> None:
         """One thing that is done: it takes a moment, may fail, and needs these nodes."""
@@ -339,7 +343,15 @@ class FakeRig:
             source=self.names[0],
             server="mysql of a test",
             nodes=[
-                NodeView(name, Role.REPLICA if at else Role.PRIMARY, name not in self.down, server_uuid=name)
+                NodeView(
+                    name,
+                    Role.REPLICA if at else Role.PRIMARY,
+                    name not in self.down,
+                    server_uuid=name,
+                    gtid_executed=f"a:1-{min(self.applied, self.backlog) if at else self.backlog}",
+                    io_thread="on" if at else None,
+                    sql_thread="on" if at else None,
+                )
                 for at, name in enumerate(self.names)
             ],
             replicas=self.names[1:],

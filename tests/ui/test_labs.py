@@ -69,14 +69,14 @@ async def test_the_picker_lists_every_lab_and_unfolds_the_chosen_one() -> None:
         assert "changes   semi_sync, wait_point" in shown(app)
         await app.press("down")
         await app.until(lambda: "▸ wan-insert" in shown(app))
-        assert "43 s   2 min" in shown(app)
+        assert "49 s   6 min" in shown(app), "full mode with its repeats"
         assert "teaches   With semi-sync one client commits once a round trip" in shown(app)
         assert "after     Aaron Brown: Performance of MySQL" in shown(app)
-        assert "detaches  replicas (their IO threads stop) in 1 of 3 phases" in shown(app)
+        assert "detaches  replicas (their IO threads stop) in 1 of 4 phases" in shown(app)
         await app.press("down", "down")
         await app.until(lambda: "replicas up to 2" in shown(app))
         await app.press("end")
-        await app.until(lambda: "▸ archive" in shown(app))
+        await app.until(lambda: "▸ group-delay" in shown(app))
         assert "all are restored at the end" in shown(app)
         assert all(len(row) <= 80 for row in shown(app).splitlines())
 

@@ -69,11 +69,12 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
         assert text in page
     assert page.count('class="deviates"') == 2, "the verdict and one relation"
     charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(charts) == 3
+    assert len(charts) == 4
     for chart in charts:
         ElementTree.fromstring(chart)
-    assert "commits per second" in charts[1]
-    assert ">seconds<" in charts[1]
+    assert "87 measured" in charts[1], "the mean latency, as the articles draw it beside TPS"
+    assert "commits per second" in charts[2]
+    assert ">seconds<" in charts[2]
 
 
 def test_a_deviation_is_told_with_what_may_explain_it() -> None:
@@ -90,6 +91,16 @@ def test_the_markdown_has_the_three_columns_and_the_relations() -> None:
     assert "| **deviates** | async is fast | 3 > 4 |" in text
     assert "seen \\| before" in text
     assert "    replexplorer lab run wan-insert --quick" in text
+
+
+def test_a_line_of_reference_is_drawn_across_the_bars_and_its_label_says_what_it_is() -> None:
+    rows = [("one thread", [("measured", 12.4)]), ("32 threads", [("measured", 410.0)])]
+    chart = bar_chart("TPS", "a second", rows, [("before MySQL 5.7", 12.8)], log=True)
+    ElementTree.fromstring(chart)
+    [x] = re.findall(r'class="mark" x1="([\d.]+)"', chart)
+    ends = [220 + float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)]
+    assert ends[0] < float(x) < ends[1], "on the bars' own scale"
+    assert "before MySQL 5.7: 12.8" in chart
 
 
 def test_an_unknown_value_is_a_gap_and_no_value_is_no_chart() -> None:

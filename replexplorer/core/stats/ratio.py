@@ -5,16 +5,19 @@ test and its interval are those of the logarithm (`sequential`), and no bound li
 scatter that the test assumes reaches farther than what was seen: where the two sides' seconds lie
 apart, the ratio lies between those of their extremes, with a margin that is the wider the fewer they
 are. That bounds what few correlated seconds leave open, and says a huge effect after three of them.
+Whole runs that were repeated are independent, and looked at once: for them Student's interval does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 from typing import Final
 
 from replexplorer.core.stats.measured import FARTHEST, Extremes, MeanTps, Percentile, remembering
 from replexplorer.core.stats.sequential import difference
+from replexplorer.core.stats.student import t_quantile_975
 
 LEAST_SEEN: Final = 3
 """Batches on a side without which their range says nothing."""
@@ -125,3 +128,17 @@ def _by_range(before: Extremes | None, after: Extremes | None) -> Ratio | None:
 def _factor(logarithm: float | None) -> float | None:
     """Of a difference of logarithms; None where it is beyond any meaning."""
     return exp(logarithm) if logarithm is not None and abs(logarithm) < FARTHEST else None
+
+
+def repeated(values: Sequence[float]) -> Ratio | None:
+    """The geometric mean of a figure, or of a ratio, that each repeat of a run found, with the 95 % interval
+    that their logarithms scatter by (Student's t); None for fewer than two, and where one is not above 0."""
+    if len(values) < 2 or min(values) <= 0:
+        return None
+    logarithms = [log(value) for value in values]
+    count, mean = len(logarithms), sum(logarithms) / len(logarithms)
+    variance = sum((each - mean) ** 2 for each in logarithms) / (count - 1)
+    half = t_quantile_975(count - 1) * sqrt(variance / count)
+    if half >= FARTHEST:
+        return Ratio(exp(mean), None, None)
+    return Ratio(exp(mean), exp(mean - half), exp(mean + half))

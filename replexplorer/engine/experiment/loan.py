@@ -21,6 +21,7 @@ from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
+from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Roster, in_order
 from replexplorer.engine.experiment.rig import Rig
@@ -184,6 +185,15 @@ class Loan:
             await clock.sleep(_LOOK_EVERY_S)
             seen = await self.rig.look()
 
+    async def until_applied(self, *, within_s: float) -> tuple[str, ...]:
+        """Look until each replica that receives has applied all that the source has, or the time is over;
+        answers those that have not. One whose transactions are unknown is not waited for."""
+        clock = self.rig.clock
+        ends_s = clock.monotonic() + within_s
+        while (behind := _behind(await self.rig.look())) and clock.monotonic() < ends_s:
+            await clock.sleep(_LOOK_EVERY_S)
+        return behind
+
     def disturbances(self, seen: Sighting) -> tuple[str, ...]:
         """What somebody else did to the stack since the last `look`, in words."""
         return (
@@ -287,6 +297,20 @@ class Loan:
             if self.rig.load.settings is None:  # it was ended, to compare the rows
                 await self.rig.load.drive(clients=0)
             await self.rig.load.follow(table_size=self.load.table_size)
+
+
+def _behind(seen: Sighting) -> tuple[str, ...]:
+    """Replicas that receive and apply, and have not applied all that the source has."""
+    has = next((node.gtid_executed for node in seen.nodes if node.name == seen.source), None)
+    return tuple(
+        node.name
+        for node in seen.nodes
+        if has
+        and node.name != seen.source
+        and node.gtid_executed is not None
+        and (node.io_thread, node.sql_thread) == ("on", "on")
+        and subtract_gtids(has, node.gtid_executed)
+    )
 
 
 def _addresses(fault: Fault, seen: Sighting) -> tuple[str, ...]:

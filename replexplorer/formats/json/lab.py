@@ -23,6 +23,38 @@ class Published(JsonObject):
 
     value: float
     unit: str
+    rows: int | None = Field(default=None, description="that it took so many seconds for")
+
+
+class Measured(JsonObject):
+    """Our figure in the unit of a published one."""
+
+    value: float
+    unit: str
+    rows: int | None = Field(
+        default=None,
+        description="measured over so many, fewer or more than were published, and scaled to those; null: "
+        "nothing was scaled",
+    )
+
+
+class Reference(JsonObject):
+    """A line to compare phases with, which nothing measured here."""
+
+    name: str
+    tps: float
+
+
+class LabRepeat(JsonObject):
+    """One of the runs that a phase's figures are merged of."""
+
+    tps: float | None
+    mean_ms: float | None
+    rtt_measured_ms: float | None
+    n: int
+    duration_s: float
+    machine_cpu_percent: float | None = None
+    figures: dict[str, Scalar] = Field(default={})
 
 
 class LabPhase(JsonObject):
@@ -61,6 +93,17 @@ class LabPhase(JsonObject):
     finding: str | None = Field(
         default=None, description="what contradicts what is known: commits that beat the ceiling"
     )
+    measured: Measured | None = Field(default=None, description="in the unit of `published`")
+    tps_interval: tuple[float | None, float | None] | None = Field(
+        default=None, description="95 % interval over the repeats, by their logarithms; null: one run"
+    )
+    fallbacks: int | None = Field(default=None, description="falls back to asynchronous within the phase")
+    unacknowledged: int | None = Field(
+        default=None,
+        description="commits within it that were confirmed without an acknowledgement under semi-sync",
+    )
+    published_figures: dict[str, Published] = Field(default={}, description="by the name in `figures`")
+    repeats: list[LabRepeat] = Field(default=[], description="each run; empty for a single one")
 
 
 class Relation(JsonObject):
@@ -70,11 +113,16 @@ class Relation(JsonObject):
     holds: bool
     evidence: str
     checked: bool = Field(default=True, description="false: a figure to look at, nothing was checked")
+    open: bool = Field(
+        default=False, description="the repeats leave it open; `holds` is true, for nothing speaks against it"
+    )
 
     @property
     def word(self) -> str:
-        """`holds`, `deviates`, or `shown` where nothing was checked."""
-        return ("holds" if self.holds else "deviates") if self.checked else "shown"
+        """`holds`, `deviates`, `open` where the repeats leave it open, `shown` where nothing was checked."""
+        if not self.checked:
+            return "shown"
+        return "open" if self.open else "holds" if self.holds else "deviates"
 
 
 class LabResult(JsonObject):
@@ -88,6 +136,8 @@ class LabResult(JsonObject):
     relations: list[Relation]
     verdict: Literal["holds", "deviates", "aborted"]
     quick: bool = False
+    repeats: int = Field(default=1, description="runs of each phase; they take turns")
+    references: list[Reference] = Field(default=[], description="lines that are drawn across the phases")
     aborted: str | None = Field(
         default=None,
         description="why nothing is judged: it ended before its last phase, or a phase is invalid",
@@ -103,7 +153,7 @@ class LabEntry(JsonObject):
     name: str
     title: str
     teaches: str = ""
-    seconds: float | None = None
+    seconds: float | None = Field(default=None, description="with its repeats")
     quick_seconds: float | None = None
     turns: list[str] = Field(default=[], description="keys of the knobs that it turns")
     replicas: int = 1

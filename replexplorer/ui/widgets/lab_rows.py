@@ -20,6 +20,7 @@ from replexplorer.reports.drill_result import (
     time_rows,
     window_rows,
 )
+from replexplorer.reports.lab_result import figure_rows, lab_document
 from replexplorer.reports.matrix_pages import (
     MATRIX_HEADS,
     cell_row,
@@ -65,7 +66,7 @@ def lab_details(lab: Staged, width: int) -> list[Line]:
         told.append(("after", f"{lab.source.author}: {lab.source.title}"))
     told.append(("phases", "; ".join(phase.name for phase in lab.phases)))
     told.append(("changes", f"{', '.join(lab.turns)}; all are restored at the end"))
-    if detached := sum(phase.replicas is not None for phase in lab.phases):
+    if detached := sum(phase.replicas is not None and phase.replicas < lab.replicas for phase in lab.phases):
         told.append(
             ("detaches", f"replicas (their IO threads stop) in {detached} of {len(lab.phases)} phases")
         )
@@ -211,11 +212,24 @@ def _columns(phases: Sequence[PhaseResult]) -> list[_Column]:
             "published", [f"{each.value:g} {each.unit}" if each else "-" for each in published], "text", 0
         ),
         _Column("predicted", [tps(each.predicted_tps) for each in phases], "text", 0),
-        _Column("measured", [tps(each.measured_tps) for each in phases], "tps b", 0),
+        _Column("measured", [_measured(each) for each in phases], "tps b", 0),
+        _Column("mean ms", [figure(each.service.mean_ms) for each in phases], "text", 8),
         _Column("p50 ms", [percentile(each, 50) for each in phases], "p50", 4),
         _Column("p99 ms", [percentile(each, 99) for each in phases], "p99", 3),
         _Column("protection", [STATES[each.protection.state][1] for each in phases], "muted", 7),
     ]
+
+
+def _measured(phase: PhaseResult) -> str:
+    """In the unit of what was published; TPS with the interval of its repeats."""
+    measured, interval = phase.measured, phase.tps_interval
+    if measured is not None and measured.unit == "s":
+        return f"{figure(measured.value)} s" + (f" at the pace of {measured.rows:,}" if measured.rows else "")
+    if phase.measured_tps is None:
+        return "-"
+    if interval is None:
+        return f"{figure(phase.measured_tps)} tps"
+    return f"{figure(phase.measured_tps)} [{figure(interval.low)}, {figure(interval.high)}] tps"
 
 
 def phase_rows(phases: Sequence[PhaseResult], width: int) -> list[Line]:
@@ -273,11 +287,8 @@ def _lab_rows(result: LabResult, width: int) -> list[Line]:
         about = f"after {source.author}: {source.title}{f'; {source.setup}' if source.setup else ''}"
         rows += [[(f" {text}", "muted")] for text in wrapped(about, max(20, width - 2))]
     rows += [*([[]] if rows else []), *phase_rows(result.phases, width)]
-    found = [
-        (phase.phase.name, name, f"{value:,.2f}" if isinstance(value, float) else str(value))
-        for phase in result.phases
-        for name, value in phase.figures.items()
-    ]
+    document = lab_document(result)
+    found = figure_rows(document)
     if found:
         rows += [[], [(" FOUND", "accent b")]]
         widths = [max(len(row[at]) for row in found) for at in (0, 1)]
@@ -286,9 +297,11 @@ def _lab_rows(result: LabResult, width: int) -> list[Line]:
                 (f" {phase:<{widths[0]}}", "title b"),
                 (f"{_GAP}{name:<{widths[1]}}", "muted"),
                 (f"{_GAP}{value}", "tps b"),
+                ("" if published == "-" else f"{_GAP}published {published}", "text"),
             ]
-            for phase, name, value in found
+            for phase, name, published, value in found
         ]
+    rows += [[(f" {each.name}: {each.tps:,.1f} TPS", "muted")] for each in document.references]
     if result.relations:
         rows += [[], [(" RELATIONS", "accent b")], *relation_rows(result, width)]
     return rows

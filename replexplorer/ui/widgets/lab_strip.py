@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from textual import events
 
 from replexplorer.core.experiment.sweep_text import duration_text
+from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.ui.desks.labs import LabView
 from replexplorer.ui.keys.actions import key_label, keys_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
@@ -98,10 +99,12 @@ class LabStrip(Lines):
 def _which(view: LabView) -> list[Run]:
     """The lab, and which of its phases."""
     number = view.step.number if view.step else 0
+    repeats = view.step.repeats if isinstance(view.step, LabStep) else 1
+    turn = f" repeat {view.step.repeat}/{repeats}" if isinstance(view.step, LabStep) and repeats > 1 else ""
     return [
         (f" {kind_of(view.lab).upper()} ", "accent b"),
         (view.lab.name, "title b"),
-        (f" {number}/{len(stages(view.lab, view.step))}", "accent b"),
+        (f" {number}/{len(stages(view.lab, view.step))}{turn}", "accent b"),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from replexplorer.core.errors import UsageError
@@ -69,7 +70,9 @@ class Comparison:
         factor = "" if self.times == 1 else f"{self.times:g} x {right:.4g} = "
         holds = OPERATORS[self.sign](left, bound)
         evidence = compared(f"{left:.4g}", self.sign, f"{factor}{bound:.4g}", "", holds=holds)
-        return Relation(self.name, holds, evidence)
+        ratio = left / bound if bound > 0 else None
+        least, most = (1.0, inf) if self.sign.startswith(">") else (0.0, 1.0)
+        return Relation(self.name, holds, evidence, ratio=ratio, least=least, most=most)
 
 
 def read_term(text: str | float, phases: Sequence[str]) -> Term:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.engine.experiment.labs.evidence import faster, printed, protected
+from replexplorer.engine.experiment.labs.evidence import at_most, faster, printed, protected
 from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Publication, Relation
 
 _OFF, _ON = ("semi_sync=off", ProtectionState.OFF), ("semi_sync=on", ProtectionState.PROTECTED)
@@ -27,6 +27,8 @@ _MODES = {
 }
 _CLIENTS = (1, 32)
 _NETWORK_SHARE = 0.9
+_EACH_MACHINE = ("sync_binlog", "innodb_flush_log_at_trx_commit")
+"""Relaxed, or not, on source and replica alike."""
 
 
 def _name(mode: str, clients: int) -> str:
@@ -36,7 +38,10 @@ def _name(mode: str, clients: int) -> str:
 def _judge(phases: Phases) -> Sequence[Relation]:
     one = {mode: phases[_name(mode, 1)] for mode in _MODES}
     many = {mode: phases[_name(mode, 32)] for mode in _MODES}
-    both_below_local = 1 - many["both"].tps / many["local"].tps if many["local"].tps else 0.0
+    ahead_of_one, ahead_of_many = (
+        each["none"].tps / each["local"].tps if each["local"].tps else 0.0 for each in (one, many)
+    )
+    both_of_local = many["both"].tps / many["local"].tps if many["local"].tps else 0.0
     return (
         protected(tuple(phases.values())),
         faster(one["none"], one["network"]),
@@ -47,8 +52,16 @@ def _judge(phases: Phases) -> Sequence[Relation]:
         faster(many["local"], many["both"]),
         faster(many["network"], many["both"]),
         faster(many["network"], many["local"], _NETWORK_SHARE),
+        at_most(
+            "with 32 clients `none` is ahead of `local` by less than with 1",
+            ahead_of_many,
+            ahead_of_one,
+            "times",
+        ),
         printed(
-            "`both` is slower than `local` at 32 clients", f"{both_below_local:.0%}; published: about 15%"
+            "`both` against `local` at 32 clients",
+            f"{both_of_local - 1:+.0%}; published: about -15%",
+            ratio=both_of_local,
         ),
     )
 
@@ -56,11 +69,17 @@ def _judge(phases: Phases) -> Sequence[Relation]:
 def _phases() -> Iterator[Phase]:
     for clients in _CLIENTS:
         for mode, ((semi_sync, state), settings, shows) in _MODES.items():
-            first = ("workload=update_index", "load_mode=closed", "rtt=2ms", "fsync_delay=2ms")
+            first = (
+                "workload=update_index", "load_mode=closed", "rtt=2ms", "fsync_delay=2ms",
+                "fsync_delay@replica=2ms",
+            )  # fmt: skip
             reset = () if "detect only" in mode else ("innodb_doublewrite=on",)
+            durable = [text for text in settings if text.startswith(_EACH_MACHINE)]
+            there = tuple(text.replace("=", "@replica=") for text in durable)
             yield Phase(
                 _name(mode, clients),
-                (*first, semi_sync, *settings, *reset, f"clients={clients}"),
+                (*first, semi_sync, *settings, *there, *reset, f"clients={clients}"),
+                replicas=1,
                 full=Length(20),
                 quick=Length(4),
                 state=state,
@@ -75,8 +94,9 @@ DURABILITY_MODES = Lab(
     source=Publication(
         "Semi-sync replication is not slow!",
         "Morgan Tocker",
-        None,
-        "MySQL 5.7 DMR4, m3.medium, ping 2 ms, synchronous write 2 ms, sysbench 0.5 update_index",
+        "http://www.tocker.ca/2014/06/05/semi-sync-replication-is-not-slow.html",
+        "MySQL 5.7 DMR4, m3.medium in two zones, each machine durable or relaxed, ping 2 ms, synchronous "
+        "write 2 ms, sysbench 0.5 update_index",
     ),
     phases=tuple(_phases()),
     judge=_judge,

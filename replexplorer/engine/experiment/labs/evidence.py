@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -24,7 +25,16 @@ def compared(found: str, sign: str, bound: str, unit: str, *, holds: bool) -> st
 def at_least(name: str, value: float, bound: float, unit: str = "TPS", beside: str = "") -> Relation:
     """value >= bound; `beside` is written after it, as `busy` makes it."""
     holds = value >= bound
-    return Relation(name, holds, compared(*_plain(value, bound), unit, holds=holds) + beside)
+    evidence = compared(*_plain(value, bound), unit, holds=holds) + beside
+    return Relation(name, holds, evidence, ratio=_divided(value, bound), least=1.0)
+
+
+def at_most(name: str, value: float, bound: float, unit: str) -> Relation:
+    """value <= bound."""
+    holds = value <= bound
+    found, _, most = _plain(value, bound)
+    evidence = compared(found, "<=", most, unit, holds=holds)
+    return Relation(name, holds, evidence, ratio=_divided(value, bound), most=1.0)
 
 
 def within(name: str, value: float, low: float, high: float) -> Relation:
@@ -33,7 +43,7 @@ def within(name: str, value: float, low: float, high: float) -> Relation:
     evidence = f"{value:.3f} in [{low:g}, {high:g}]"
     if not holds:
         evidence = f"found {value:.3f}; {low:g} to {high:g} would hold"
-    return Relation(name, holds, evidence)
+    return Relation(name, holds, evidence, ratio=value, least=low, most=high)
 
 
 def faster(one: PhaseResult, other: PhaseResult, times: float = 1.0) -> Relation:
@@ -42,7 +52,8 @@ def faster(one: PhaseResult, other: PhaseResult, times: float = 1.0) -> Relation
     holds = one.tps > times * other.tps
     bound = f"{other.tps:.1f}" if times == 1 else f"{times:g} x {other.tps:.1f} = {times * other.tps:.1f}"
     evidence = compared(f"{one.tps:.1f}", ">", bound, "TPS", holds=holds) + busy(one, other)
-    return Relation(f"{one.phase.name} {relation} {other.phase.name}", holds, evidence)
+    name = f"{one.phase.name} {relation} {other.phase.name}"
+    return Relation(name, holds, evidence, ratio=_divided(one.tps, other.tps), least=times)
 
 
 def one_commit_a_round_trip(
@@ -61,7 +72,7 @@ def one_commit_a_round_trip(
     holds = low <= share <= high
     if not holds:
         evidence += f"; {f'{low:g} or more' if high == inf else f'{low:g} to {high:g}'} would hold"
-    return Relation(name, holds, evidence)
+    return Relation(name, holds, evidence, ratio=share, least=low, most=high)
 
 
 def below_the_round_trip(one: PhaseResult, slack: float) -> Relation:
@@ -74,7 +85,8 @@ def below_the_round_trip(one: PhaseResult, slack: float) -> Relation:
     interval = f" (RTT {rtt.low_ms:.2f} to {rtt.high_ms:.2f} ms, n {rtt.n})" if rtt else ""
     holds = one.tps <= bound_tps
     evidence = compared(f"{one.tps:.2f}", "<=", f"{bound_tps:.2f}", "TPS", holds=holds)
-    return Relation(name, holds, evidence + interval)
+    ratio = one.tps * one.rtt_measured_ms / 1000
+    return Relation(name, holds, evidence + interval, ratio=ratio, most=slack)
 
 
 def state_as_asked(result: PhaseResult) -> Relation:
@@ -84,17 +96,36 @@ def state_as_asked(result: PhaseResult) -> Relation:
 
 
 def protected(phases: dict[str, PhaseResult] | tuple[PhaseResult, ...]) -> Relation:
-    """Every phase that asked for semi-sync had it to its end, without a fall back to async."""
+    """Every phase that asked for semi-sync had it from its beginning to its end, without a fall back to
+    asynchronous and without a commit that nobody acknowledged."""
     results = tuple(phases.values()) if isinstance(phases, dict) else phases
     asked = [each for each in results if each.phase.state is ProtectionState.PROTECTED]
-    lost = [each.phase.name for each in asked if each.protection.state is not ProtectionState.PROTECTED]
-    evidence = f"not protected at the end of {', '.join(lost)}" if lost else f"{len(asked)} of {len(asked)}"
-    return Relation("semi-sync was in force where it was asked", not lost, evidence)
+    lost = [f"{each.phase.name}: {why}" for each in asked if (why := _unprotected(each))]
+    uncounted = [each for each in asked if each.fallbacks is None]
+    evidence = f"{len(asked)} of {len(asked)} phases, "
+    evidence += "at their ends: falls back are not counted here" if uncounted else "no fall back in any"
+    return Relation("semi-sync was in force where it was asked", not lost, "; ".join(lost) or evidence)
 
 
-def printed(name: str, text: str) -> Relation:
-    """A figure that is only shown; nothing is checked."""
-    return Relation(name, True, text, checked=False)
+def _unprotected(result: PhaseResult) -> str | None:
+    """Why a phase cannot count as protected throughout; None when it can."""
+    if result.fallbacks:
+        return f"{result.fallbacks} falls back to asynchronous"
+    if result.unprotected:
+        return f"{result.unprotected:,} commits without an acknowledgement"
+    if result.protection.state is not ProtectionState.PROTECTED:
+        return f"{result.protection.state} at its end"
+    return None
+
+
+def printed(name: str, text: str, ratio: float | None = None) -> Relation:
+    """A figure that is only shown; nothing is checked. Of a `ratio` repeats show the interval."""
+    return Relation(name, True, text, checked=False, ratio=ratio)
+
+
+def unchecked(relation: Relation, why: str) -> Relation:
+    """A relation that is of this machine, not of MySQL: shown with why, and nothing depends on it."""
+    return replace(relation, checked=False, holds=True, evidence=f"{relation.evidence}; {why}")
 
 
 def busy(*results: PhaseResult) -> str:
@@ -102,6 +133,11 @@ def busy(*results: PhaseResult) -> str:
     generator = [(each.phase.name, each.busy_percent) for each in results]
     machine = [(each.phase.name, each.machine_percent) for each in results]
     return _full("generator's CPU", generator) + _full("machine's CPU", machine)
+
+
+def _divided(value: float, by: float) -> float | None:
+    """value / by; None where there is nothing to divide by."""
+    return value / by if by else None
 
 
 def _full(what: str, found: Sequence[tuple[str, float | None]]) -> str:

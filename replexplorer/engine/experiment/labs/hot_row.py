@@ -38,7 +38,13 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     holds = 0 < hot.tps <= bound_tps
     return (
         protected(tuple(phases.values())),
-        Relation(name, holds, compared(f"{hot.tps:.1f}", "<=", f"{bound_tps:.1f}", "TPS", holds=holds)),
+        Relation(
+            name,
+            holds,
+            compared(f"{hot.tps:.1f}", "<=", f"{bound_tps:.1f}", "TPS", holds=holds),
+            ratio=hot.tps * rtt_ms / 1000 if rtt_ms else None,
+            most=_SLACK,
+        ),
         faster(released, hot, _TIMES),
     )
 

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from replexplorer.core.knobs.names import KnobName, Value
+from replexplorer.core.machine import short_of_cpu
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
-from replexplorer.engine.experiment.rig import Rig
+from replexplorer.core.stats.ratio import Ratio, repeated
+from replexplorer.engine.experiment.rig import Findings, Rig
 from replexplorer.ports import Report
 
+REPEATS: Final = 3
+"""Runs of each phase in full mode: as many as an interval needs."""
 _TURNING_S: Final = 4.0
+_SAME_ROWS: Final = 0.02
+"""A load that counts its commits once an interval makes a few more than were asked for."""
 _ROWS_PER_S: Final = 20_000
 """That a load's table is made with, about, where servers and load share two cores."""
 
@@ -38,6 +45,27 @@ class Published:
     value: float
     unit: str
     """`tps`, `s`, `ms`."""
+    rows: int | None = None
+    """Rows that it took so many seconds for; None: it is of no number of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Our figure in the unit of a published one."""
+
+    value: float
+    unit: str
+    rows: int | None = None
+    """Of another number of rows than was published, and the value is what those would have taken at the
+    same pace; None: nothing was scaled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A line to compare all phases with, which nothing measured here."""
+
+    name: str
+    tps: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +90,9 @@ class Played:
     service: Histogram = field(default_factory=Histogram)
     """Of its commits."""
     duration_s: float = 0.0
-    """How long it made them."""
+    """How long it made them, or the script worked."""
+    rows: int = 0
+    """Rows that a script worked on; 0 where commits say it all."""
     errors: int = 0
     """Transactions that came to nothing, or whose outcome is unknown."""
     busy_percent: float | None = None
@@ -73,6 +103,22 @@ class Played:
     """What beside the settings may have been the limit, in words."""
     readings_tps: tuple[float, ...] = ()
     """Of its intervals, in order."""
+
+    @classmethod
+    def of(cls, found: Findings, figures: Figures | None = None) -> Played:
+        """What a measured load did, with what else was found."""
+        load = found.load
+        limits = (load.total.limited if load.total else None, short_of_cpu(found.machine_percent))
+        return cls(
+            figures or {},
+            service=load.service,
+            duration_s=load.duration_s,
+            errors=load.errors + load.unknown,
+            busy_percent=load.cpu_percent,
+            machine_percent=found.machine_percent,
+            readings_tps=tuple(each.tps for each in load.intervals),
+            limited="; ".join(limit for limit in limits if limit) or None,
+        )
 
     @property
     def tps(self) -> float:
@@ -97,6 +143,10 @@ class Phase:
     published: Published | None = None
     replicas: int | None = None
     """How many replicas are attached; the others' IO threads are stopped. None: all there are."""
+    faults: tuple[str, ...] = ()
+    """In force while it is measured, as they are typed: `applier_stop@replica`."""
+    published_figures: Mapping[str, Published] = field(default_factory=dict, hash=False)
+    """What was published of its figures, by the figure's name."""
     table_size: int | None = None
     """Rows of the load's table; None: the session's."""
     play: Play | None = None
@@ -160,6 +210,8 @@ class PhaseResult:
     rtt: Rtt | None = None
     """Before the load; None where no probe was answered, or nobody asked."""
     duration_s: float = 0.0
+    rows: int = 0
+    """Rows that a script worked on; 0 where commits say it all."""
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
     machine_percent: float | None = None
@@ -172,6 +224,52 @@ class PhaseResult:
     figures: Figures = field(default_factory=dict)
     finding: str | None = None
     """What contradicts what is known, in words: commits that beat the ceiling. None: nothing."""
+    protection_before: Protection | None = None
+    """When its measurement began; None where nobody looked."""
+    repeats: tuple[PhaseResult, ...] = ()
+    """The runs that these figures are merged of; empty for a single run."""
+
+    @property
+    def fallbacks(self) -> int | None:
+        """Falls back to asynchronous within the phase; None where they are not counted."""
+        if self.repeats:
+            return _total([each.fallbacks for each in self.repeats])
+        before, after = self.protection_before, self.protection
+        if before is None or before.fallbacks is None or after.fallbacks is None:
+            return None
+        return after.fallbacks - before.fallbacks
+
+    @property
+    def unprotected(self) -> int | None:
+        """Commits within the phase that were confirmed without an acknowledgement although semi-sync was
+        asked for; None where nobody counted."""
+        if self.repeats:
+            return _total([each.unprotected for each in self.repeats])
+        before, after = self.protection_before, self.protection
+        if before is None or before.unprotected is None or after.unprotected is None:
+            return None
+        return after.unprotected - before.unprotected
+
+    @property
+    def tps_interval(self) -> Ratio | None:
+        """TPS of the repeats with their 95 % interval; None for a single run."""
+        return repeated([each.tps for each in self.repeats])
+
+    @property
+    def measured(self) -> Measured | None:
+        """In the unit in which something was published; None where nothing was, or nothing measured."""
+        published = self.phase.published
+        if published is None:
+            return None
+        if published.unit != "s":
+            return None if self.measured_tps is None else Measured(self.measured_tps, "tps")
+        rows = self.rows or self.service.count
+        runs = max(1, len(self.repeats))
+        if not rows or not self.duration_s:
+            return None
+        if published.rows is None or abs(rows / runs / published.rows - 1) < _SAME_ROWS:
+            return Measured(self.duration_s / runs, "s")
+        return Measured(self.duration_s / rows * published.rows, "s", rows // runs)
 
     @property
     def measured_tps(self) -> float | None:
@@ -184,6 +282,12 @@ class PhaseResult:
         return self.service.mean_ms or float("inf")
 
 
+def _total(counts: Sequence[int | None]) -> int | None:
+    """All of them; None where one is unknown."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """What must hold between the figures, and what was found."""
@@ -193,11 +297,20 @@ class Relation:
     evidence: str
     checked: bool = True
     """False: a figure to look at, which nothing depends on."""
+    ratio: float | None = None
+    """What was found, divided by what it is compared with; None where that is no number."""
+    least: float = 0.0
+    most: float = inf
+    """It holds while the ratio lies between these."""
+    is_open: bool = False
+    """The repeats' interval includes a bound: neither was shown, that it holds or that it does not."""
 
     @property
     def word(self) -> str:
-        """`holds`, `deviates`, or `shown` where nothing was checked."""
-        return ("holds" if self.holds else "deviates") if self.checked else "shown"
+        """`holds`, `deviates`, `open` where the repeats leave it open, `shown` where nothing was checked."""
+        if not self.checked:
+            return "shown"
+        return "open" if self.is_open else "holds" if self.holds else "deviates"
 
 
 Phases = Mapping[str, PhaseResult]
@@ -217,11 +330,18 @@ class Lab:
     source: Publication | None = None
     replicas: int = 1
     """Replicas that it needs; those that are missing are brought up for it and removed again."""
+    references: Callable[[Phases], Sequence[Reference]] = lambda _: ()
+    """Lines that are drawn across its phases."""
 
-    def seconds(self, *, quick: bool) -> float:
+    def runs(self, *, quick: bool, repeats: int | None = None) -> int:
+        """How often each phase is measured: as often as asked, else once under --quick."""
+        return repeats or (1 if quick else REPEATS)
+
+    def seconds(self, *, quick: bool, repeats: int | None = None) -> float:
         """About how long it takes, where its table has to be made first."""
         rows = max((phase.table_size or 0 for phase in self.phases), default=0)
-        return rows / _ROWS_PER_S + sum(phase.takes_s(quick=quick) for phase in self.phases)
+        once_s = sum(phase.takes_s(quick=quick) for phase in self.phases)
+        return rows / _ROWS_PER_S + self.runs(quick=quick, repeats=repeats) * once_s
 
     @property
     def turns(self) -> tuple[str, ...]:
@@ -240,8 +360,11 @@ class LabResult:
     quick: bool = False
     phases: list[PhaseResult] = field(default_factory=list)
     relations: tuple[Relation, ...] = ()
+    repeats: int = 1
+    """Runs of each phase."""
     aborted: str | None = None
     """Why nothing is judged: it ended before its last phase, or a phase is invalid; None when neither."""
+    references: tuple[Reference, ...] = ()
     unrestored: tuple[str, ...] = ()
     """Knobs that could not be restored yet, and what becomes of them."""
 

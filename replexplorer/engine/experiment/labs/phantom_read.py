@@ -117,7 +117,10 @@ PHANTOM_READ = Lab(
     title="Who sees a row before its writer knows",
     teaches="AFTER_COMMIT shows a row that a failover may lose; AFTER_SYNC shows it once it is safe.",
     source=Publication(
-        "Loss-less semi-synchronous replication", "WL#6355", None, "two sessions on the source"
+        "Loss-less semi-synchronous replication",
+        "WL#6355",
+        "https://dev.mysql.com/worklog/task/?id=6355",
+        "two sessions on the source",
     ),
     phases=(
         _phase("AFTER_COMMIT", "the engine has committed: others read what no replica has acknowledged"),

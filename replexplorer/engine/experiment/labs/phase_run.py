@@ -9,7 +9,7 @@ from typing import Final
 
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.machine import short_of_cpu
+from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import beaten, beaten_words, bound, local_cost_ms
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.student import t_quantile_975
@@ -19,6 +19,8 @@ from replexplorer.engine.experiment.rig import Rig
 from replexplorer.ports import Report
 
 _STATE_WITHIN_S: Final = 5.0
+_APPLIED_WITHIN_S: Final = 180.0
+"""A replica applies about as fast as a load commits, and more slowly what one client has committed alone."""
 _WARMUP_S: Final = 1.5
 _WARMUP_LATENCIES: Final = 4
 _RTT_LOOKS: Final = 8
@@ -36,6 +38,8 @@ class PhaseRun:
     tell: Report
     before: Sequence[PhaseResult]
     """The results of the phases before it."""
+    _behind: tuple[str, ...] = ()
+    """Replicas that were applying still what came before it."""
 
     async def result(self) -> PhaseResult:
         """Set the phase's knobs, measure the link, wait for the protection state, measure the load.
@@ -45,35 +49,52 @@ class PhaseRun:
         self.tell("setting", None)
         loan, phase, rig = self.loan, self.phase, self.loan.rig
         mark = rig.log.begin_change(phase.name)  # the epoch before ends with its measurement
-        if rig.seen.protection.state is not ProtectionState.BLOCKED:
+        at_rest = rig.seen.protection.state is not ProtectionState.BLOCKED
+        if at_rest:
             await rig.load.follow(clients=0)  # the link and the disk are measured at rest
         await loan.attach(phase.replicas)
+        if at_rest:
+            # What a replica still has to apply would take this phase's CPU.
+            self.tell("waiting until the replicas have applied all", None)
+            self._behind = await loan.until_applied(within_s=_APPLIED_WITHIN_S)
         clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
         await self._turn(text for text in phase.settings if text not in clients)
         self.tell("measuring the link", None)
         rtt = await measured_rtt(rig)
         await self._turn(clients)
+        for fault in phase.faults:
+            await loan.inject(fault)
         await loan.look()
         if phase.play is not None:
             self.tell("running", None)
             rig.log.change_effective(mark, phase.name, phase.name)
+            await loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
+            before = rig.seen.protection
             played = await phase.play(Act(rig, phase, self.quick, self.tell))
             rig.log.end_epoch()
         else:
+            await rig.load.follow(table_size=phase.table_size)
+            await loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
+            before = rig.seen.protection
             played = await self._measured(rtt, mark)
         seen = await loan.look_alive()
-        return replace(self._result(rtt, played), invalid="; ".join(loan.disturbances(seen)) or None)
+        result = replace(
+            self._result(rtt, played),
+            protection_before=before,
+            invalid="; ".join(loan.disturbances(seen)) or None,
+        )
+        for fault in phase.faults:
+            await loan.clear(fault)
+        return result
 
     async def _turn(self, settings: Iterable[str]) -> None:
         """Set knobs as they are typed."""
         await self.loan.turn(desired_of([self.loan.rig.parse(text) for text in settings]))
 
     async def _measured(self, rtt: Rtt | None, mark: int) -> Played:
-        """Let the load run; the phase's mark stands where its settings are in force, and its epoch is what
-        is measured."""
+        """Measure the load that runs; the phase's mark stands where its settings are in force, and its epoch
+        is what is measured."""
         rig, phase, length = self.loan.rig, self.phase, self.phase.length(quick=self.quick)
-        await rig.load.follow(table_size=phase.table_size)
-        await self.loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
         began_s = rig.clock.monotonic()
         from_s = began_s + _WARMUP_S + _WARMUP_LATENCIES * (rtt.ms if rtt else 0.0) / 1000
         rig.log.change_effective(mark, phase.name, phase.name, measured_from_s=from_s)
@@ -94,16 +115,9 @@ class PhaseRun:
         )
         measured = found.load
         rig.log.end_epoch(measured.intervals[-1].end_s)
-        limits = (measured.total.limited if measured.total else None, short_of_cpu(found.machine_percent))
-        return Played(
-            service=measured.service,
-            duration_s=measured.duration_s,
-            errors=measured.errors + measured.unknown,
-            busy_percent=measured.cpu_percent,
-            machine_percent=found.machine_percent,
-            readings_tps=tuple(each.tps for each in measured.intervals),
-            limited="; ".join(limit for limit in limits if limit) or None,
-        )
+        if measured.total is not None and measured.total.mode == OPEN:
+            await rig.load.follow()  # it was drained
+        return Played.of(found)
 
     def _result(self, rtt: Rtt | None, played: Played) -> PhaseResult:
         rig, seen = self.loan.rig, self.loan.rig.seen
@@ -132,12 +146,19 @@ class PhaseRun:
             predicted_tps=rig.forecast.expected_tps(protection, rtt_ms),
             rtt=rtt,
             duration_s=played.duration_s,
+            rows=played.rows,
             busy_percent=played.busy_percent,
             machine_percent=played.machine_percent,
-            limited=played.limited,
+            limited="; ".join(filter(None, (played.limited, self._applying()))) or None,
             finding=beaten_words(ceiling) if ceiling and ceiling.beaten_tps is not None else None,
             figures=played.figures,
         )
+
+    def _applying(self) -> str | None:
+        """That replicas took CPU for what came before."""
+        if not self._behind:
+            return None
+        return f"{' and '.join(self._behind)} began it with transactions of the phase before to apply"
 
     def _settings(self) -> dict[KnobName, Value]:
         """The phase's knobs as they are in effect."""

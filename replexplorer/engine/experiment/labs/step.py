@@ -22,6 +22,11 @@ class LabStep:
     left_s: float | None = None
     """About until the lab's end."""
     results: tuple[PhaseResult, ...] = ()
+    """Of each phase so far, its repeats merged."""
+    repeat: int = 1
+    """Which time the phases are gone through."""
+    repeats: int = 1
+    """Of how many."""
 
     @property
     def phase(self) -> Phase | None:

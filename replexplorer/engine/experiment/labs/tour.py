@@ -33,6 +33,8 @@ def _judge(phases: Phases) -> Sequence[Relation]:
             more,
             f"{many.tps:.1f} / {one.tps:.1f} = {many.tps / one.tps if one.tps else 0:.1f}"
             + ("" if more else f"; {_MANY_CLIENTS_TIMES:g} or more would hold"),
+            ratio=many.tps / one.tps if one.tps else None,
+            least=_MANY_CLIENTS_TIMES,
         ),
         Relation(
             "without the delay the wait is gone",
@@ -47,7 +49,7 @@ def _judge(phases: Phases) -> Sequence[Relation]:
         Relation(
             "after healing commits go on without a fall back to async",
             healed.service.count > 0 and healed.protection.fallbacks == home.protection.fallbacks,
-            f"{healed.tps:.1f} TPS, {healed.protection.fallbacks} fallbacks, "
+            f"{healed.tps:.1f} TPS, {healed.protection.fallbacks} falls back, "
             f"{home.protection.fallbacks} before",
         ),
     )
