@@ -22,7 +22,7 @@ from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
 from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
 from replexplorer.engine.experiment.labs.lab import REPEATS, Lab
-from replexplorer.engine.experiment.labs.run import LabRun
+from replexplorer.engine.experiment.labs.run import LabRun, assignments
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.formats.employees_dump import checked, rows_of
 from replexplorer.formats.json.lab import LabEntry
@@ -152,8 +152,9 @@ async def _run(call: Call, lab: Lab) -> int:
     console, args = call.console, call.args
     report = report_directory(args.report)
     async with stack_for(call, f"lab {lab.name}") as session:
-        turned = (session.console.parse(text).value for phase in lab.phases for text in phase.settings)
-        conditions = conditions_of(session, turned)
+        replicas = len(session.sight.node_views()) - 1
+        turned = assignments(lab, session.console.parse, replicas)
+        conditions = conditions_of(session, (each.value for each in turned))
         async with session.observed(console.hear):
             run = LabRun(lab, args.quick, Narration(console), repeats=args.repeats)
             result = await session.console.do(Run(run))

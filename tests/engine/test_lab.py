@@ -229,9 +229,26 @@ def test_an_unknown_lab_is_told_with_the_nearest_names(name: str, told: str) -> 
 
 @pytest.mark.parametrize("name", LABS)
 def test_every_lab_s_settings_can_be_typed(name: str) -> None:
-    for phase in find_lab(name).phases:
+    lab = find_lab(name)
+    for phase in lab.phases:
         for text in phase.settings:
-            parse_assignment(text, new_roster(2))
+            parse_assignment(text, new_roster(lab.replicas))
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_every_lab_s_first_phase_sets_what_later_ones_turn(name: str) -> None:
+    """Each repeat begins with it. A partition is healed by the lab that makes it."""
+    lab = find_lab(name)
+    first, *others = (
+        {
+            str(each)
+            for text in phase.settings
+            for each in parse_assignment(text, new_roster(lab.replicas)).names
+        }
+        for phase in lab.phases
+    )
+    left = set[str]().union(*others) - first
+    assert {key for key in left if not key.startswith("partition@")} == set()
 
 
 @pytest.mark.parametrize("name", [lab.name for lab in LABS.values() if not any(p.play for p in lab.phases)])

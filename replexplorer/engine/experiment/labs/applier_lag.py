@@ -31,6 +31,7 @@ async def _play(act: Act) -> Played:
     """Measure the load; then how far the replica is behind, and how long it needs to catch up."""
     rig, length_s = act.rig, act.phase.length(quick=act.quick).seconds
     clock, replica = rig.clock, rig.seen.replicas[0]
+    await rig.load.follow()
     began_s = clock.monotonic()
 
     def show(_: Interval) -> None:

@@ -33,6 +33,7 @@ async def _play(act: Act) -> Played:
     """Measure the load, and count the binlog's fsyncs meanwhile."""
     rig, length_s = act.rig, act.phase.length(quick=act.quick).seconds
     clock, source = rig.clock, rig.seen.source
+    await rig.load.follow()
     await clock.sleep(_WARMUP_S)
     first, from_s = await rig.look(), clock.monotonic()
     found = await rig.load.measure(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
-from replexplorer.core.knobs.names import Desired, KnobName, desired_of
+from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of, parse_assignment
+from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.conductor import Conductor, why_aborted
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Phases
 from replexplorer.engine.experiment.labs.phase_run import PhaseRun
@@ -43,9 +44,7 @@ class LabRun:
         """
 
         def check(seen: Sighting) -> None:
-            for phase in self.lab.phases:
-                for text in phase.settings:
-                    rig.parse(text)
+            assignments(self.lab, rig.parse, len(seen.replicas))
 
         result = LabResult(
             self.lab, rig.seen.server, rig.clock.wall(), self.quick, self._results, repeats=self._runs
@@ -117,6 +116,17 @@ class LabRun:
             left_s += phase.length(quick=self.quick).seconds * (1 - (done or 0.0))
         results = tuple(self._results)
         self.watch(LabStep(self.lab, self._number, doing, done, left_s, results, repeat, self._runs))
+
+
+def assignments(lab: Lab, parse: Callable[[str], Assignment], replicas: int) -> list[Assignment]:
+    """All that a lab sets, read by `parse` of a stack with this many replicas; settings of a replica that is
+    brought up for the lab, as of a stack that has as many as it needs. Raises UsageError."""
+    roster = new_roster(lab.replicas) if replicas < lab.replicas else None
+    return [
+        parse(text) if roster is None or "@" not in text else parse_assignment(text, roster)
+        for phase in lab.phases
+        for text in phase.settings
+    ]
 
 
 def _by_name(results: Sequence[PhaseResult]) -> Phases:
