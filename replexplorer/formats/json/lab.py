@@ -23,7 +23,7 @@ class Published(JsonObject):
 
     value: float
     unit: str
-    rows: int | None = Field(default=None, description="that it took so many seconds for")
+    rows: int | None = Field(default=None, description="that these seconds were taken for")
 
 
 class Measured(JsonObject):
@@ -33,7 +33,7 @@ class Measured(JsonObject):
     unit: str
     rows: int | None = Field(
         default=None,
-        description="measured over so many, fewer or more than were published, and scaled to those; null: "
+        description="measured over this many, fewer or more than were published, and scaled to those; null: "
         "nothing was scaled",
     )
 

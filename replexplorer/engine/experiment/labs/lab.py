@@ -46,11 +46,11 @@ class Published:
     unit: str
     """`tps`, `s`, `ms`."""
     rows: int | None = None
-    """Rows that it took so many seconds for; None: it is of no number of rows."""
+    """Rows that these seconds were taken for; None: it does not depend on a number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class InAuthorsUnit:
     """Our figure in the unit of a published one."""
 
     value: float
@@ -225,7 +225,7 @@ class PhaseResult:
     finding: str | None = None
     """What contradicts what is known, in words: commits that beat the ceiling. None: nothing."""
     protection_before: Protection | None = None
-    """When its measurement began; None where nobody looked."""
+    """When its measurement began; None where that was not seen."""
     repeats: tuple[PhaseResult, ...] = ()
     """The runs that these figures are merged of; empty for a single run."""
 
@@ -256,20 +256,20 @@ class PhaseResult:
         return repeated([each.tps for each in self.repeats])
 
     @property
-    def measured(self) -> Measured | None:
+    def measured(self) -> InAuthorsUnit | None:
         """In the unit in which something was published; None where nothing was, or nothing measured."""
         published = self.phase.published
         if published is None:
             return None
         if published.unit != "s":
-            return None if self.measured_tps is None else Measured(self.measured_tps, "tps")
+            return None if self.measured_tps is None else InAuthorsUnit(self.measured_tps, "tps")
         rows = self.rows or self.service.count
         runs = max(1, len(self.repeats))
         if not rows or not self.duration_s:
             return None
         if published.rows is None or abs(rows / runs / published.rows - 1) < _SAME_ROWS:
-            return Measured(self.duration_s / runs, "s")
-        return Measured(self.duration_s / rows * published.rows, "s", rows // runs)
+            return InAuthorsUnit(self.duration_s / runs, "s")
+        return InAuthorsUnit(self.duration_s / rows * published.rows, "s", rows // runs)
 
     @property
     def measured_tps(self) -> float | None:
