@@ -207,7 +207,10 @@ def _source(calibrated: Calibrated) -> PredictCalibration:
         machine=calibration.machine,
         server=calibration.server,
         runs=calibration.runs,
-        median_error=calibration.median_error,
+        cells=calibration.validation.cells,
+        median_error=calibration.validation.median_error,
+        p90_error=calibration.validation.p90_error,
+        noise=calibration.validation.noise,
     )
 
 
@@ -240,9 +243,9 @@ def render(document: PredictDocument) -> str:
 def _origin(document: PredictDocument) -> str:
     """What the model was fitted to."""
     source = document.calibration
-    whose = "the shipped calibration" if source.origin == "shipped" else "this machine's last sweep"
+    whose = "the shipped model" if source.origin == "shipped" else "this machine's model"
     error = f"{source.median_error:.0%}".replace("%", " %")
     return (
-        f"from {whose}: {source.day}, {source.runs} runs, median error {error}, {source.server} on"
-        f" {source.machine}"
+        f"{whose}: median error {error} over {source.cells} cells, cross-validated;"
+        f" {source.day}, {source.runs} runs, {source.server} on {source.machine}"
     )

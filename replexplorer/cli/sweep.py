@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.sweep import SweepRun
 from replexplorer.formats import paths
+from replexplorer.formats.json.sweep import SweepRegion
 from replexplorer.formats.scenes import find_scene
 from replexplorer.reports.conditions import conditions_of
 from replexplorer.reports.directory import report_directory
@@ -95,7 +97,9 @@ async def _run(call: Call) -> int:
             progress.tell_the_rest()
             raise
     document = sweep_document(swept, keys, conditions)
-    document.calibration = learned(swept).told
+    lesson = learned(swept)
+    document.calibration = lesson.told
+    document.prediction = [SweepRegion(**asdict(region)) for region in lesson.regions]
     unwritten = 0
     if report is not None:
         unwritten = reported(console, partial(write_report, report, swept, document, keys))

@@ -43,6 +43,7 @@ from replexplorer.reports.directory import write_files
 from replexplorer.reports.documents import exposure_document
 from replexplorer.reports.heat_svg import heat_svg
 from replexplorer.reports.load import latency
+from replexplorer.reports.prediction import regions_markdown, regions_text
 
 METHOD = (
     "TPS with a 95 % interval: within one run from batch means, of several runs from how they differ. "
@@ -246,6 +247,8 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
         parts += ["", table(facts)]
     if document.calibration is not None:
         parts += ["", document.calibration]
+    if document.prediction:
+        parts += ["", regions_text(document.prediction)]
     return "\n".join(parts)
 
 
@@ -301,7 +304,9 @@ def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = N
     if facts := _facts(document):
         lines += ["", "## Measured under", "", *(f"- {name}: {text}" for name, text in facts)]
     if document.calibration is not None:
-        lines += ["", document.calibration]
+        lines += ["", "## The model", "", document.calibration]
+    if document.prediction:
+        lines += ["", regions_markdown(document.prediction)]
     if document.again:
         lines += ["", "## Again", "", *(f"    {line}" for line in document.again)]
     return "\n".join(lines) + "\n"

@@ -1,41 +1,66 @@
-"""`python -m tests.bench.calibration [FILE]`: ship a calibration, by default this machine's last sweep's.
+"""`python -m tests.bench.calibration [FILE...]`: ship a calibration, by default this machine's last sweep's.
 
-Its runs are fitted again, so that what ships is what this fit makes of them; docs/model.md follows.
+FILE is a calibration, or the journal of a sweep (`$XDG_STATE_HOME/replexplorer/sweeps`); of several the runs
+are taken together. They are fitted again, so that what ships is what this fit makes of them; docs/model.md
+follows.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from replexplorer.cli.calibrating import errors_markdown
+from replexplorer.cli.calibrating import calibration_run
+from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.model.fit import Origin, fit
+from replexplorer.core.model.fitted import CalibrationRun
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import (
     read_calibration,
     save_calibration,
     shipped_calibration,
     shipped_file,
+    this_machine,
 )
+from replexplorer.reports.prediction import validation_markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "model.md"
 BEGINS = "<!-- prediction: drawn from the shipped calibration -->\n"
 ENDS = "<!-- end of prediction -->"
 
 
-def main(file: Path) -> None:
-    """Fit, save, and redraw the table."""
-    read = read_calibration(file)
-    old = read.calibration
-    fitted = fit(read.runs, Origin(old.day, old.machine, old.server))
-    save_calibration(replace(fitted, is_shipped=False), read.runs, shipped_file())
+def main(files: Sequence[Path]) -> None:
+    """Fit, save, and redraw the tables."""
+    runs: list[CalibrationRun] = []
+    for file in files:
+        found, origin = read_sweep(file) if file.suffix == ".jsonl" else read_fitted(file)
+        runs += found
+    fitted = fit(runs, origin)
+    save_calibration(fitted.calibration, fitted.runs, shipped_file())
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGINS)
     _, _, after = rest.partition(ENDS)
-    table = errors_markdown(shipped_calibration())
-    PAGE.write_text(f"{before}{BEGINS}{table}\n{ENDS}{after}", encoding="utf-8")
-    print(table)
+    tables = validation_markdown(shipped_calibration())
+    PAGE.write_text(f"{before}{BEGINS}{tables}\n{ENDS}{after}", encoding="utf-8")
+    print(tables)
+
+
+def read_fitted(file: Path) -> tuple[list[CalibrationRun], Origin]:
+    """A calibration's runs, and where they came from."""
+    read = read_calibration(file)
+    return list(read.runs), Origin(read.calibration.day, read.calibration.machine, read.calibration.server)
+
+
+def read_sweep(file: Path) -> tuple[list[CalibrationRun], Origin]:
+    """A sweep's runs that count; it ran on this machine."""
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    swept = [SweptRun.from_wire(line["run"]) for line in lines if "run" in line]
+    day = datetime.fromtimestamp(swept[-1].started_wall_s, UTC).date().isoformat()
+    runs = [run for each in swept if (run := calibration_run(each)) is not None]
+    return runs, Origin(day, this_machine(), lines[0]["server"])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else paths.calibration_file())
+    main([Path(word) for word in sys.argv[1:]] or [paths.calibration_file()])

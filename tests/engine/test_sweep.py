@@ -98,7 +98,6 @@ async def test_every_cell_is_settled_and_measured_and_the_knobs_are_given_back()
         "update_index",
         20.0,
         rtt_asked_ms=20.0,
-        held=True,
         semi_sync=True,
         binlog_fsyncs=0.01,
         fsync_ms=run.fsync_ms,

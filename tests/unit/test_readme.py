@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from replexplorer.cli.calibrating import errors_markdown
 from replexplorer.cli.fault import kinds_markdown
 from replexplorer.cli.render import knob_catalogue_markdown
 from replexplorer.cli.verbs import VERBS
 from replexplorer.formats.calibration import shipped_calibration
+from replexplorer.reports.prediction import validation_markdown
 from replexplorer.ui.keys.actions import keys_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -46,8 +46,8 @@ def test_the_table_of_keys_is_drawn_from_the_actions() -> None:
 def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> None:
     _, _, rest = page("model.md").partition("<!-- prediction: drawn from the shipped calibration -->\n")
     table, _, _ = rest.partition("<!-- end of prediction -->")
-    assert table.strip() == errors_markdown(shipped_calibration()), (
-        "`python -m tests.bench.calibration` writes replexplorer.cli.calibrating.errors_markdown()"
+    assert table.strip() == validation_markdown(shipped_calibration()), (
+        "`python -m tests.bench.calibration` writes replexplorer.reports.prediction.validation_markdown()"
     )
 
 

@@ -82,7 +82,6 @@ def operating_point_of(
         workload=workload,
         rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
         rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
-        held=any(asked_ms),
         semi_sync=writes and value_of(values, keys.SEMI_SYNC) == "on",
         after_commit=value_of(values, keys.WAIT_POINT) == "after_commit",
         redo_fsyncs=float(writes and redo),
@@ -141,7 +140,7 @@ def beyond(
         told.append(
             f"workload {setting.workload} was not calibrated ({known} was): its local cost is a guess"
         )
-    if setting.semi_sync and setting.after_commit and calibration.after_commit_half is None:
+    if setting.semi_sync and setting.after_commit and calibration.after_commit_beside is None:
         told.append("wait_point after_commit was not calibrated: it is taken for after_sync")
     if setting.clients > calibration.most_clients:
         told.append(f"clients {setting.clients} is beyond the {calibration.most_clients} calibrated")

@@ -18,6 +18,7 @@ from replexplorer.core.model.fitted import (
 from replexplorer.core.server.anatomy import Anatomy, Part
 
 _FSYNCS: Final = (CostTerm.REDO, CostTerm.BINLOG)
+_HERE: Final = (CostTerm.EXECUTE, CostTerm.CPU, CostTerm.ASLEEP)
 _LOCAL: Final = (Part.WIRE, Part.EXECUTE, Part.ENGINE)
 """Parts of a measured commit that nothing but this machine's work takes."""
 _DOUBLES: Final = 1.9
@@ -106,7 +107,7 @@ def _scaled(setting: OperatingPoint, calibration: Calibration, wanted_ms: float)
     for _ in range(40):
         times = (low * high) ** 0.5
         answer = solve(setting, calibration, _times(cost, times))
-        spent_ms = answer.terms.get(CostTerm.EXECUTE, 0.0) + answer.terms.get(CostTerm.CPU, 0.0)
+        spent_ms = sum(answer.terms.get(term, 0.0) for term in _HERE)
         low, high = (times, high) if spent_ms < wanted_ms else (low, times)
     return _times(cost, (low * high) ** 0.5)
 
@@ -136,8 +137,7 @@ def _limit(setting: OperatingPoint, calibration: Calibration, cost: LocalCost, a
         return f"{name}: {_WAIT_LONGER}"
     told = f"{name}: {_share(took_ms / answer.latency_ms)} of a commit; "
     if twice < _HELPS:
-        # Whatever a group waits for is shared by more clients; what is not is the cores.
-        return f"{told}{CostTerm.CPU} is full as well: {_WAIT_LONGER}"
+        return f"{told}twice the clients would only wait longer"
     told += f"twice the clients would {_told(twice)}"
     if name == CostTerm.NETWORK and (half := gain(rtt_ms=setting.rtt_ms / 2)) > 1.05 * twice:
         told += f", half the RTT {half:.1f} times"

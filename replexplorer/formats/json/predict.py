@@ -27,7 +27,12 @@ class PredictCalibration(JsonObject):
     machine: str
     server: str
     runs: int
-    median_error: float = Field(description="of |predicted / measured - 1| over the runs")
+    cells: int = Field(description="settings that were run, each predicted from the others")
+    median_error: float = Field(description="of |predicted / measured - 1| over the cells")
+    p90_error: float = Field(description="what 90 % of the cells do not exceed")
+    noise: float | None = Field(
+        description="standard deviation of a cell's runs as a part of their mean; null where none ran twice"
+    )
 
 
 class PredictDocument(JsonObject):

@@ -107,6 +107,18 @@ class SweepRiskMap(JsonObject):
     commits: list[list[float | None]]
 
 
+class SweepRegion(JsonObject):
+    """How far off the model is in some cells, each predicted from the others; `all`: whatever it is."""
+
+    durable_by: str = Field(description="none, local, network or both, as the scenes are named")
+    rtt: str = Field(description="ms asked; any where no commit waits for it")
+    clients: str
+    cells: int
+    bias: float = Field(description="predicted / measured - 1, the geometric mean")
+    error: float = Field(description="median of the absolute errors")
+    noise: float | None = Field(description="standard deviation of a cell's runs as a part of their mean")
+
+
 class SweepResult(JsonObject):
     """`sweep --json`."""
 
@@ -125,6 +137,7 @@ class SweepResult(JsonObject):
     heat_map: SweepMap | None
     risk_map: SweepRiskMap | None = None
     calibration: str | None = Field(default=None, description="what the model learned from it, in words")
+    prediction: list[SweepRegion] = Field(default=[], description="how far off the model is, by region")
     conditions: Conditions | None = Field(default=None, description="its settings are those not swept")
     workload: str | None = None
     scenes: dict[str, dict[str, Scalar]] = Field(default={}, description="the knobs of each swept scene")

@@ -1,0 +1,152 @@
+"""How far off the model is: no cell is predicted from its own runs, and regions say what their cells do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from replexplorer.core.model.fitted import Calibration, CalibrationRun, LocalCost, OperatingPoint, Validation
+from replexplorer.core.model.validation import (
+    PARTS,
+    CellCheck,
+    checks,
+    client_range,
+    cross_validated,
+    durable_by,
+    regions,
+    summary,
+)
+
+BASE = Calibration(
+    day="2026-01-31",
+    machine="2 cores",
+    server="mysql 9.7.4",
+    runs=0,
+    validation=Validation(0, 0.0, 0.0),
+    most_clients=64,
+    most_rtt_ms=85.0,
+    least_rtt_ms=0.0,
+    local={"update_index": LocalCost(0.0, 1.0)},
+    fsync_ms=0.0,
+    receive_ms=0.0,
+    fsync_cpu_ms=0.0,
+    asleep_ms=0.0,
+    asleep_after_ms=1.0,
+)
+HERE = OperatingPoint(1, "update_index", redo_fsyncs=0.0, binlog_fsyncs=0.0)
+
+
+def run(clients: int, tps: float, **changed: object) -> CalibrationRun:
+    return CalibrationRun(replace(HERE, clients=clients, **changed), tps)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cells", [1, 2, 9, 10, 11, 64])
+def test_no_cell_is_predicted_from_its_own_runs(cells: int) -> None:
+    runs = [run(1 + index % cells, 100.0) for index in range(3 * cells)]
+    seen: list[set[int]] = []
+
+    def refitted(others: Sequence[CalibrationRun]) -> Calibration:
+        seen.append({each.setting.clients for each in others})
+        return BASE
+
+    validated = cross_validated(runs, refitted)
+    assert [each.tps for each in validated] == [each.tps for each in runs]
+    if cells == 1:
+        assert (seen, checks(validated)) == ([], ())
+        return
+    assert len(seen) == min(PARTS, cells)
+    left_out = [clients for others in seen for clients in set(range(1, cells + 1)) - others]
+    assert sorted(left_out) == list(range(1, cells + 1))
+    assert len(checks(validated)) == cells
+
+
+def test_a_cell_is_known_by_what_predict_knows_beforehand() -> None:
+    measured = [run(4, 100.0, rtt_ms=rtt_ms, fsync_ms=rtt_ms) for rtt_ms in (0.2, 0.7)]
+    beside_a_link = run(4, 100.0, rtt_ms=10.3, rtt_asked_ms=10.0)
+    waiting = run(4, 100.0, rtt_ms=10.3, rtt_asked_ms=10.0, semi_sync=True)
+    found = checks(cross_validated([*measured, beside_a_link, waiting], lambda _: BASE))
+    assert [len(check.runs_tps) for check in found] == [3, 1]
+
+
+def test_a_workload_that_the_others_do_not_know_is_not_predicted() -> None:
+    other = replace(run(2, 100.0), setting=replace(HERE, clients=2, workload="insert"))
+    validated = cross_validated([run(1, 1000.0), other], lambda _: BASE)
+    assert [each.predicted_tps for each in validated] == [1000.0, None]
+    assert summary(checks(validated)) == Validation(1, 0.0, 0.0, None)
+
+
+def test_errors_are_of_the_mean_of_a_cells_runs_and_noise_of_how_they_differ() -> None:
+    check = CellCheck(HERE, (90.0, 100.0, 110.0), 120.0)
+    assert check.error == pytest.approx(0.2)
+    assert check.noise == pytest.approx(0.1)
+    assert CellCheck(HERE, (90.0,), 120.0).noise is None
+
+
+def test_a_summary_has_median_and_the_90th_percentile() -> None:
+    checked = [CellCheck(replace(HERE, clients=n), (100.0,), 100.0 + n) for n in range(1, 11)]
+    assert summary(checked) == Validation(10, 0.055, 0.09, None)
+    with pytest.raises(ValueError, match="no cell"):
+        summary([])
+
+
+def test_regions_are_of_all_of_each_dimension_and_of_each_combination() -> None:
+    far = replace(HERE, semi_sync=True, rtt_ms=85.0, rtt_asked_ms=85.0)
+    checked = [
+        CellCheck(HERE, (100.0, 110.0), 121.0),
+        CellCheck(replace(HERE, clients=64), (100.0,), 90.0),
+        CellCheck(replace(far, redo_fsyncs=1.0), (100.0,), 100.0),
+    ]
+    found = {(each.durable_by, each.rtt, each.clients): each for each in regions(checked)}
+    assert list(found) == [
+        ("all", "all", "all"),
+        ("none", "all", "all"),
+        ("both", "all", "all"),
+        ("all", "any", "all"),
+        ("all", "85", "all"),
+        ("all", "all", "1"),
+        ("all", "all", "9 and more"),
+        ("none", "any", "1"),
+        ("none", "any", "9 and more"),
+        ("both", "85", "1"),
+    ]
+    here = found["none", "all", "all"]
+    assert here.cells == 2
+    assert here.error == pytest.approx((0.1 + 0.152) / 2, abs=0.001)
+    assert here.bias == pytest.approx((121 / 105 * 0.9) ** 0.5 - 1)
+    assert here.noise == pytest.approx(0.0673, abs=0.0001)
+    assert found["both", "85", "1"].noise is None
+
+
+@examples(deadline=None)
+@given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12), st.floats(0.5, 2.0))
+def test_a_bias_that_all_cells_share_is_that_of_every_region(shares: list[float], factor: float) -> None:
+    checked = [
+        CellCheck(replace(HERE, clients=n), (100.0 * share,), 100.0 * share * factor)
+        for n, share in enumerate(shares, 1)
+    ]
+    for region in regions(checked):
+        assert region.bias == pytest.approx(factor - 1, abs=1e-9)
+        assert region.error == pytest.approx(abs(factor - 1), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("semi_sync", "fsyncs", "words"),
+    [(False, 0.0, "none"), (False, 1.0, "local"), (True, 0.0, "network"), (True, 0.01, "both")],
+)
+def test_what_makes_a_commit_durable(semi_sync: bool, fsyncs: float, words: str) -> None:
+    assert durable_by(replace(HERE, semi_sync=semi_sync, binlog_fsyncs=fsyncs)) == words
+
+
+def test_ranges_of_clients() -> None:
+    assert [client_range(n) for n in (1, 2, 8, 9, 64)] == [
+        "1",
+        "2 to 8",
+        "2 to 8",
+        "9 and more",
+        "9 and more",
+    ]
