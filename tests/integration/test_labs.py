@@ -65,7 +65,8 @@ async def rerun(live_stack: LiveStack, name: str, *, short: bool = False) -> Lab
 
 async def test_wan_insert_makes_one_commit_a_round_trip(live_stack: LiveStack) -> None:
     result = await rerun(live_stack, "wan-insert")
-    alone, async_, semi = result.phases
+    alone, async_, receiving, semi = result.phases
+    assert receiving.service.count
     assert held(result, "semi-sync was in force")
     # The lab compares with the link as measured; no commit is sooner than the delay that was asked.
     assert semi.tps <= 1.02 * 1000 / 85
@@ -97,6 +98,42 @@ async def test_phantom_read_holds_ten_times_of_ten(live_stack: LiveStack) -> Non
     )
     assert seen < 1000 <= returned
     assert float(sync.figures["row seen after, ms"]) >= 990
+
+
+@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "compose/**/*")
+async def test_a_replica_that_applies_slowly_acknowledges_as_before(live_stack: LiveStack) -> None:
+    result = await rerun(live_stack, "applier-lag", short=True)
+    up, slow, parallel = result.phases
+    assert held(result, "semi-sync was in force")
+    assert min(each.service.count for each in (up, slow, parallel)) > 0
+    lag_s = [float(each.figures["lag at the end, s"]) for each in (slow, parallel)]
+    assert lag_s[0] > 0, "one worker applies 100 of 300 a second at most"
+    assert float(slow.figures["acknowledged, not applied at the end"]) > 0
+    assert float(slow.figures["catches up in, s"]) > 0
+
+
+@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "compose/**/*")
+async def test_a_delay_before_the_fsync_makes_larger_groups(live_stack: LiveStack) -> None:
+    result = await rerun(live_stack, "group-delay", short=True)
+    group = {each.phase.name: float(each.figures["commits per binlog fsync"]) for each in result.phases}
+    assert group["no delay, 1 client"] == pytest.approx(1, rel=0.5)
+    assert group["no delay, 32 clients"] > 2, "they share fsyncs"
+    alone, delayed = (each.service.percentile_ms(50) for each in result.phases[:2])
+    assert alone is not None
+    assert delayed is not None
+    assert min(alone, delayed) >= 20, "the fsync's delay"
+
+
+@pytest.mark.content("replexplorer/engine/experiment/labs/*.py", "compose/**/*")
+async def test_a_quorum_waits_for_its_last_replica(live_stack: LiveStack) -> None:
+    """It brings two replicas up, and removes them again."""
+    result = await rerun(live_stack, "quorum-of-n", short=True)
+    _, *quorums = result.phases
+    for result_of, rtt_ms in zip(quorums, (10, 40, 85), strict=True):
+        assert result_of.rtt is not None
+        assert result_of.rtt.ms == pytest.approx(rtt_ms, abs=5)
+        assert result_of.service.min_ms is not None
+        assert result_of.service.min_ms >= rtt_ms - 1, "no commit is sooner than its last acknowledgement"
 
 
 def mysqld_of(client: Any, stack: str, node: str) -> str:

@@ -107,7 +107,7 @@ def test_a_phase_that_fell_back_meanwhile_was_not_protected_whatever_its_end_say
     fell = replace(fine, protection=replace(fine.protection, fallbacks=2))
     assert (protected((fell,)).holds, protected((fell,)).evidence) == (
         False,
-        "semi-sync: 2 falls back to asynchronous",
+        "semi-sync: 2 fallbacks to asynchronous replication",
     )
     slipped = replace(fine, protection=replace(fine.protection, unprotected=1_234))
     assert protected((slipped,)).evidence == "semi-sync: 1,234 commits without an acknowledgement"

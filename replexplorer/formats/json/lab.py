@@ -97,7 +97,7 @@ class LabPhase(JsonObject):
     tps_interval: tuple[float | None, float | None] | None = Field(
         default=None, description="95 % interval over the repeats, by their logarithms; null: one run"
     )
-    fallbacks: int | None = Field(default=None, description="falls back to asynchronous within the phase")
+    fallbacks: int | None = Field(default=None, description="to asynchronous replication, within the phase")
     unacknowledged: int | None = Field(
         default=None,
         description="commits within it that were confirmed without an acknowledgement under semi-sync",

@@ -96,21 +96,21 @@ def state_as_asked(result: PhaseResult) -> Relation:
 
 
 def protected(phases: dict[str, PhaseResult] | tuple[PhaseResult, ...]) -> Relation:
-    """Every phase that asked for semi-sync had it from its beginning to its end, without a fall back to
+    """Every phase that asked for semi-sync had it from its beginning to its end, without a fallback to
     asynchronous and without a commit that nobody acknowledged."""
     results = tuple(phases.values()) if isinstance(phases, dict) else phases
     asked = [each for each in results if each.phase.state is ProtectionState.PROTECTED]
     lost = [f"{each.phase.name}: {why}" for each in asked if (why := _unprotected(each))]
     uncounted = [each for each in asked if each.fallbacks is None]
     evidence = f"{len(asked)} of {len(asked)} phases, "
-    evidence += "at their ends: falls back are not counted here" if uncounted else "no fall back in any"
+    evidence += "at their ends: fallbacks are not counted here" if uncounted else "no fallback in any"
     return Relation("semi-sync was in force where it was asked", not lost, "; ".join(lost) or evidence)
 
 
 def _unprotected(result: PhaseResult) -> str | None:
     """Why a phase cannot count as protected throughout; None when it can."""
     if result.fallbacks:
-        return f"{result.fallbacks} falls back to asynchronous"
+        return f"{result.fallbacks} fallbacks to asynchronous replication"
     if result.unprotected:
         return f"{result.unprotected:,} commits without an acknowledgement"
     if result.protection.state is not ProtectionState.PROTECTED:

@@ -231,7 +231,7 @@ class PhaseResult:
 
     @property
     def fallbacks(self) -> int | None:
-        """Falls back to asynchronous within the phase; None where they are not counted."""
+        """Fallbacks to asynchronous replication within the phase; None where they are not counted."""
         if self.repeats:
             return _total([each.fallbacks for each in self.repeats])
         before, after = self.protection_before, self.protection

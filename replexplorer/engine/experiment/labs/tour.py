@@ -49,7 +49,7 @@ def _judge(phases: Phases) -> Sequence[Relation]:
         Relation(
             "after healing commits go on without a fall back to async",
             healed.service.count > 0 and healed.protection.fallbacks == home.protection.fallbacks,
-            f"{healed.tps:.1f} TPS, {healed.protection.fallbacks} falls back, "
+            f"{healed.tps:.1f} TPS, {healed.protection.fallbacks} fallbacks, "
             f"{home.protection.fallbacks} before",
         ),
     )
