@@ -39,7 +39,7 @@ from tests.bench import (
     semi_sync,
     truth_of_the_link,
 )
-from tests.bench.figure import Figure, Wanted, table
+from tests.bench.figure import Figure, Wanted, table, tell
 
 RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
 
@@ -124,11 +124,6 @@ async def measured(names: list[str], *, quick: bool) -> list[Figure]:
         await stack.down()
         await stack.close()
     return sorted(found, key=lambda figure: (figure.number[:1] != "P", len(figure.number), figure.number))
-
-
-def tell(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> int:

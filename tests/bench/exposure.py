@@ -16,7 +16,6 @@ import contextlib
 import os
 import random
 import statistics
-import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,7 +27,7 @@ from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
 from replexplorer.engine.session import Session
 from tests.bench.anatomy_cost import ServerCpu, Turn, judged
 from tests.bench.anatomy_cost import turn as turn_of_load
-from tests.bench.figure import Figure, Wanted
+from tests.bench.figure import Figure, Wanted, tell
 from tests.turning import turn
 
 CLIENTS = 8
@@ -109,11 +108,6 @@ async def looking(session: Session) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def tell(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 async def settled(session: Session) -> None:

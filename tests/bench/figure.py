@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
@@ -26,6 +27,11 @@ class Figure:
     def document(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+def tell(text: str) -> None:
+    """Progress."""
+    print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.console import Clear, Inject, Reset
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, Wanted
+from tests.bench.figure import Figure, Wanted, tell
 from tests.turning import turn
 from tests.waiting import until
 
@@ -49,6 +49,14 @@ class Failure:
     """By those of the source when it was back; after a failover, when it follows the new one."""
     rejoined_by: str | None = None
     """How the old source joined the new one: the name of the step that made it follow."""
+
+    def __str__(self) -> str:
+        """In one line."""
+        joined = "" if self.rejoined_by is None else f"; {self.rejoined_by}"
+        return (
+            f"{self.kind}: lost {self.replica.lost} and {self.source.lost} of"
+            f" {self.replica.acknowledged:,}, {self.replica.unknown} unknown{joined}"
+        )
 
 
 async def fail(session: Session, kind: str) -> Failure:
@@ -104,6 +112,7 @@ async def figures(session: Session, wanted: Wanted) -> list[Figure]:
     try:
         for kind in kinds * rounds:
             found.append(await fail(session, kind))
+            tell(str(found[-1]))
     except (ReplexplorerError, AssertionError) as error:
         told = f"ended after {len(found)} of {len(kinds) * rounds}: {error or type(error).__name__}"
         return [Figure("5", what, "0", told, False, _samples(found))]

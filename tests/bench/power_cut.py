@@ -25,7 +25,7 @@ from replexplorer.engine.asking import ask
 from replexplorer.engine.console import Clear, Inject, Reset
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session
-from tests.bench.figure import Figure, Wanted
+from tests.bench.figure import Figure, Wanted, tell
 from tests.turning import turn
 
 CLIENTS: Final = 8
@@ -101,6 +101,13 @@ class Outcome:
     """Lost rows whose GTIDs are in gtid_executed all the same, and in the binlog."""
     unlogged: int
     """Rows that are there and in no binlog any more."""
+
+    def __str__(self) -> str:
+        """In one line."""
+        return (
+            f"lost {self.ledger.lost:,} of {self.ledger.acknowledged:,}, {self.executed:,} of them executed"
+            f" by GTID; {self.unlogged:,} rows in no binlog"
+        )
 
 
 async def cut(session: Session, mode: Mode) -> Outcome:
@@ -187,7 +194,11 @@ async def figures(session: Session, wanted: Wanted) -> list[Figure]:
     try:
         for mode in MODES:
             if wanted.takes(mode.name) and (mode.is_quick or is_whole or wanted.part):
-                found.append(figure_of(mode, [await cut(session, mode) for _ in range(cuts)]))
+                outcomes: list[Outcome] = []
+                while len(outcomes) < cuts:
+                    outcomes.append(await cut(session, mode))
+                    tell(f"{mode.name}: {outcomes[-1]}")
+                found.append(figure_of(mode, outcomes))
     finally:
         await session.driving.stop()
         await session.console.do(Clear())
