@@ -70,6 +70,7 @@ async def test_servers_understand_every_question(live_stack: LiveStack) -> None:
             logs.current_lsn,
             logs.flushed_lsn,
             logs.written_bytes,
+            logs.fsyncs,
             logs.not_waited,
             logs.uptime_s,
         )
