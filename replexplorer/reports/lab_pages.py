@@ -99,6 +99,8 @@ def _facts(document: LabResult) -> list[str]:
     source = document.source
     if source is not None:
         facts.append(f"After {source.author}: {source.title}{f' ({source.url})' if source.url else ''}")
+    if document.failure:
+        facts.append(f"In a failure: {document.failure}")
     if document.conditions is not None:
         facts += [f"{name.capitalize()}: {text}" for name, text in condition_rows(document.conditions)]
     if document.aborted is not None:

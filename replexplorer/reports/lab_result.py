@@ -28,6 +28,7 @@ def lab_document(result: LabResult) -> LabDocument:
     return LabDocument(
         lab=result.lab.name,
         source=LabSource(title=source.title, author=source.author, url=source.url) if source else None,
+        failure=result.lab.failure,
         server=result.server,
         started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         phases=[_phase(phase) for phase in result.phases],
@@ -145,6 +146,8 @@ def render_lab(document: LabDocument) -> str:
         blocks.append(table(relations))
     if document.verdict == "deviates" and (limits := limits_of(document)):
         blocks.append("what may explain it:\n" + "\n".join(f"  {line}" for line in limits))
+    if document.failure:
+        blocks.append(f"in a failure: {document.failure}")
     if document.aborted is not None:
         blocks.append(f"aborted: {document.aborted}")
     blocks += [f"not restored: {line}" for line in document.unrestored]

@@ -135,6 +135,7 @@ class LabResult(JsonObject):
     phases: list[LabPhase]
     relations: list[Relation]
     verdict: Literal["holds", "deviates", "aborted"]
+    failure: str = Field(default="", description="what a failure loses in these modes, as drills counted it")
     quick: bool = False
     repeats: int = Field(default=1, description="runs of each phase; they take turns")
     references: list[Reference] = Field(default=[], description="lines that are drawn across the phases")

@@ -64,6 +64,8 @@ def lab_details(lab: Staged, width: int) -> list[Line]:
     told = [("teaches", lab.teaches)]
     if lab.source is not None:
         told.append(("after", f"{lab.source.author}: {lab.source.title}"))
+    if lab.failure:
+        told.append(("failure", lab.failure))
     told.append(("phases", "; ".join(phase.name for phase in lab.phases)))
     told.append(("changes", f"{', '.join(lab.turns)}; all are restored at the end"))
     if detached := sum(phase.replicas is not None and phase.replicas < lab.replicas for phase in lab.phases):

@@ -332,6 +332,9 @@ class Lab:
     """Replicas that it needs; those that are missing are brought up for it and removed again."""
     references: Callable[[Phases], Sequence[Reference]] = lambda _: ()
     """Lines that are drawn across its phases."""
+    failure: str = ""
+    """What a failure loses in the modes that it compares, counted by the matrix of failures (docs/drills.md);
+    empty where nothing was counted."""
 
     def runs(self, *, quick: bool, repeats: int | None = None) -> int:
         """How often each phase is measured: as often as asked, else once under --quick."""
