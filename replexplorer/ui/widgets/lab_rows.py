@@ -8,7 +8,7 @@ from typing import Final
 
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.matrix import Matrix, MatrixCell, matrix_cells
+from replexplorer.core.experiment.matrix import FailureKind, Matrix, MatrixCell, matrix_cells
 from replexplorer.core.experiment.matrix_result import MatrixResult
 from replexplorer.core.experiment.sweep_text import duration_text, figure
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
@@ -140,9 +140,13 @@ def _matrix_rows(result: MatrixResult, width: int) -> list[Line]:
 
 
 def _meant(cells: Sequence[MatrixCell]) -> str:
-    """Cells with one reason, in a few words."""
-    failures = " and ".join(dict.fromkeys(cell_title(cell).partition(",")[0] for cell in cells))
-    return f"{failures}, {', '.join(dict.fromkeys(cell.durability for cell in cells))}"
+    """Cells with one reason, in a few words: what it rests on is the mode where the source is lost, else the
+    durability."""
+    titles = [cell_title(cell).partition(", ") for cell in cells]
+    failures = " and ".join(dict.fromkeys(failure for failure, _, _ in titles))
+    by_mode = cells[0].failure is FailureKind.SOURCE_LOST
+    of = [title.rpartition(" ")[0 if by_mode else 2] for _, _, title in titles]
+    return f"{failures}, {', '.join(dict.fromkeys(of))}"
 
 
 def _drill_rows(result: DrillResult, width: int) -> list[Line]:
