@@ -85,7 +85,7 @@ KINDS: Final = (
     ),
     FaultKind(
         "flap",
-        "the link between source and node goes down for ON_S seconds and up for OFF_S, over and over, 2/2"
+        "the link between source and node goes down and up: ON_S seconds down, OFF_S up, over and over, 2/2"
         " without a value; of the source: all its links. It goes on without the app that injected it",
         "the link stays up",
         on_replicas=True,
@@ -107,7 +107,7 @@ KINDS: Final = (
     ),
     FaultKind(
         "disk_stall",
-        "each fsync of the node's mysqld takes MS milliseconds longer",
+        "each fsync of mysqld takes MS milliseconds longer",
         "the disk is as fast as before",
         unit="ms",
     ),
