@@ -6,11 +6,13 @@ import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from replexplorer.core.errors import MissingPiece, UsageError
 from replexplorer.core.loss.client_log import RunLog, read_run
+from replexplorer.formats.small_file import opened
 
 _KEPT_RUNS: Final = 5
 
@@ -64,7 +66,8 @@ class FileClientLogs:
             files = sorted(run.glob("*.log"))
             if not files:
                 raise UsageError(f"{run} has no client log", "start a load of the workload `ledger`")
-            return read_run((str(file), file.read_bytes()) for file in files)
+            with ExitStack() as streams:
+                return read_run((str(file), streams.enter_context(opened(file))) for file in files)
         except OSError as error:
             raise self._closed(error) from None
 

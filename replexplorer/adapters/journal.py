@@ -15,8 +15,8 @@ from replexplorer.formats.small_file import read_bytes
 
 _T = TypeVar("_T")
 
-MOST_BYTES: Final = 1 << 28
-"""Of a journal that is continued: some hundred thousand runs."""
+MOST_BYTES: Final = 1 << 24
+"""Of a journal that is continued: some ten thousand runs, read in less than 200 MB."""
 
 
 class FileJournal:
@@ -54,9 +54,10 @@ class FileJournal:
             ) from None
 
     def _read(self) -> Sequence[Mapping[str, Any]]:
-        if not self.file.exists():
+        try:
+            content = read_bytes(self.file, MOST_BYTES)
+        except FileNotFoundError:
             return ()
-        content = read_bytes(self.file, MOST_BYTES)
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
             os.truncate(self.file, len(whole))

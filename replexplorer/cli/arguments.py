@@ -81,6 +81,9 @@ class Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; raise UsageError, or SystemExit(0) after --help and --version."""
+    for word in argv:
+        if any("\ud800" <= character <= "\udfff" for character in word):
+            raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8")
     typed = _verb_word(argv)
     args = build_parser([verb for verb in VERBS if verb.name == typed]).parse_args(list(argv))
     for name, default in (("stack", None), ("config", None), ("verbose", False), ("json", False)):

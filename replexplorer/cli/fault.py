@@ -12,7 +12,7 @@ from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import seconds
 from replexplorer.cli.wiring import attached
 from replexplorer.core.change.fault_acts import ahead_words
-from replexplorer.core.fault import KINDS, FaultKind, parse_fault
+from replexplorer.core.fault import KINDS, FaultKind, check_fault, kind_of, parse_fault
 from replexplorer.core.hints import command
 from replexplorer.core.text import folded
 from replexplorer.engine.console import Clear, Inject
@@ -62,8 +62,11 @@ def run(call: Call) -> int:
         case "list":
             return _list(call)
         case "inject":
+            check_fault(call.args.fault)
             return run_async(_inject(call))
         case _:
+            if call.args.fault is not None:
+                kind_of(call.args.fault.partition("@")[0].partition("=")[0])
             return run_async(_clear(call))
 
 

@@ -192,6 +192,17 @@ def kind_of(key: str) -> FaultKind:
 
 def parse_fault(text: str, roster: Roster) -> FaultRequest:
     """Read `KIND[=VALUE][@NODE]`, the node before or behind the value; raises UsageError."""
+    kind, value, node = _parts(text)
+    return FaultRequest(kind, value, _nodes(kind, node, roster))
+
+
+def check_fault(text: str) -> None:
+    """Raise UsageError for what is a fault on no stack, whatever its nodes are."""
+    _parts(text)
+
+
+def _parts(text: str) -> tuple[FaultKind, str | None, str | None]:
+    """The kind, the value and the node as it is written; None for no node. Raises UsageError."""
     head, equals, value = text.partition("=")
     head, at, node = head.partition("@")
     if equals and "@" in value:
@@ -199,9 +210,7 @@ def parse_fault(text: str, roster: Roster) -> FaultRequest:
             raise UsageError(f"'{text}' names two nodes", "KIND=VALUE@NODE")
         value, at, node = value.partition("@")
     kind = kind_of(head)
-    return FaultRequest(
-        kind, _value(kind, value if equals else None), _nodes(kind, node if at else None, roster)
-    )
+    return kind, _value(kind, value if equals else None), node if at else None
 
 
 def _nodes(kind: FaultKind, node: str | None, roster: Roster) -> tuple[str, ...]:

@@ -58,8 +58,9 @@ def opened(file: Path) -> BinaryIO:
 def read_bytes(file: Path, most_bytes: int) -> bytes:
     """All of a regular file. Raises OSError, which names what is no regular file or is too large."""
     with opened(file) as stream:
-        content = stream.read(most_bytes + 1)
-    if len(content) > most_bytes:
+        too_large = os.fstat(stream.fileno()).st_size > most_bytes
+        content = b"" if too_large else stream.read(most_bytes + 1)
+    if too_large or len(content) > most_bytes:  # it may have grown meanwhile
         raise OSError(0, f"is larger than {size_text(most_bytes)}")
     return content
 

@@ -15,7 +15,9 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.printable import one_line
 from replexplorer.core.topology import node_name, node_number
+from replexplorer.formats.small_file import read_text
 
 SERVICE_NETWORK: Final = "service:"
 """How `network_mode` names the service whose network namespace is joined."""
@@ -26,6 +28,11 @@ LABEL: Final = "dev.replexplorer."
 _FIRST: Final = node_name(1)
 _FURTHER: Final = node_name(2)
 """The nodes that the file has: one that follows nobody at first, and a pattern for all others."""
+
+MOST_BYTES: Final = 1 << 16
+"""Of the file."""
+_MOST_DEPTH: Final = 16
+_MOST_VALUES: Final = 10_000
 
 _VARIABLE: Final = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 
@@ -204,12 +211,7 @@ def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> S
 
     Raises UsageError in one line that names the file and the key.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {file}", error.strerror or str(error)) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text", "reinstall replexplorer") from None
+    text = read_text(file, "stack file", MOST_BYTES)
     try:
         document = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
@@ -217,8 +219,13 @@ def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> S
         raise UsageError(f"{file}{line} is not YAML", str(error.problem)) from None
     except yaml.YAMLError as error:
         raise UsageError(f"{file} is not YAML", str(error).splitlines()[0]) from None
+    except RecursionError:
+        raise UsageError(f"{file} is nested too deeply", "correct the file") from None
+    except ValueError as error:
+        raise UsageError(f"{file} is not YAML", one_line(str(error), 200)) from None
     if not isinstance(document, dict):
         raise UsageError(f"{file} is not a stack", "it needs the keys services, networks and volumes")
+    _refuse_bombs(document, file)
     kept = {key: value for key, value in document.items() if not str(key).startswith("x-")}
     try:
         return StackFile.model_validate(_interpolate(kept, variables or {}, str(file), ""))
@@ -231,6 +238,20 @@ def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> S
             else first["msg"].removeprefix("Value error, ")
         )
         raise UsageError(f"{file}: {key}: {what}" if key else f"{file}: {what}", "correct the file") from None
+
+
+def _refuse_bombs(document: object, file: Path) -> None:
+    """Raise UsageError for what a few aliases make deeper or larger than any stack is."""
+    waiting, seen = [(document, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        seen += 1
+        if depth > _MOST_DEPTH or seen > _MOST_VALUES:
+            raise UsageError(f"{file} is nested too deeply, or too large", "correct the file")
+        if isinstance(value, dict):
+            waiting += [(inner, depth + 1) for inner in value.values()]
+        elif isinstance(value, list):
+            waiting += [(inner, depth + 1) for inner in value]
 
 
 def _interpolate(value: Any, variables: Mapping[str, str], file: str, key: str) -> Any:

@@ -210,3 +210,34 @@ def test_a_document_is_all_that_stdout_gets(capsys: pytest.CaptureFixture[str]) 
         assert main(words) == 0
         document: Any = json.loads(capsys.readouterr().out)
         assert document
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ["up", "--image", "x\udc9b"],
+            r"replexplorer: 'x\udc9b' is not UTF-8 text: arguments are text in UTF-8",
+        ),
+        (["fault", "inject", "kill=3"], "replexplorer: kill takes no value, and got '3': kill"),
+        (["fault", "inject", "flap=0/0@db2"], "replexplorer: flap: '0/0' is no ON_S/OFF_S"),
+        (["fault", "clear", "bogus@db1"], "replexplorer: unknown fault 'bogus'"),
+    ],
+)
+def test_what_is_wrong_on_any_stack_is_refused_before_one_is_looked_for(
+    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == UsageError.exit_code
+    told = capsys.readouterr().err
+    assert told.startswith(line)
+    assert told.count("\n") == 1
+
+
+def test_a_name_that_no_image_can_have_is_a_wrong_argument() -> None:
+    from docker.errors import APIError
+
+    from replexplorer.adapters.docker.client import explain
+
+    told = explain(APIError("bad", explanation="invalid reference format: repository name must be lowercase"))
+    assert (told.exit_code, str(told).count("\n")) == (UsageError.exit_code, 0)
+    assert "no name of an image" in str(told)

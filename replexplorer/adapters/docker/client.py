@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from replexplorer.core.errors import MissingPiece, ReplexplorerError
+from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -183,6 +183,8 @@ def explain(error: BaseException) -> ReplexplorerError:
         return MissingPiece(
             "Docker did not answer in time", "it is very busy, or stuck: look at its log, then try again"
         )
+    if "invalid reference format" in low:
+        return UsageError(f"no name of an image: {text}", "NAME:TAG in small letters, as mysql:8.4")
     if "non-overlapping ipv4" in low or ("could not find an available" in low and "pool" in low):
         return MissingPiece(
             "Docker has no free address pool",

@@ -23,8 +23,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
-from typing import Final
+from typing import BinaryIO, Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.loss.spans import Spans, common, count, spans_of, together, without
@@ -44,6 +45,9 @@ RESET: Final = b"r %d\n"
 SEEN: Final = b"s %b %d %d %d\n"
 
 _ALL: Final = 1 << 62
+MOST_LINE_BYTES: Final = 256
+"""No line of a client log is as long."""
+_MOST_DIGITS: Final = 18
 
 Rows = Mapping[int, Spans]
 """Sequence numbers by client, numbered within the run."""
@@ -150,12 +154,15 @@ class _Reading:
         self.reset_us = 0
         self.was_reset = False
 
-    def read(self, name: str, content: bytes) -> None:
+    def read(self, name: str, content: bytes | BinaryIO) -> None:
         """One file; a last line without its end was never finished and says nothing."""
         now_us = 0
-        for number, line in enumerate(BytesIO(content), 1):
+        stream = BytesIO(content) if isinstance(content, bytes) else content
+        for number, line in enumerate(iter(partial(stream.readline, MOST_LINE_BYTES), b""), 1):
             if not line.endswith(b"\n"):
-                return
+                if len(line) < MOST_LINE_BYTES:
+                    return
+                raise UsageError(f"{name}:{number}: not a line of a client log", "reckon another run")
             if number == 1:
                 self._head(name, line.rstrip())
                 continue
@@ -176,6 +183,8 @@ class _Reading:
                 elif kind == b"s":
                     node, client, first, last = values
                     rows = self.seen.setdefault(node.decode(), {})
+                    if not 0 <= int(first) <= int(last) <= _ALL:
+                        raise ValueError
                     rows.setdefault(int(client), []).append((int(first), int(last)))
                 elif kind == b"r":
                     [time_us] = values
@@ -189,7 +198,8 @@ class _Reading:
 
     def _head(self, name: str, line: bytes) -> None:
         head, run = line[: len(HEAD)], line[len(HEAD) :]
-        if head != HEAD.encode() or not run.isdigit() or (self.run is not None and int(run) != self.run):
+        is_number = run.isdigit() and len(run) <= _MOST_DIGITS
+        if head != HEAD.encode() or not is_number or (self.run is not None and int(run) != self.run):
             raise UsageError(f"{name}: not a client log of this run", "reckon another run")
         self.run = int(run)
 
@@ -236,8 +246,9 @@ class _Reading:
         )
 
 
-def read_run(files: Iterable[tuple[str, bytes]]) -> RunLog:
-    """The client logs of one run, each with its name for what is said of it.
+def read_run(files: Iterable[tuple[str, bytes | BinaryIO]]) -> RunLog:
+    """The client logs of one run, each with its name for what is said of it; of a stream no more than a line
+    is held at a time.
 
     Raises UsageError naming file and line for what no client log has.
     """
