@@ -28,7 +28,7 @@ examples:
   replexplorer lab run tour                     the demonstration without a terminal
 
 exit codes:
-  0 done   1 an expectation of a lab did not hold   2 wrong usage or a value out of range
+  0 done   1 a lab or drill did not come out as expected   2 wrong usage or a value out of range
   3 this machine lacks something (Docker, a permission, an image)
   4 no such stack, a node is down, another driver holds the load
   5 the server refused a statement   130 interrupted

@@ -47,7 +47,9 @@ def run_arguments(parser: ArgumentParser) -> None:
                 help="undo it after this many seconds, or when interrupted",
             )
             child.add_argument(
-                "--anyway", action="store_true", help="even while a lab or a sweep runs, whose result says so"
+                "--anyway",
+                action="store_true",
+                help="even while a lab, sweep or drill runs; its result is marked",
             )
         if name == "clear":
             child.add_argument(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def set_knobs_arguments(parser: ArgumentParser) -> None:
     """The knobs with their values."""
     parser.add_argument(
-        "assignments", nargs="+", metavar="KEY=VALUE", help="as semi_sync=on, rtt=85ms, rtt@db3=10"
+        "assignments", nargs="+", metavar="KEY=VALUE", help="such as semi_sync=on, rtt=85ms or rtt@db3=10"
     )
     turning_arguments(parser, dry_run=True)
 
@@ -50,7 +50,7 @@ def turning_arguments(parser: ArgumentParser, *, dry_run: bool = False) -> None:
     if dry_run:
         parser.add_argument("--dry-run", action="store_true", help="print the statements and run none")
     parser.add_argument(
-        "--anyway", action="store_true", help="even while a lab or a sweep runs, whose result says so"
+        "--anyway", action="store_true", help="even while a lab, sweep or drill runs; its result is marked"
     )
     add_json(parser)
 

@@ -50,7 +50,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         "--clients",
         type=whole_number(1, int(_most(keys.CLIENTS))),
         metavar="N",
-        help="connections; default: the knob",
+        help="connections; default: the value of the knob",
     )
     parser.add_argument(
         "--rate",
@@ -68,7 +68,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         "--workload",
         metavar="W",
         help="sysbench's update_index, update_non_index, insert, write_only, read_write or point_select; "
-        "employees, foo, ledger; or a file of SQL, a transaction a block; default: the knob",
+        "employees, foo, ledger; or a file of SQL, one transaction per block; default: the value of the knob",
     )
     parser.add_argument(
         "--statements", action="store_true", help="latency of each class of statements as well"

@@ -56,7 +56,7 @@ def render_status(status: Status, columns: int | None = None) -> str:
         parts.append(
             f"            replicas {_acking(protection)} of "
             f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
-            f"timeout {_shown(protection.timeout_ms)} ms, fell back {_shown(protection.fallbacks)} times"
+            f"timeout {_shown(protection.timeout_ms)} ms, {_fallbacks(protection.fallbacks)}"
         )
     parts += exposure_lines(status.exposure)
     parts += [_link_line(link) for link in status.links]
@@ -277,6 +277,13 @@ def _flap_words(flap: FlapJson | None) -> str:
     return f"FLAPS {flap.down_s:g} s down, {flap.up_s:g} s up, {now} now"
 
 
+def _fallbacks(count: int | None) -> str:
+    """How often semi-sync fell back to async by timeout since the server's start."""
+    if count is None:
+        return "falls back to async unknown"
+    return {0: "never fell back", 1: "fell back once"}.get(count, f"fell back {count:,} times")
+
+
 def _fault_line(fault: FaultJson, stack: str) -> str:
     value = f"={fault.value}" if fault.value else ""
     until = f" until {fault.until}" if fault.until else ""
@@ -286,7 +293,8 @@ def _fault_line(fault: FaultJson, stack: str) -> str:
 
 def _disk_line(disk: DiskJson) -> str:
     counts = disk.fsyncs.model_dump()
-    told = ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
+    counted = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    told = counted or ("unknown" if disk.fsync_delay_ms is None else "none")
     own = "".join(
         f" ({kind} {_ms(own_ms)}, {_measured(disk.fsync_measured_by_kind_ms.get(kind), 2)})"
         for kind, own_ms in (("redo", disk.fsync_delay_redo_ms), ("binlog", disk.fsync_delay_binlog_ms))

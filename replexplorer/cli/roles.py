@@ -37,9 +37,7 @@ def rejoin_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="give it a copy of the source's data, also where it follows",
     )
-    parser.add_argument(
-        "--yes", action="store_true", help="also where it loses transactions, which is asked about otherwise"
-    )
+    parser.add_argument("--yes", action="store_true", help="do not ask, even if the node loses transactions")
     _common(parser)
 
 
@@ -50,7 +48,7 @@ def _promoting(parser: ArgumentParser, otherwise: str) -> None:
 
 def _common(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--anyway", action="store_true", help="even while a lab or a sweep runs, whose result says so"
+        "--anyway", action="store_true", help="even while a lab, sweep or drill runs; its result is marked"
     )
     add_json(parser)
 

@@ -57,9 +57,7 @@ def up_arguments(parser: ArgumentParser) -> None:
 def down_arguments(parser: ArgumentParser) -> None:
     """Which stacks, and whether to ask."""
     parser.add_argument("--all", action="store_true", help="every replexplorer stack on this Docker host")
-    parser.add_argument(
-        "--yes", action="store_true", help="also under a load that runs, which is asked about otherwise"
-    )
+    parser.add_argument("--yes", action="store_true", help="do not ask, even while a load runs")
 
 
 def dsn_arguments(parser: ArgumentParser) -> None:
@@ -67,17 +65,18 @@ def dsn_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "node", nargs="?", default=SOURCE, metavar="NODE", help="name or role; default: the primary"
     )
-    parser.add_argument("--published", action="store_true", help="by the published port")
+    parser.add_argument("--published", action="store_true", help="use the port published on this machine")
     parser.add_argument(
-        "--admin", action="store_true", help="the app's own account, which may do anything, on every node"
+        "--admin", action="store_true", help="the app's own account, which has all privileges on every node"
     )
     parser.add_argument(
         "--defaults-file",
         action="store_true",
-        help="write the address as an option file that only you can read and print its path, for "
-        'mysql --defaults-file="$(replexplorer dsn --defaults-file)" and sysbench --config-file="$(...)": '
-        "every user of a machine sees the arguments of a command, and a password is none; a client that "
-        'takes a mysql:// address only gets it by the environment: MYSQL_DSN="$(replexplorer dsn)" mycli',
+        help="write the address to an option file that only you can read and print its path, for "
+        'mysql --defaults-file="$(replexplorer dsn --defaults-file)" and sysbench --config-file="$(...)". '
+        "Every user of the machine can see a command's arguments, so a password must not be among them; "
+        "to a client that only takes a mysql:// address pass it in the environment: "
+        'MYSQL_DSN="$(replexplorer dsn)" mycli',
     )
     add_json(parser)
 

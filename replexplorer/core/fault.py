@@ -65,7 +65,7 @@ KINDS: Final = (
     FaultKind(
         "power_cut",
         "the machine loses its power: packets are cut, mysqld is killed, and what no fsync made durable is"
-        " gone. strict: all of it; aged: but for what is older than 30 s; torn: each block up to a moment of"
+        " gone. strict: all of it; aged: all but what is older than 30 s; torn: each block up to a moment of"
         " its own. Needs undo_journal=on beforehand",
         "power comes back: starts the server, which recovers, and heals its links",
         values=("strict", "aged", "torn"),

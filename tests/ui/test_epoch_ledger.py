@@ -8,12 +8,12 @@ import pytest
 
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
 from replexplorer.core.epochs.table import markdown
-from replexplorer.core.server.outage import Outage
+from replexplorer.core.server.outage import Outage, outage_words
 from replexplorer.core.stats.measured import Estimate
 from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.listing import Listing
 from replexplorer.ui.terminal.glyphs import BRAILLE
-from replexplorer.ui.widgets.epoch_table import EpochStrip, details, difference, heads, row
+from replexplorer.ui.widgets.epoch_table import EpochStrip, details, difference, heads, row, rows_of
 from replexplorer.ui.words.runs import Line, width_of
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench
@@ -96,6 +96,20 @@ def test_an_epoch_too_short_for_an_interval_says_so(width: int, told: str) -> No
     short = replace(SLOWER, verdict="too short", ci_percent=None, low_percent=None, high_percent=None)
     assert told in text(row(short, width, BRAILLE, 0.0))
     assert "short" not in text(row(replace(BASELINE, verdict="too short"), width, BRAILLE, 0.0))
+
+
+@pytest.mark.parametrize("width", [79, 119, 159])
+def test_the_ledger_has_each_title_in_full_and_the_words_of_an_outage(width: int) -> None:
+    outage = Outage(blocked_s=9.8, unprotected_s=3.0, unprotected=4064, again_s=10.2)
+    assert SLOWER.after is not None
+    fallen_back = replace(SLOWER, after=replace(SLOWER.after, outage=outage), verdict="outage")
+    for title in ("partition both → none", "fault over: isolate@db2, applier_stop@db3"):
+        for epoch in (SLOWER, fallen_back):
+            lines = rows_of(replace(epoch, title=title), width, BRAILLE, 0.0)
+            assert all(width_of(line) <= width for line in lines)
+            found = " ".join(" ".join(text(line) for line in lines).split())
+            assert title in found
+            assert epoch is SLOWER or outage_words(outage)[0] in found
 
 
 WIDE_FIGURES = replace(

@@ -132,6 +132,18 @@ async def test_a_kept_filter_stays_in_sight_until_escape(size: tuple[int, int]) 
 
 
 @SIZES
+async def test_typing_replaces_a_kept_filter(size: tuple[int, int]) -> None:
+    async with bench(size=size) as app:
+        await app.press("slash", *"payload", "enter", "slash")
+        await app.until(lambda: app.dashboard.query_one("#filter-entry", Entry).is_open)
+        assert app.dashboard.board.filter == "payload"
+        await app.press(*"rate")
+        assert app.dashboard.board.filter == "rate"
+        await app.press("backspace", "enter")
+        assert app.dashboard.board.filter == "rat"
+
+
+@SIZES
 async def test_escape_in_the_field_goes_back_to_the_knob_from_before(size: tuple[int, int]) -> None:
     async with bench(size=size) as app:
         await app.press("down", "slash")

@@ -14,7 +14,7 @@ from replexplorer.ui.keys.actions import EPOCH_LEDGER, key_label, keys_of
 from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
-from replexplorer.ui.widgets.epoch_table import details, heads, row, unprotected_total
+from replexplorer.ui.widgets.epoch_table import heads, rows_of, unprotected_total
 from replexplorer.ui.words.runs import Line
 
 
@@ -35,8 +35,7 @@ class EpochLedgerScreen(ListingScreen):
         epochs = tuple(reversed(with_labels(tick.epochs, self._board))) if tick else ()
         body: list[Line] = []
         for epoch in epochs:
-            body.append(row(epoch, width, self.settings.glyphs, self._picture.shown.origin_s))
-            body += details(epoch, width)
+            body += rows_of(epoch, width, self.settings.glyphs, self._picture.shown.origin_s)
         about: Line = [
             ("Epochs ", "title b"),
             (f"{len(epochs)} · each against the one before, settling left out   ", "muted"),

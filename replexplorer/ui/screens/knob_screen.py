@@ -244,7 +244,7 @@ class KnobScreen(WatchingScreen):
             entry.action_delete_left()
             self._narrow()
         elif event.is_printable and event.character:
-            entry.insert_text_at_cursor(event.character)
+            entry.replace(event.character, *entry.selection)
             self._narrow()
         else:
             return False
@@ -292,6 +292,7 @@ class KnobScreen(WatchingScreen):
         entry.open(
             self.board.filter, (panel.region.x + column, panel.region.y), panel.region.width - column - 1
         )
+        entry.select_all()  # typing replaces a filter that was kept
         self._draw_now()
 
     @on(Input.Changed, "#filter-entry")

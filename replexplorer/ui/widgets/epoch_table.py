@@ -21,7 +21,7 @@ from replexplorer.ui.terminal.glyphs import Glyphs
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.exposure import exposure_words, in_short
-from replexplorer.ui.words.runs import Line, Run, cut, rule, width_of
+from replexplorer.ui.words.runs import Line, Run, cut, hung, rule, width_of
 
 _LEAST_TITLE = 12
 """Cells that a change's title keeps beside the words of an outage."""
@@ -131,8 +131,8 @@ def heads(width: int) -> Line:
     return [*left, *before, *exposed, *(run for cell in cells for run in cell)]
 
 
-def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
-    """One epoch."""
+def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float, *, with_details: bool = False) -> Line:
+    """One epoch; `with_details`: the words of an outage, which stand below in full, give way to the title."""
     wide = width >= WIDE_FROM
     tail = _tail_widths(width)
     exposed = _right(_exposures(epoch, exposed_cells(width)), exposed_cells(width))
@@ -141,7 +141,8 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
     if wide:
         left.append((f"{figures.moment(epoch.at_s - origin_s):>7} ", "faint"))
     if words := outage_words(_outage_of(epoch)):
-        room = width - width_of(left) - _LEAST_TITLE
+        title_cells = max(_LEAST_TITLE, min(len(epoch.title) + 2, width // 2) if with_details else 0)
+        room = width - width_of(left) - title_cells
         told = _fitting(words, room)
         title = cut([(epoch.title, "text")], width - width_of(left) - width_of(told) - 2)
         return [*left, *title, *_right(told, width - width_of(left) - width_of(title))]
@@ -161,14 +162,24 @@ def row(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> Line:
     return [*left, *_right(change, max(0, middle - width_of(left))), *exposed, *cells]
 
 
+def rows_of(epoch: Epoch, width: int, glyphs: Glyphs, origin_s: float) -> list[Line]:
+    """One epoch with all that is known of it; a title that its row cuts stands in full below."""
+    first = row(epoch, width, glyphs, origin_s, with_details=True)
+    is_cut = epoch.title not in "".join(text for text, _ in first)
+    named: list[Line] = [cut([("      ", "text"), (epoch.title, "title")], width)] if is_cut else []
+    return [first, *named, *details(epoch, width)]
+
+
 def details(epoch: Epoch, width: int) -> list[Line]:
     """The word and what it comes from, then both sides with the intervals of all figures."""
-    words: list[Run] = [("      ", "text"), (verdict_words(epoch), f"{_token(epoch)} b")]
+    indent: Run = ("      ", "text")
+    rows = hung([indent], verdict_words(epoch), width, f"{_token(epoch)} b")
+    more: list[Run] = []
     if interval_of(epoch):
-        words.append((f" · by {tested(epoch)}, 95 % sure at any time", "muted"))
+        more.append((f" · by {tested(epoch)}, 95 % sure at any time", "muted"))
     if shows_effect(epoch):
-        words.append((f" · d {epoch.effect:+.1f}", "muted"))
-    rows: list[Line] = [cut(words, width)]
+        more.append((f" · d {epoch.effect:+.1f}", "muted"))
+    rows[-1] = cut([*rows[-1], *more], width)
     for name, side in (("before", epoch.before), ("after", epoch.after)):
         if side is not None:
             rows += _side(name, side, width)
