@@ -184,7 +184,7 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
 
 
 def _ceiling_tps(setting: OperatingPoint, calibration: Calibration) -> float | None:
-    """The k=1 bound with the calibrated local cost of one client; none without semi-sync."""
+    """The bound that the link sets, with the calibrated local cost of one client; none without semi-sync."""
     if not setting.semi_sync:
         return None
     ceiling = bound(setting.clients, setting.rtt_ms, alone_ms(setting, calibration))

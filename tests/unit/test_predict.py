@@ -18,6 +18,7 @@ from replexplorer.core.stats.histogram import Histogram
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration, shipped_calibration
 from replexplorer.reports.prediction import validation_markdown
+from tests.bench.calibration import read_sweep
 
 
 @pytest.fixture(autouse=True)
@@ -243,6 +244,19 @@ def test_a_sweep_calibrates_this_machine(capsys: pytest.CaptureFixture[str]) -> 
     assert own.local == shipped_calibration().calibration.local
     document = answer(capsys, "rtt=85ms")
     assert (document["calibration"]["origin"], document["calibration"]["day"]) == ("own", "2027-01-15")
+
+
+def test_what_ships_may_come_from_the_journals_of_several_sweeps(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.jsonl"
+    counted, failed = swept()[0], replace(swept()[1], why="the stack is degraded")
+    entries = [
+        {"sweep": "rtt=0", "server": "mysql 9.7.4"},
+        *({"run": each.to_wire()} for each in (counted, failed)),
+    ]
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+    runs, origin = read_sweep(file)
+    assert [run.tps for run in runs] == [counted.tps]
+    assert (origin.day, origin.server) == ("1970-01-01", "mysql 9.7.4")
 
 
 @pytest.mark.parametrize("useless", [{"why": "the stack is degraded"}, {"setting": None}, {"tps": None}])

@@ -39,7 +39,7 @@ from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.sweep_notes import kept_of, seed_of
 from replexplorer.formats.json.schema import document_schema
-from replexplorer.formats.json.sweep import SweepResult
+from replexplorer.formats.json.sweep import SweepRegion, SweepResult
 from replexplorer.reports.heat_svg import heat_svg
 from replexplorer.reports.sweep import markdown, render, sweep_document, write_report
 from tests.unit.test_cli_load import conditions
@@ -523,6 +523,23 @@ def test_the_report_is_three_files_and_the_drawing_needs_nothing_else(tmp_path: 
     assert json.loads((tmp_path / "result.json").read_text())["seed"] == 7
     with pytest.raises(UsageError, match="cannot write"):
         write_report(tmp_path / "report.md", swept, sweep_document(swept))
+
+
+def test_the_report_says_how_far_off_the_model_is_by_region() -> None:
+    swept = swept_of(grid_of("rtt=0,10"), [run_of(0, 100.0), run_of(1, 50.0)])
+    document = sweep_document(swept)
+    assert "## The model" not in markdown(swept, document)
+    document.calibration = "this machine's model: median error 5 % over 2 cells, cross-validated; FILE"
+    names = [("all", "all", "all"), ("both", "all", "all"), ("both", "10", "1")]
+    document.prediction = [
+        SweepRegion(durable_by=by, rtt=rtt, clients=clients, cells=2, bias=-0.04, error=0.05, noise=None)
+        for by, rtt, clients in names
+    ]
+    told = render(swept, document)
+    assert document.calibration in told
+    assert "both        all     all          2  -4 %           5 %           -" in told
+    assert " 10 " not in told.partition(document.calibration)[2], "the terminal has each dimension by itself"
+    assert "| both | 10 | 1 | 2 | -4 % | 5 % | - |" in markdown(swept, document).partition("## The model")[2]
 
 
 # -- the journal

@@ -62,8 +62,9 @@ class Outlook:
     _local: AsyncCost = field(default_factory=AsyncCost)
 
     def ceiling(self, protection: Protection, load: LoadView) -> Ceiling | None:
-        """The k=1 bound; none while commits do not wait for a replica, and none where neither the
-        link nor a measured local cost bounds anything: a bound of tens of thousands says nothing."""
+        """The bound that the link sets; none while commits do not wait for a replica, and none where
+        neither the link nor a measured local cost bounds anything: a bound of tens of thousands says
+        nothing."""
         self._learn(protection, load)
         if not self._in_force(load, protection).semi_sync:
             return None
