@@ -27,7 +27,7 @@ _WINDOW: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The bound that the link sets to TPS (docs/facts.md, "The model"), and its terms: clients / (rtt + local)."""
+    """The link's bound on TPS (docs/facts.md, "The model") and its terms: clients / (rtt + local)."""
 
     tps: float
     clients: int
