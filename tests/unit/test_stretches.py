@@ -59,6 +59,7 @@ def test_joined_stretches_are_one_histogram(left: list[int], right: list[int]) -
 def test_no_value_no_rank() -> None:
     empty = Ranks([])
     assert (empty.count, empty.slot(0.5), empty.value_ms(0.5), empty.upto(7)) == (0, None, None, 0)
+    assert Ranks.of(Histogram()).counts() == [], "a stretch without a commit ended a lab with a ValueError"
 
 
 def test_memory_is_bounded_and_nothing_is_lost() -> None:

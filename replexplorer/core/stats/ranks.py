@@ -46,7 +46,7 @@ class Ranks:
 
     def counts(self) -> list[tuple[int, int]]:
         """Slots with their counts, as the constructor takes them."""
-        before = [0, *self._upto[:-1]]
+        before = [0, *self._upto][: len(self._slots)]
         return [(slot, upto - low) for slot, upto, low in zip(self._slots, self._upto, before, strict=True)]
 
     def slot(self, share: float) -> int | None:
