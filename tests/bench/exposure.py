@@ -25,9 +25,11 @@ from replexplorer.core.server.exposure import Loss
 from replexplorer.engine.console import Reset
 from replexplorer.engine.observe.exposure_watch import BUSY_EVERY_S
 from replexplorer.engine.session import Session
-from tests.bench.anatomy_cost import ServerCpu, Turn, judged
+from tests.bench import paired
+from tests.bench.anatomy_cost import ServerCpu
 from tests.bench.anatomy_cost import turn as turn_of_load
-from tests.bench.figure import Figure, Wanted, tell
+from tests.bench.figure import Figure, Wanted, ratio_figure, tell
+from tests.bench.paired import LIMIT_S, QUICK_LIMIT_S
 from tests.turning import turn
 
 CLIENTS = 8
@@ -39,7 +41,6 @@ LOST_MODES = ((1, 1), (1, 2), (0, 1))
 LEAST_S, MOST_S = 1.5, 2.6
 """How long the load runs before the cut: a flush comes once a second, and the cut at any part of it."""
 WANTED, WITHIN = 40, 38
-PAIRS, QUICK_PAIRS = 20, 4
 MOST_COST = 0.01
 SETTLED_WITHIN_S = 60.0
 LOOKS, LOOK_ROUNDS = 200, 7
@@ -224,28 +225,21 @@ def judged_cuts(done: Cuts) -> list[Figure]:
     return [Figure("P13", "cuts whose loss lies within what the meter said", target, words, holds, samples)]
 
 
-async def cost(session: Session, pairs: int) -> list[Figure]:
+async def cost(session: Session, limit_s: float) -> list[Figure]:
     """TPS and server CPU a commit, with the meter looking as the dashboard lets it and without, in turns."""
     await turn(session, "semi_sync=off", "sync_binlog=0", "innodb_flush_log_at_trx_commit=0", "rtt=0")
     await session.drive(replace(session.load_settings(), clients=CLIENTS, workload="update_index"))
-    cpu, measured = ServerCpu(session.outside.provider.name), list[tuple[float, float]]()
+    cpu = ServerCpu(session.outside.provider.name)
     try:
         await one_turn(session, cpu, on=True)
-        for pair in range(pairs):
-            order = (True, False) if pair % 2 else (False, True)
-            both = {on: await one_turn(session, cpu, on=on) for on in order}
-            measured.append((both[True].tps / both[False].tps, both[True].cpu_us / both[False].cpu_us))
+        found = await paired.compare(lambda on: one_turn(session, cpu, on=on), "tps", limit_s)
     finally:
         cpu.close()
         await session.driving.stop()
-    tps, told_tps = judged([tps for tps, _ in measured])
-    cpu_share, told_cpu = judged([cpu_us for _, cpu_us in measured])
     what = f"the meter looking against not, nothing durable, {CLIENTS} clients"
     return [
-        Figure(
-            "P13", f"TPS, {what}", f">= {1 - MOST_COST}", told_tps, tps >= 1 - MOST_COST, {"pairs": measured}
-        ),
-        Figure("P13", f"server CPU a commit, {what}", "", told_cpu, cpu_share <= 1 + MOST_COST),
+        ratio_figure("P13", f"TPS, {what}", found["tps"], least=1 - MOST_COST),
+        ratio_figure("P13", f"server CPU a commit, {what}", found["cpu_us"], most=1 + MOST_COST),
     ]
 
 
@@ -278,7 +272,7 @@ async def cpu_of_looks(session: Session) -> Figure:
     )
 
 
-async def one_turn(session: Session, cpu: ServerCpu, *, on: bool) -> Turn:
+async def one_turn(session: Session, cpu: ServerCpu, *, on: bool) -> dict[str, float]:
     """Some seconds of the load, with the looks of the dashboard or without."""
     async with looking(session) if on else contextlib.nullcontext():
         return await turn_of_load(session, cpu, on=True)
@@ -296,7 +290,7 @@ async def figures(session: Session, wanted: Wanted) -> list[Figure]:
             found += judged_cuts(await cuts(session, asked))
         await session.console.do(Reset())
         if wanted.takes("cost"):
-            found += await cost(session, QUICK_PAIRS if wanted.quick else PAIRS)
+            found += await cost(session, QUICK_LIMIT_S if wanted.quick else LIMIT_S)
         return found
     finally:
         await session.console.do(Reset())

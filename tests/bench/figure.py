@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from typing import Any
 
+from tests.bench.paired import Compared
+
 
 @dataclass
 class Figure:
@@ -54,6 +56,21 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
     """Median and range: `0.6 (0.4 to 1.3)`."""
     median = statistics.median(values)
     return f"{median:.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def ratio_figure(
+    number: str, what: str, found: Compared, *, least: float | None = None, most: float | None = None
+) -> Figure:
+    """A ratio against the least or the most that it may be. Where its interval has that bound inside it is
+    not known whether it holds."""
+    target = f">= {least:g}" if least is not None else f"<= {most:g}"
+    low, high = found.ratio.low, found.ratio.high
+    if least is not None:
+        holds = None if low is None or high is None or low < least <= high else low >= least
+    else:
+        assert most is not None
+        holds = None if low is None or high is None or low <= most < high else high <= most
+    return Figure(number, what, target, str(found), holds, found.samples())
 
 
 def table(figures: Sequence[Figure]) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import termios
@@ -84,6 +85,10 @@ class Terminal:
                 async with asyncio.timeout(0.2):
                     await self.shows_commits.wait()
 
+    def hold(self, *, on: bool) -> None:
+        """Stop the app's process where it is, its load not, or let it go on."""
+        self._process.send_signal(signal.SIGSTOP if on else signal.SIGCONT)
+
     def cpu_s(self) -> float:
         """CPU of the app's process so far, its load's not included."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -101,8 +106,9 @@ class Terminal:
         )
 
     async def quit(self) -> None:
-        """Press ctrl+c, which asks nothing, and wait for the end; it is killed when that does not come."""
+        """Let it go on, press ctrl+c, which asks nothing, and wait for the end; kill it when none comes."""
         with contextlib.suppress(OSError):
+            self.hold(on=False)
             os.write(self._controller, b"\x03")
         until_s = time.monotonic() + _END_S
         while self._process.poll() is None:

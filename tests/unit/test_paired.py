@@ -1,0 +1,56 @@
+"""The paired comparison of the benchmarks: its interval holds, drift falls out, it ends when it knows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from math import exp, log
+
+import pytest
+
+from tests.bench import paired
+
+
+def test_the_interval_has_the_truth_19_times_of_20() -> None:
+    rng = random.Random(5)
+    held = 0
+    for _ in range(400):
+        noise = [rng.gauss(0, 0.02) + (rng.gauss(0, 0.3) if rng.random() < 0.05 else 0) for _ in range(12)]
+        found = paired.ratio_of_blocks([log(0.97) + each for each in noise])
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0.97 <= found.high
+    assert 370 <= held <= 395
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_few_blocks_bound_nothing(count: int) -> None:
+    found = paired.ratio_of_blocks([0.0] * count)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+
+
+async def test_what_drifts_falls_out_and_what_is_known_ends_it() -> None:
+    turns: list[bool] = []
+
+    async def turn(on: bool) -> Mapping[str, float]:
+        turns.append(on)
+        drifting = 1000 * exp(0.01 * len(turns))
+        return {"tps": drifting * (0.96 if on else 1.0)}
+
+    found = (await paired.compare(turn, "tps"))["tps"]
+    assert found.ratio.value == pytest.approx(0.96)
+    assert found.is_known
+    assert len(turns) == 4 * paired.LEAST_BLOCKS
+    assert turns[:8] == [True, False, False, True, False, True, True, False]
+    assert str(found).startswith("0.960 (0.960 to 0.960, 12 pairs): ")
+
+
+async def test_time_ends_what_stays_unknown() -> None:
+    rng = random.Random(3)
+
+    async def turn(on: bool) -> Mapping[str, float]:
+        return {"tps": rng.uniform(500, 2000)}
+
+    found = (await paired.compare(turn, "tps", limit_s=0.0))["tps"]
+    assert found.pairs == 2
+    assert not found.is_known
