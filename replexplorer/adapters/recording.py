@@ -175,7 +175,8 @@ class SessionWriter:
             work()
         except (sqlite3.Error, OSError) as error:
             self._close()
-            raise RecordingFailed(f"{self.file} cannot be written: {error}", self._hint) from None
+            why = (isinstance(error, OSError) and error.strerror) or str(error)
+            raise RecordingFailed(f"{self.file} cannot be written: {why.lower()}", self._hint) from None
 
 
 def _insert(base: sqlite3.Connection, rows: Rows) -> None:

@@ -38,6 +38,28 @@ def test_a_stall_and_a_fall_back_are_counted_in_seconds_and_commits() -> None:
     assert (passage.fallbacks, passage.unprotected) == (1, 900)
 
 
+def test_blocked_begins_with_the_oldest_commit_that_waits_as_its_event_does() -> None:
+    found = Course()
+    for at_s, state, waits_s in (
+        (0.0, PROTECTED, None),
+        (4.0, BLOCKED, 1.5),
+        (5.0, BLOCKED, 2.5),
+        (6.0, DEGRADED, None),
+    ):
+        tick = make_tick(at_s, state=state)
+        found.add(replace(tick, protection=replace(tick.protection, oldest_wait_s=waits_s)))
+    assert found.between(0.0, 8.0).seconds == {"protected": 2.5, "blocked": 3.5, "degraded": 2.0}
+    assert found.between(3.0, 8.0).seconds == {"blocked": 3.0, "degraded": 2.0}
+
+
+def test_events_stand_in_the_order_in_which_things_happened() -> None:
+    """A look finds later what began earlier."""
+    found = Course()
+    events = tuple(Event(at_s, 0.0, Severity.WARN, "x") for at_s in (10.8, 10.0))
+    found.add(replace(make_tick(11.0), events=events))
+    assert [event.at_s for event in found.between(0.0, 20.0).events] == [10.0, 10.8]
+
+
 def test_what_came_before_the_measurement_is_not_its() -> None:
     passage = STALL.between(18.5, 20.5)
     assert passage.seconds == {"protected": 2.0}

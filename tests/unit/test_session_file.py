@@ -245,6 +245,14 @@ async def test_a_file_that_cannot_be_made_leaves_none(
     assert os.listdir(tmp_path) == []
 
 
+async def test_a_place_that_takes_no_file_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "sessions").write_text("a file")
+    with pytest.raises(
+        RecordingFailed, match=r"sessions/a\.rxs cannot be written: (file exists|not a directory)$"
+    ):
+        await SessionWriter(tmp_path / "sessions" / "a.rxs").open(ABOUT)
+
+
 async def test_a_file_of_that_name_is_neither_written_nor_removed(tmp_path: Path) -> None:
     (tmp_path / "a.rxs").write_text("somebody's")
     with pytest.raises(RecordingFailed, match="exists"):

@@ -1,6 +1,7 @@
 """What a measurement went through: protection, fall-backs, commits that no replica had, what was turned.
 
-Law: a state holds from the look that found it to the next one. A counter that fell was reset and
+Law: a state holds from the look that found it to the next one, and BLOCKED from when the oldest waiting
+commit began, as its event says. A counter that fell was reset and
 counts from 0. What nobody could read is None.
 """
 
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from replexplorer.core.event import Event, Severity
+from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 
 
@@ -20,6 +22,8 @@ class Glimpse:
 
     at_s: float
     """Seconds since the session began."""
+    from_s: float
+    """From when on its state held; before the look where commits had waited for a while."""
     state: str
     fallbacks: int | None
     """Of the server, since it started."""
@@ -50,7 +54,10 @@ class Course:
     def add(self, tick: Tick) -> None:
         """Take a tick."""
         seen = tick.protection
-        self.glimpses.append(Glimpse(tick.at_s, seen.state.value, seen.fallbacks, seen.unprotected))
+        waited_s = (seen.oldest_wait_s or 0.0) if seen.state is ProtectionState.BLOCKED else 0.0
+        self.glimpses.append(
+            Glimpse(tick.at_s, tick.at_s - waited_s, seen.state.value, seen.fallbacks, seen.unprotected)
+        )
         self.events += [event for event in tick.events if event.severity is not Severity.INFO]
 
     def between(self, from_s: float, to_s: float) -> Passage:
@@ -59,12 +66,17 @@ class Course:
             seconds=self._seconds(from_s, to_s),
             fallbacks=self._grown(from_s, lambda glimpse: glimpse.fallbacks),
             unprotected=self._grown(from_s, lambda glimpse: glimpse.unprotected),
-            events=tuple(event for event in self.events if from_s <= event.at_s <= to_s),
+            events=tuple(
+                sorted(
+                    (event for event in self.events if from_s <= event.at_s <= to_s),
+                    key=lambda event: event.at_s,
+                )
+            ),
         )
 
     def _seconds(self, from_s: float, to_s: float) -> dict[str, float]:
         seconds: dict[str, float] = {}
-        begins_s = [from_s, *(glimpse.at_s for glimpse in self.glimpses[1:]), to_s]
+        begins_s = [*accumulate((glimpse.from_s for glimpse in self.glimpses[1:]), max, initial=from_s), to_s]
         for glimpse, (begin_s, end_s) in zip(self.glimpses, pairwise(begins_s), strict=False):
             held_s = min(end_s, to_s) - max(begin_s, from_s)
             if held_s > 0:
