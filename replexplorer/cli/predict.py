@@ -87,7 +87,7 @@ def _is_list(text: str) -> bool:
 
 async def _run_list(call: Call, texts: Sequence[str]) -> int:
     """Predict for every combination, as `sweep` would measure them."""
-    requested, roster, origin = await _requested(call)
+    requested, roster, origin = await requested_of(call, "predict")
     replicas = roster.others
     grid = read_grid(texts, partial(parse_assignment, roster=roster), scene_texts)
     calibrated = load_calibration(paths.calibration_file())
@@ -119,7 +119,7 @@ async def _run_list(call: Call, texts: Sequence[str]) -> int:
 
 
 async def _run(call: Call, texts: Sequence[str]) -> int:
-    requested, roster, origin = await _requested(call)
+    requested, roster, origin = await requested_of(call, "predict")
     replicas = roster.others
     named = desired_of(parse_assignment(text, roster) for text in texts)
     asked = _Asked({**defaults(replicas), **requested, **named}, tuple(named), replicas, origin)
@@ -134,10 +134,10 @@ async def _run(call: Call, texts: Sequence[str]) -> int:
     return 0
 
 
-async def _requested(call: Call) -> tuple[Mapping[KnobName, Value], Roster, str]:
+async def requested_of(call: Call, verb: str) -> tuple[Mapping[KnobName, Value], Roster, str]:
     """What is requested of the stack, its nodes, and whose values these are."""
     try:
-        async with attached(call, "predict") as session:
+        async with attached(call, verb) as session:
             requested = {name: view.requested for name, view in session.knobs().items()}
             return requested, session.roster, "stack"
     except (StackUnavailable, MissingPiece):
@@ -178,7 +178,7 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
             )
         ),
         limit=stuck or prediction.limit,
-        calibration=_source(calibrated),
+        calibration=calibration_source(calibrated),
         warnings=warnings,
     )
 
@@ -198,7 +198,8 @@ def _terms(prediction: Prediction) -> list[PredictTerm]:
     ]
 
 
-def _source(calibrated: Calibrated) -> PredictCalibration:
+def calibration_source(calibrated: Calibrated) -> PredictCalibration:
+    """What the model was fitted to."""
     calibration = calibrated.calibration
     return PredictCalibration(
         origin="shipped" if calibration.is_shipped else "own",

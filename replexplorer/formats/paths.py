@@ -113,6 +113,11 @@ def journal(kind: str, stack: str, identity: str) -> Path:
     return state_directory() / directory / f"{stack}-{identity}.jsonl"
 
 
+def sweeps_directory() -> Path:
+    """The journals of all stacks' sweeps."""
+    return journal("sweep", "any", "any").parent
+
+
 def ledgers_directory(stack: str) -> Path:
     """The client logs of a stack's `ledger` loads, a directory a run."""
     return state_directory() / "ledgers" / stack

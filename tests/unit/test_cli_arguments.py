@@ -32,6 +32,7 @@ CONTRACT = [
     "replay",
     "export",
     "predict",
+    "advise",
     "dsn",
     "doctor",
     "config",

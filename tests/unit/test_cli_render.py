@@ -63,6 +63,10 @@ def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
     assert document["disks"][1] == {
         "node": "db2",
         "fsync_delay_ms": None,
+        "fsync_delay_redo_ms": None,
+        "fsync_delay_binlog_ms": None,
+        "fsync_jitter_ms": None,
+        "fsync_measured_by_kind_ms": {},
         "fsync_measured_ms": None,
         "disk_probe_ms": None,
         "fsyncs": {"redo": None, "binlog": None, "relay": None, "data": None, "other": None},
