@@ -6,10 +6,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.experiment import delivered, stack_for
+from replexplorer.cli.experiment import delivered, listing, stack_for
 from replexplorer.cli.output import Output
 from replexplorer.cli.own_drills import drill_named, own_drill_file, own_drills, shipped_drills
 from replexplorer.cli.running import run_async
@@ -19,7 +19,6 @@ from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.matrix import MATRIX, Matrix, chosen_cells, matrix_cells
 from replexplorer.core.experiment.sweep_text import duration_text
 from replexplorer.core.knobs.names import parse_assignment
-from replexplorer.core.text import folded, table
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
@@ -39,10 +38,6 @@ from replexplorer.reports.matrix_pages import (
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-
-_BESIDE_TITLE: Final = 18
-"""Columns of the list beside name and title."""
-_LEAST_TITLE: Final = 20
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -158,17 +153,13 @@ def _list(call: Call) -> int:
 
 def _table(drills: Sequence[Drill], columns: int | None) -> str:
     """A drill a row, its title in as many as it needs."""
-    beside = max((len(drill.name) for drill in drills), default=0) + _BESIDE_TITLE
-    rows = []
-    for drill in drills:
-        width = None if columns is None else max(columns - beside, _LEAST_TITLE)
-        first, *more = folded(drill.title, width, "").splitlines() or [""]
-        takes = [f"{drill.seconds(quick=quick):.0f} s" for quick in (False, True)]
-        rows += [(drill.name, first, *takes), *(("", line, "", "") for line in more)]
+    rows = [
+        (drill.name, drill.title, *(f"{drill.seconds(quick=quick):.0f} s" for quick in (False, True)))
+        for drill in drills
+    ]
     matrix = Matrix()
     minutes = [f"{matrix.seconds(quick=quick) / 60:.0f} min" for quick in (False, True)]
-    rows.append((matrix.name, matrix.title, *minutes))
-    return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3))
+    return listing([*rows, (matrix.name, matrix.title, *minutes)], columns)
 
 
 def _entry(drill: Drill | Matrix, file: Path | None = None) -> DrillEntry:

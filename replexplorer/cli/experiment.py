@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.output import Output, reported
 from replexplorer.cli.wiring import composed
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.text import table
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
 
@@ -56,3 +57,8 @@ def delivered(
     else:
         console.print(text())
     return unwritten or _EXIT_CODES[document.verdict]
+
+
+def listing(rows: Sequence[Sequence[str]], columns: int | None) -> str:
+    """Experiments by name, title, and how long each takes, in full and quick; titles are folded."""
+    return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3), fold=1, columns=columns)

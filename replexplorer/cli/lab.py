@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.experiment import delivered, stack_for
+from replexplorer.cli.experiment import delivered, listing, stack_for
 from replexplorer.cli.output import Output
 from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import whole_number
 from replexplorer.cli.wiring import recorded_ticks
 from replexplorer.core.errors import UsageError
-from replexplorer.core.text import folded, table
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
@@ -34,9 +33,6 @@ from replexplorer.reports.lab_result import lab_document, render_lab
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
-_BESIDE_TITLE: Final = 18
-"""Columns of the list beside name and title."""
-_LEAST_TITLE: Final = 20
 _OWNERS: Final = {"rows": ARCHIVE, "dump": BULK_LOAD}
 """Flags that are one lab's own."""
 
@@ -125,14 +121,11 @@ def _list(call: Call) -> int:
 
 def _table(labs: Sequence[Lab], columns: int | None) -> str:
     """A lab a row, its title in as many as it needs."""
-    beside = max((len(lab.name) for lab in labs), default=0) + _BESIDE_TITLE
-    rows = []
-    for lab in labs:
-        width = None if columns is None else max(columns - beside, _LEAST_TITLE)
-        first, *more = folded(lab.title, width, "").splitlines() or [""]
-        takes = (_minutes(lab.seconds(quick=False)), _minutes(lab.seconds(quick=True)))
-        rows += [(lab.name, first, *takes), *(("", line, "", "") for line in more)]
-    return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3))
+    rows = [
+        (lab.name, lab.title, _minutes(lab.seconds(quick=False)), _minutes(lab.seconds(quick=True)))
+        for lab in labs
+    ]
+    return listing(rows, columns)
 
 
 def _entry(lab: Lab, file: Path | None = None) -> LabEntry:

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import Final
 
 from replexplorer.core.printable import printable
 
+_LEAST_FOLDED: Final = 20
+"""Columns of a table's folded cells, however narrow the terminal is."""
 
-def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Sequence[int] = ()) -> str:
-    """Columns two spaces apart; `right` names the columns of numbers."""
+
+def table(
+    rows: Sequence[Sequence[str]],
+    headings: Sequence[str] = (),
+    right: Sequence[int] = (),
+    *,
+    fold: int | None = None,
+    columns: int | None = None,
+) -> str:
+    """Columns two spaces apart; `right` names the columns of numbers. Where the terminal's `columns` are
+    known, the cells of column `fold` take as many lines as make the table fit."""
     lines = [list(map(printable, line)) for line in ([headings, *rows] if headings else rows)]
     if not lines:
         return ""
+    if fold is not None and columns is not None:
+        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+        room = columns - sum(widths) + widths[fold] - 2 * (len(widths) - 1)
+        lines = [part for line in lines for part in _folded_cell(line, fold, max(room, _LEAST_FOLDED))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
@@ -21,6 +37,13 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), right: Se
         ).rstrip()
         for line in lines
     )
+
+
+def _folded_cell(line: list[str], column: int, width: int) -> list[list[str]]:
+    """A line of a table whose cell in this column takes as many lines as it needs."""
+    first, *more = folded(line[column], width, "").splitlines() or [""]
+    rest = [["" if at != column else part for at in range(len(line))] for part in more]
+    return [[*line[:column], first, *line[column + 1 :]], *rest]
 
 
 def folded(text: str, columns: int | None, indent: str = "  ") -> str:

@@ -95,7 +95,7 @@ class AnatomyPanel(Lines):
         if failed := failed_runs(tick.truth):
             return cut([(" ", "text"), *failed], width, self.glyphs.ellipsis)
         if tick.anatomy is None:
-            return [(" commit ", "muted"), (_why_none(tick), "muted")]
+            return [(f" commit: {_why_none(tick)}", "muted")]
         return self._bar(tick.anatomy, width)
 
     def _bar(self, anatomy: Anatomy, width: int) -> Line:

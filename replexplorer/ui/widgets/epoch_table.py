@@ -94,8 +94,8 @@ class EpochStrip(Lines):
             row += [*_right(_interval(epoch, wide=False), 13), (" ", "text")]
             room = max(0, width - width_of(row) - 1)
             p50, p99 = _millis(epoch.p50_ms, 5), _millis(epoch.p99_ms, 5)
-            tail = f"p50 {p50}  p99 {p99}"
-            tail = tail if len(tail) <= room else f"p50·99 {p50}·{p99}"
+            tails = (f"p50 {p50}  p99 {p99}", f"p50·99 {p50}·{p99}", f"p99 {p99}")
+            tail = next((each for each in tails if len(each) <= room), "")
             rows.append([*row, *_right([(tail, "muted")], room)])
         return rows
 
