@@ -113,7 +113,8 @@ async def _run_list(call: Call, texts: Sequence[str]) -> int:
     ]
     first = len(grid.dimensions)
     heads = (*(each.key for each in grid.dimensions), "TPS", "ms", "CEILING", *LOSSES, "LIMIT")
-    call.console.print(table(rows, heads, right=range(first, first + 3 + len(LOSSES))))
+    numbers, columns = range(first, first + 3 + len(LOSSES)), call.console.columns
+    call.console.print(table(rows, heads, right=numbers, fold=len(heads) - 1, columns=columns))
     call.console.print("\n" + _origin(documents[0]))
     return 0
 

@@ -146,6 +146,17 @@ async def test_the_short_rows_keep_their_columns_too() -> None:
         assert rows[0].split()[-5:] == ["▴", "x324", "0.013–1041", "p50·99", "10k·30k"]
 
 
+@pytest.mark.parametrize(
+    ("p50_ms", "p99_ms", "tail"), [(142.0, 2572.0, "p99 2572"), (3.7, 48.0, "p50·99 3.7·48")]
+)
+async def test_no_figure_of_a_short_row_is_cut(p50_ms: float, p99_ms: float, tail: str) -> None:
+    epoch = replace(SLOWER, p50_ms=p50_ms, p99_ms=p99_ms)
+    async with bench(make_tick(1.0, epochs=(epoch,)), size=(80, 24)) as app:
+        (row,) = app.dashboard.query_one(EpochStrip).rows[:1]
+        assert row.rstrip().endswith(f" {tail}")
+        assert len(row.rstrip()) < 80
+
+
 def test_an_hour_is_not_left_out_of_the_time_of_a_change() -> None:
     late = replace(SLOWER, at_s=3_750.0)
     assert " 1:02:30 " in text(row(late, 119, BRAILLE, 0.0))

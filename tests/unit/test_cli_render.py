@@ -308,6 +308,19 @@ def test_a_dry_run_promises_nothing() -> None:
 
 
 @given(
+    st.lists(st.lists(st.text("abc", min_size=1, max_size=9), max_size=15).map(" ".join), max_size=5),
+    st.integers(50, 120),
+)
+def test_a_table_folds_one_column_to_fit_and_loses_no_word(titles: list[str], columns: int) -> None:
+    rows = [(f"name-{at}", title, f"{at} min") for at, title in enumerate(titles)]
+    lines = table(rows, ("NAME", "TITLE", "TAKES"), right=(2,), fold=1, columns=columns).splitlines()
+    assert all(len(line) <= columns for line in lines)
+    shown = " ".join(lines[1:]).split()
+    assert sorted(shown) == sorted(" ".join(" ".join(row) for row in rows).split())
+    assert table(rows, fold=1) == table(rows), "nobody says how many columns there are"
+
+
+@given(
     st.lists(
         st.lists(st.text(st.characters(codec="ascii", exclude_categories=["C"])), min_size=3, max_size=3)
     )
