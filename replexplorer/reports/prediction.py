@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Final
 
-from replexplorer.core.model.fitted import OperatingPoint
-from replexplorer.core.model.validation import ALL, CellCheck, Region, checks, durable_by, regions
+from replexplorer.core.model.ceiling import bound
+from replexplorer.core.model.fitted import CalibrationRun, OperatingPoint
+from replexplorer.core.model.validation import ALL, CellCheck, Region, cells_of, checks, durable_by, regions
 from replexplorer.core.text import table
 from replexplorer.formats.calibration import Calibrated
 from replexplorer.formats.json.sweep import SweepRegion
 
+_WHOLE_TPS: Final = 100
+"""From here on a rate is told without its tenths."""
 _HEADS: Final = ("durable by", "RTT ms", "clients", "cells", "bias", "median error", "run to run")
 
 
@@ -35,7 +39,12 @@ def validation_markdown(calibrated: Calibrated) -> str:
         f"{calibration.day}, {calibration.server}, {calibration.machine}: {calibration.runs} runs,"
         f" {found}; 90 % of the cells within {_percent(found.p90_error)}{noise}."
     )
-    return "\n\n".join((first, regions_markdown(regions(checked)), _cells_markdown(checked)))
+    tables = (
+        regions_markdown(regions(checked)),
+        _cells_markdown(checked),
+        _ceilings_markdown(calibrated.runs),
+    )
+    return "\n\n".join((first, *filter(None, tables)))
 
 
 def _figures(region: Region | SweepRegion) -> tuple[str, ...]:
@@ -46,12 +55,49 @@ def _figures(region: Region | SweepRegion) -> tuple[str, ...]:
 
 def _cells_markdown(checked: Sequence[CellCheck]) -> str:
     """Each cell: its measured TPS, the error of what the others say of it, and its run-to-run noise."""
-    cells = {(_row(check.setting), check.setting.clients): check for check in checked}
+    cells = {(_row(check.setting), check.setting.clients): _cell(check) for check in checked}
+    return _by_clients(cells)
+
+
+def _by_clients(cells: Mapping[tuple[tuple[str, str, str], int], str]) -> str:
+    """A row for each setting, a column for each number of clients."""
     columns = sorted({clients for _, clients in cells})
     rows = sorted({row for row, _ in cells}, key=lambda row: (row[0], row[1], _rtt_ms(row)))
     heads = ("workload", "durable by", "RTT ms", *(f"{n} client{'s' * (n > 1)}" for n in columns))
-    lines = [(*row, *(_cell(cells.get((row, clients))) for clients in columns)) for row in rows]
+    lines = [(*row, *(cells.get((row, clients), "") for clients in columns)) for row in rows]
     return _markdown(heads, lines, words=2)
+
+
+def _ceilings_markdown(runs: Sequence[CalibrationRun]) -> str:
+    """How much of the ceiling each cell reached; empty where no client committed without the link.
+
+    The ceiling is of the probe's round trip in the cell's runs, and of what one such client's commits took.
+    """
+    cells = cells_of(runs)
+    alone_ms = {
+        (setting.workload, setting.redo_fsyncs, setting.binlog_fsyncs, setting.fsync_delay_ms): 1000
+        / _tps(its)
+        for setting, its in cells.items()
+        if setting.clients == 1 and not setting.semi_sync
+    }
+    reached: dict[tuple[tuple[str, str, str], int], str] = {}
+    for setting, its in cells.items():
+        local_ms = alone_ms.get(
+            (setting.workload, setting.redo_fsyncs, setting.binlog_fsyncs, setting.fsync_delay_ms)
+        )
+        if not setting.semi_sync or local_ms is None:
+            continue
+        ceiling = bound(setting.clients, fmean(run.setting.rtt_ms for run in its), local_ms)
+        if ceiling is not None:
+            share = _percent(_tps(its) / ceiling.tps)
+            reached[_row(setting), setting.clients] = f"{share} of {_figure(ceiling.tps)}"
+    if not reached:
+        return ""
+    return "What commits reached of the ceiling, in TPS:\n\n" + _by_clients(reached)
+
+
+def _tps(runs: Sequence[CalibrationRun]) -> float:
+    return fmean(run.tps for run in runs)
 
 
 def _row(setting: OperatingPoint) -> tuple[str, str, str]:
@@ -68,11 +114,13 @@ def _rtt_ms(row: tuple[str, str, str]) -> float:
     return -1.0 if row[2] == "any" else float(row[2])
 
 
-def _cell(check: CellCheck | None) -> str:
-    if check is None:
-        return ""
+def _cell(check: CellCheck) -> str:
     noise = "" if check.noise is None else f", ±{_percent(check.noise)}"
-    return f"{check.tps:,.{0 if check.tps >= 100 else 1}f} ({_signed(check.error)}{noise})"
+    return f"{_figure(check.tps)} ({_signed(check.error)}{noise})"
+
+
+def _figure(tps: float) -> str:
+    return f"{tps:,.{0 if tps >= _WHOLE_TPS else 1}f}"
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:

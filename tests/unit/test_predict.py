@@ -14,6 +14,8 @@ from replexplorer.cli import main, predict
 from replexplorer.cli.calibrating import taught
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.experiment.sweep_runs import SweptRun
+from replexplorer.core.model.fitted import CalibrationRun, OperatingPoint
+from replexplorer.core.model.validation import alone
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.formats import paths
 from replexplorer.formats.calibration import load_calibration, shipped_calibration
@@ -297,11 +299,23 @@ def test_a_round_trip_is_taken_as_it_was_measured_whatever_a_commit_did() -> Non
 
 def test_the_table_of_errors_has_each_cell_once() -> None:
     shipped = shipped_calibration()
-    first, by_region, by_cell = validation_markdown(shipped).split("\n\n")
+    first, by_region, by_cell, words, ceilings = validation_markdown(shipped).split("\n\n")
     assert str(shipped.calibration.validation) in first
-    for table in (by_region, by_cell):
+    assert words.startswith("What commits reached of the ceiling")
+    for table in (by_region, by_cell, ceilings):
         head, _, *rows = table.splitlines()
         assert {row.count("|") for row in rows} == {head.count("|")}
     cells = shipped.calibration.validation.cells
     assert by_region.splitlines()[2].startswith(f"| all | all | all | {cells} | ")
     assert by_cell.count(" %") >= cells
+    waiting = {alone(run.setting) for run in shipped.runs if run.setting.semi_sync}
+    assert ceilings.count(" % of ") == len(waiting)
+
+
+def test_the_share_of_the_ceiling_is_of_the_probe_and_of_a_client_without_the_link() -> None:
+    here = OperatingPoint(1, "update_index", rtt_ms=0.2, redo_fsyncs=0.0, binlog_fsyncs=0.0)
+    far = replace(here, clients=4, rtt_ms=10.5, rtt_asked_ms=10.0, semi_sync=True)
+    runs = (CalibrationRun(here, 2000.0), CalibrationRun(far, 327.0))
+    told = validation_markdown(replace(shipped_calibration(), runs=runs))
+    assert told.endswith("| update_index | network | 10 | 90 % of 364 |"), "4 / (10.5 + 0.5 ms)"
+    assert "ceiling" not in validation_markdown(replace(shipped_calibration(), runs=runs[1:]))
