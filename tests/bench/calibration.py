@@ -2,12 +2,13 @@
 
 FILE is a calibration, or the journal of a sweep (`$XDG_STATE_HOME/replexplorer/sweeps`); of several the runs
 are taken together. They are fitted again, so that what ships is what this fit makes of them; docs/model.md
-follows.
+and README.md follow.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -27,7 +28,10 @@ from replexplorer.formats.calibration import (
 )
 from replexplorer.reports.prediction import validation_markdown
 
-PAGE = Path(__file__).parents[2] / "docs" / "model.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "model.md"
+README = ROOT / "README.md"
+SAID = re.compile(r"median error \d+ % over \d+ cells, cross-validated")
 BEGINS = "<!-- prediction: drawn from the shipped calibration -->\n"
 ENDS = "<!-- end of prediction -->"
 
@@ -44,6 +48,8 @@ def main(files: Sequence[Path]) -> None:
     _, _, after = rest.partition(ENDS)
     tables = validation_markdown(shipped_calibration())
     PAGE.write_text(f"{before}{BEGINS}{tables}\n{ENDS}{after}", encoding="utf-8")
+    said = SAID.sub(str(fitted.calibration.validation), README.read_text(encoding="utf-8"))
+    README.write_text(said, encoding="utf-8")
     print(tables)
 
 

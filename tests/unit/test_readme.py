@@ -49,6 +49,7 @@ def test_the_table_of_the_prediction_is_drawn_from_the_shipped_calibration() -> 
     assert table.strip() == validation_markdown(shipped_calibration()), (
         "`python -m tests.bench.calibration` writes replexplorer.reports.prediction.validation_markdown()"
     )
+    assert str(shipped_calibration().calibration.validation) in README
 
 
 def test_the_readme_is_read_in_five_minutes() -> None:
