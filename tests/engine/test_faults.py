@@ -201,6 +201,7 @@ async def test_up_takes_every_fault_back() -> None:
         await inject(session, "disk_stall=5")
     async with world.attached("up") as session:
         await session.up(lambda _: None)
+        assert {"fault disk_stall=5@db1 undone", "fault kill@db2 undone"} <= set(session.repaired)
         assert await in_force(session) == []
         assert (await session.status()).state == "up"
 

@@ -70,6 +70,8 @@ async def test_a_timeout_amid_a_look_never_shows_a_protected_source(statements: 
         world.primary.time_out_before(statements)
         tick = await until_tick(session, lambda tick: tick.protection.state != "blocked")
         assert tick.protection.state == "degraded"
+        tick = await until_tick(session, lambda later: later.at_s > tick.at_s + 2)
+        assert tick.protection.fallbacks == 1, "else no later look counts it"
 
 
 @virtual

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
+from replexplorer.core.change.fault_acts import ahead_words
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.engine.change.bringup import Raised, bring_up
@@ -58,7 +59,10 @@ class Repairer:
             await self._changes.request(came_with)
         settled = await self._roles.settle()
         over = [settled] if settled else []
-        over += [f"fault {fault} undone" for fault in await self._faults.clear()]
+        for cleared in await self._faults.clear():
+            over.append(f"fault {cleared.fault} undone")
+            name, node = sight.fleet.outside.provider.name, cleared.fault.node
+            over += [ahead_words(each, node, gtids, name) for each, gtids in cleared.ahead.items()]
         over += await self._unfinished.finish()
         lost = sight.lost_values(sight.fleet.members)
         unfit = self._roles.too_few_to_acknowledge()

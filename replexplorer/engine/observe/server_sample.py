@@ -114,9 +114,6 @@ async def _sample_reachable(
             follows=None if threads is None else threads.source_host,
             refuses_writes=settings.refuses_writes,
         )
-    timeouts = before.logged_timeouts if before else None
-    if before is None or before.status.no_times != status.no_times:
-        timeouts = await ask_if_known(sql, dialect.timeouts(), deadline_s=_POLL_DEADLINE_S)
     waits = None
     if settings.values.get(keys.SEMI_SYNC) == "on":
         waits = await ask_if_known(sql, dialect.waits(), deadline_s=_POLL_DEADLINE_S)
@@ -124,6 +121,10 @@ async def _sample_reachable(
             # A timeout switches semi-sync off and then releases who waits: counters from before it beside
             # waits from after it would show a source that is on and for which nobody waits.
             status = await ask(sql, dialect.status(), deadline_s=_POLL_DEADLINE_S)
+    timeouts = before.logged_timeouts if before else None
+    if before is None or before.status.no_times != status.no_times:
+        # After the last look at the counters: one that is missed here is never asked for again.
+        timeouts = await ask_if_known(sql, dialect.timeouts(), deadline_s=_POLL_DEADLINE_S)
     return NodeSample(
         at_s,
         view,
