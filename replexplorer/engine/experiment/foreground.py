@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -75,12 +75,13 @@ async def _watch_lag(rig: Rig, replicas: Mapping[str, Sql], felt: ForegroundFigu
         await rig.clock.sleep(_LOOK_S)
 
 
-async def caught_up(rig: Rig, within_s: float = _CATCH_UP_S) -> bool:
-    """Wait until the replicas have what the source has now, on connections of its own: the lag is looked
-    at meanwhile. Answers whether they have, each within this time."""
+async def caught_up(rig: Rig, within_s: float = _CATCH_UP_S, among: Sequence[str] | None = None) -> bool:
+    """Wait until the replicas, or those `among` them, have what the source has now, on connections of its
+    own: the lag is looked at meanwhile. Answers whether they have, each within this time."""
     executed = await _asked(rig, rig.seen.source, rig.dialect(rig.seen.source).executed())
     have = [
-        await _asked(rig, name, rig.dialect(name).reached(executed, within_s)) for name in rig.seen.replicas
+        await _asked(rig, name, rig.dialect(name).reached(executed, within_s))
+        for name in (rig.seen.replicas if among is None else among)
     ]
     return all(have)
 

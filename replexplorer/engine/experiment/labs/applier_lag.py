@@ -49,7 +49,7 @@ async def _play(act: Act) -> Played:
     act.tell("the replica catches up", None)
     await rig.load.follow(clients=0)
     resting_s = clock.monotonic()
-    await caught_up(rig)
+    await caught_up(rig, among=[replica])
     figures = {_LAG: lag_s, _WAITING: waiting, _CATCHING_UP: clock.monotonic() - resting_s}
     return Played.of(found, figures)
 
