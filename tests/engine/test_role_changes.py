@@ -91,6 +91,23 @@ async def test_an_old_source_that_comes_back_takes_no_writes_and_rejoins() -> No
 
 
 @virtual
+async def test_a_replica_that_follows_and_has_transactions_of_its_own_gets_a_copy_too() -> None:
+    """`status` names them, and a rejoin is what takes them away."""
+    world = World()
+
+    async def consents(node: str, gtids: str) -> bool:
+        return (node, gtids) == ("db2", "uuid-0:77-79")
+
+    async with world.attached("rejoin") as session:
+        assert (await session.console.do(Rejoin("db2"))).steps == ()
+        world.servers["db2"].errant = "uuid-0:77-79"
+        done = await session.console.do(Rejoin("db2", consents))
+        assert (done.rpo.commits, done.errant_gtids) == (3, {"db2": "uuid-0:77-79"})
+        assert world.servers["db2"].errant == ""
+        assert await roles(session) == ["primary", "replica"]
+
+
+@virtual
 async def test_what_only_the_old_source_has_is_told_and_lost_by_a_copy() -> None:
     world = World()
     asked: list[tuple[str, str]] = []

@@ -162,7 +162,9 @@ class RoleChanges:
                     "`replexplorer up` or `replexplorer failover`",
                 )
             course = self._nodes.course(ChangeKind.REJOIN, name, source.name)
-            if self._nodes.follows(name, source.name) and not rebuild:
+            await self._sight.look_at_gtids()
+            is_whole = self._nodes.follows(name, source.name) and not self._sight.errant_gtids.get(name)
+            if is_whole and not rebuild:
                 return RoleChange(ChangeKind.REJOIN, name, source.name, fenced=True)
             mark = self._chronicle.begin_change(str(course.under_way))
             try:
