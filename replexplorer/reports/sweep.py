@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from replexplorer.core.experiment.heat import HeatMap, heat_map, risk_map
+from replexplorer.core.experiment.load_curve import LoadCurve, curve_lines, curves_of
 from replexplorer.core.experiment.sweep import SCENE, Dimension
 from replexplorer.core.experiment.sweep_effects import Effect, effects_of
 from replexplorer.core.experiment.sweep_runs import CellFigures, SweptRun, figures_of
@@ -27,6 +28,8 @@ from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.json.model import Scalar
 from replexplorer.formats.json.sweep import (
     SweepCell,
+    SweepCurve,
+    SweepCurvePoint,
     SweepEffect,
     SweepInterval,
     SweepKnob,
@@ -39,6 +42,7 @@ from replexplorer.formats.json.text import to_json
 from replexplorer.formats.scenes import SHIPPED, scene_keys
 from replexplorer.reports.conditions import again, others
 from replexplorer.reports.conditions import rows as condition_rows
+from replexplorer.reports.curve_svg import curve_svg
 from replexplorer.reports.directory import write_files
 from replexplorer.reports.documents import exposure_document
 from replexplorer.reports.heat_svg import heat_svg
@@ -82,6 +86,7 @@ def sweep_document(
         effects=[_effect(effect) for effect in effects_of(grid, figures)],
         heat_map=_map(heat_map(grid, figures, keys)),
         risk_map=_risk_map(risk_map(grid, figures, keys)),
+        curves=[_curve(curve) for curve in curves_of(grid, figures)],
         conditions=None if conditions is None else others(conditions, varied),
         workload=str(workload.requested) if workload is not None and WORKLOAD not in varied else None,
         scenes=scenes,
@@ -212,6 +217,26 @@ def _risk_map(heat: HeatMap | None) -> SweepRiskMap | None:
     )
 
 
+def _curve(curve: LoadCurve) -> SweepCurve:
+    knee = curve.knee
+    return SweepCurve(
+        label=curve.label,
+        points=[
+            SweepCurvePoint(
+                asked_tps=point.asked_tps,
+                tps=round(point.tps, 2),
+                response_p50_ms=round(point.p50_ms, 3),
+                response_p99_ms=round(point.p99_ms, 3),
+                saturated=point.is_saturated,
+            )
+            for point in curve.points
+        ],
+        knee_tps=None if knee is None else round(knee.tps, 2),
+        saturation_tps=_rounded(curve.saturation_tps, 2),
+        words=curve.words,
+    )
+
+
 def _interval(estimate: Estimate) -> SweepInterval:
     return SweepInterval(
         value=_rounded(estimate.value), low=_rounded(estimate.low), high=_rounded(estimate.high)
@@ -240,6 +265,8 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
             parts += ["", *heat_lines(heat)]
             if partial(heat):
                 parts.append("* without cells that do not count")
+    for curve in curves_of(grid, figures):
+        parts += ["", *curve_lines(curve)]
     if document.effects:
         parts += ["", "What each knob by itself did to TPS (95 %):"]
         parts += [f"  {effect.words}" for effect in document.effects]
@@ -272,6 +299,8 @@ def write_report(
         contents["sweep.svg"] = heat_svg(heat, _title(document))
     if (risk := risk_map(swept.sweep.grid, figures, keys)) is not None:
         contents["risk.svg"] = heat_svg(risk, _title(document))
+    if curves := curves_of(swept.sweep.grid, figures):
+        contents["curve.svg"] = curve_svg(curves, _title(document))
     return write_files(directory, contents)
 
 
@@ -298,6 +327,9 @@ def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = N
         lines += ["", f"![TPS by {heat.rows.key} and {heat.columns.key}](sweep.svg)"]
     if (risk := risk_map(grid, figures, keys)) is not None:
         lines += ["", f"![commits at risk by {risk.rows.key} and {risk.columns.key}](risk.svg)"]
+    if document.curves:
+        lines += ["", "![response over answered TPS](curve.svg)", ""]
+        lines += [f"- {curve.words}" for curve in document.curves]
     if document.effects:
         lines += ["", "## What each knob by itself did to TPS", ""]
         lines += [f"- {effect.words}" for effect in document.effects]

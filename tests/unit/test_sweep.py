@@ -599,3 +599,56 @@ def test_what_a_journal_keeps_are_values() -> None:
     assert seed_of({"seed": 7}) == 7
     with pytest.raises(UsageError, match="of another version"):
         seed_of({"seed": "x"})
+
+
+# -- the curve of arrival rates
+
+
+def open_run(cell: int, tps: float, p50_ms: float, p99_ms: float) -> SweptRun:
+    response = Histogram()
+    response.record_all([round(1000 * p50_ms)] * 980 + [round(1000 * p99_ms)] * 20)
+    return run_of(cell, tps, response=response)
+
+
+def test_rates_make_a_curve_with_its_knee_and_its_saturation(tmp_path: Path) -> None:
+    grid = grid_of("rate=100,200,400,800", "load_mode=open")
+    runs = [
+        open_run(at, *each)
+        for at, each in enumerate([(99.0, 2, 5), (201.0, 2, 6), (398.0, 4, 30), (520.0, 900, 2000)])
+    ]
+    swept = swept_of(grid, runs)
+    document = sweep_document(swept)
+    [curve] = document.curves
+    assert [point.asked_tps for point in curve.points] == [100, 200, 400, 800]
+    assert [point.saturated for point in curve.points] == [False, False, False, True]
+    assert (curve.knee_tps, curve.saturation_tps) == (201, 520)
+    assert curve.words == "knee at 201 TPS (p99 6.0 ms), saturated at 520 TPS"
+    text = render(swept, document)
+    assert curve.words in text
+    assert "response ms over answered TPS" in text
+    write_report(tmp_path, swept, document)
+    drawing = (tmp_path / "curve.svg").read_text()
+    assert ET.fromstring(drawing).tag.endswith("svg")
+    assert drawing.count("<circle") == 8
+    assert "(curve.svg)" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([(100, 2, 5), (200, 2, 5), (300, 2, 6)], "no knee up to 300 TPS: p99 stays below 2 times 5.0 ms"),
+        ([(100, 2, 5), (200, 2, 5), (300, 2, 60)], "knee at 200 TPS (p99 5.0 ms), not saturated yet"),
+        ([(50, 2, 5), (60, 2, 5), (60, 2, 60)], "saturated from the lowest rate on: 60 TPS of 100 asked"),
+    ],
+)
+def test_a_curve_says_where_it_bends(points: Sequence[tuple[float, float, float]], words: str) -> None:
+    grid = grid_of("rate=100,200,300", "clients=8,16")
+    runs = [open_run(2 * at, *each) for at, each in enumerate(points)]
+    [curve] = sweep_document(swept_of(grid, runs)).curves
+    assert curve.words == f"clients=8: {words}"
+
+
+def test_a_closed_loop_and_two_rates_are_no_curve() -> None:
+    grid = grid_of("rate=100,200,400")
+    assert sweep_document(swept_of(grid, [run_of(at, 100.0) for at in range(3)])).curves == []
+    assert sweep_document(swept_of(grid, [open_run(at, 100.0, 1, 2) for at in range(2)])).curves == []

@@ -119,6 +119,26 @@ class SweepRegion(JsonObject):
     noise: float | None = Field(description="standard deviation of a cell's runs as a part of their mean")
 
 
+class SweepCurvePoint(JsonObject):
+    """One arrival rate."""
+
+    asked_tps: float
+    tps: float = Field(description="answered")
+    response_p50_ms: float
+    response_p99_ms: float
+    saturated: bool = Field(description="fewer were answered than arrived")
+
+
+class SweepCurve(JsonObject):
+    """Response over throughput in the open loop, all else equal."""
+
+    label: str = Field(description="what is varied beside the rate")
+    points: list[SweepCurvePoint]
+    knee_tps: float | None = Field(description="the last rate before the p99 doubles; null: it does not")
+    saturation_tps: float | None = Field(description="the most that was answered; null: all rates were")
+    words: str
+
+
 class SweepResult(JsonObject):
     """`sweep --json`."""
 
@@ -136,6 +156,7 @@ class SweepResult(JsonObject):
     effects: list[SweepEffect]
     heat_map: SweepMap | None
     risk_map: SweepRiskMap | None = None
+    curves: list[SweepCurve] = Field(default=[], description="of a sweep of three rates or more")
     calibration: str | None = Field(default=None, description="what the model learned from it, in words")
     prediction: list[SweepRegion] = Field(default=[], description="how far off the model is, by region")
     conditions: Conditions | None = Field(default=None, description="its settings are those not swept")
