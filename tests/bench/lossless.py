@@ -48,11 +48,11 @@ class Failure:
     source: LossLedger
     """By those of the source when it was back; after a failover, when it follows the new one."""
     rejoined_by: str | None = None
-    """How the old source joined the new one: the name of the step that made it follow."""
+    """How the old source joined the new one: `following` or `copy`."""
 
     def __str__(self) -> str:
         """In one line."""
-        joined = "" if self.rejoined_by is None else f"; {self.rejoined_by}"
+        joined = "" if self.rejoined_by is None else f"; rejoined by {self.rejoined_by}"
         return (
             f"{self.kind}: lost {self.replica.lost} and {self.source.lost} of"
             f" {self.replica.acknowledged:,}, {self.replica.unknown} unknown{joined}"
@@ -91,7 +91,8 @@ async def _fail_over(session: Session, source: str, replica: str) -> Failure:
     await session.console.do(Clear())
     joined = await rig.rejoin(source)
     await until(session.status, holds=lambda status: status.state == "up", within_s=READY_WITHIN_S)
-    return Failure(FAILOVER, ours, await rig.reckon(source), joined.steps[-1].name)
+    how = "copy" if any(step.name.startswith("copy ") for step in joined.steps) else "following"
+    return Failure(FAILOVER, ours, await rig.reckon(source), how)
 
 
 async def _until_protected(session: Session) -> None:
