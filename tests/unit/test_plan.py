@@ -441,7 +441,11 @@ class Model:
                 pass
 
 
-LIVE = [name for name in expand(CATALOGUE, REPLICAS) if name.key not in ("innodb_doublewrite", "jitter")]
+LIVE = [
+    name
+    for name in expand(CATALOGUE, REPLICAS)
+    if name.key not in ("innodb_doublewrite", "jitter", "slave_parallel_mode")
+]
 """Knobs of which any value may follow on any other."""
 
 
