@@ -51,6 +51,7 @@ async def _play(act: Act) -> Played:
     resting_s = clock.monotonic()
     await caught_up(rig, among=[replica])
     figures = {_LAG: lag_s, _WAITING: waiting, _CATCHING_UP: clock.monotonic() - resting_s}
+    await rig.load.follow()
     return Played.of(found, figures)
 
 
@@ -95,7 +96,7 @@ def _phase(name: str, settings: tuple[str, ...], shows: str) -> Phase:
         name,
         settings,
         full=Length(15),
-        quick=Length(6),
+        quick=Length(4),
         state=ProtectionState.PROTECTED,
         shows=shows,
         replicas=1,
