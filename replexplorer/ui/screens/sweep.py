@@ -147,7 +147,7 @@ class SweepScreen(ListingScreen):
                 body += [*heat_rows(heat, self.settings.glyphs, tones=inks_of(self.app).tones), []]
             if desk.swept is not None:
                 body += [*effect_rows(effects_of(grid, figures), width), []]
-            body += table_rows(grid, figures)
+            body += table_rows(grid, figures, width)
             if risk is not None:
                 body += [[], *([(f" {text}", "muted")] for text in wrapped(AT_RISK_NOTE, max(20, width - 2)))]
         self.listing.is_typed_beside = self.focused is self.field

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replexplorer.core.experiment.heat import TPS, HeatMap
+from replexplorer.core.experiment.heat import HeatMap
 from replexplorer.core.experiment.sweep import Grid
 from replexplorer.core.experiment.sweep_effects import Effect
 from replexplorer.core.experiment.sweep_runs import CellFigures
@@ -19,7 +19,6 @@ _GAP = "  "
 
 def heat_rows(heat: HeatMap, glyphs: Glyphs, *, tones: bool) -> list[Line]:
     """The map: a shade and the figure of each field; `tones`: shades are colours, else characters."""
-    beside = "" if heat.figure is TPS else f"; {heat.figure.words}"
     labels = [choice.label for choice in heat.rows.choices]
     left = max(len(label) for label in labels) + 1
     texts = [[heat_text(each) for each in row] for row in heat.fields]
@@ -27,7 +26,7 @@ def heat_rows(heat: HeatMap, glyphs: Glyphs, *, tones: bool) -> list[Line]:
     widths = [max(len(head) - 3, *(len(row[at]) for row in texts)) for at, head in enumerate(heads)]
     title: Line = [
         (f" {heat.figure.title.upper()}", "accent b"),
-        (f"   {heat.rows.key} down, {heat.columns.key} across{beside}", "muted"),
+        (f"   {heat.rows.key} down, {heat.columns.key} across", "muted"),
     ]
     head = "".join(f"{_GAP}{text:>{width + 3}}" for text, width in zip(heads, widths, strict=True))
     rows: list[Line] = [title, [(f" {'':>{left}}{head}", "muted")]]
@@ -56,33 +55,37 @@ def effect_rows(effects: Sequence[Effect], width: int) -> list[Line]:
     return rows
 
 
-def table_rows(grid: Grid, figures: Sequence[CellFigures]) -> list[Line]:
-    """A row a cell that was run."""
-    heads = [
-        *(dimension.key for dimension in grid.dimensions),
-        "TPS",
-        "±",
-        *(["at risk"] if any(each.exposure for each in figures) else []),
-        "mean",
-        "p50",
-        "p95",
-        "p99 ms",
-        "",
+def table_rows(grid: Grid, figures: Sequence[CellFigures], width: int) -> list[Line]:
+    """A row a cell that was run; where the width is short, without the mean and then fewer percentiles."""
+    run = [each for each in figures if each.runs]
+    columns = [
+        *(
+            (dimension.key, [each.cell.labels[at] for each in run])
+            for at, dimension in enumerate(grid.dimensions)
+        ),
+        ("TPS", [figure(each.tps.value) for each in run]),
+        ("±", [scatter(each.tps) or "-" for each in run]),
     ]
-    body: list[list[str]] = []
-    for each in figures:
-        if not each.runs:
-            continue
-        service = each.service
-        latencies = [service.mean_ms, *(service.percentile_ms(percent) for percent in (50, 95, 99))]
+    if any(each.exposure for each in run):
+        columns.append(("at risk", [losses_text(each.exposure) for each in run]))
+    columns.append(("mean ms", [figure(each.service.mean_ms) for each in run]))
+    for percent in (50, 95, 99):
+        found = [figure(each.service.percentile_ms(percent)) for each in run]
+        columns.append((f"p{percent} ms", found))
+
+    def wide(column: tuple[str, list[str]]) -> int:
+        return max(map(len, (column[0], *column[1])))
+
+    for name in ("mean ms", "p95 ms", "p50 ms"):
+        if 1 + sum(wide(column) + len(_GAP) for column in columns) > width:
+            columns = [column for column in columns if column[0] != name]
+
+    def line(cells: Sequence[str], words: str, note: str = "") -> Line:
+        row = _GAP.join(f"{cell:>{wide(column)}}" for cell, column in zip(cells, columns, strict=True))
+        return [(f" {row}{_GAP}", words), (note, "warn")]
+
+    rows = [line([name for name, _ in columns], "muted")]
+    for at, each in enumerate(run):
         note = f"does not count: {each.why}" if each.why else each.limited or ""
-        risk = [losses_text(each.exposure)] if "at risk" in heads else []
-        shown = [figure(each.tps.value), scatter(each.tps) or "-", *risk, *map(figure, latencies)]
-        body.append([*each.cell.labels, *shown, note])
-    widths = [max(len(row[at]) for row in (heads, *body)) for at in range(len(heads) - 1)]
-
-    def line(row: Sequence[str], words: str) -> Line:
-        cells = _GAP.join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=False))
-        return [(f" {cells}{_GAP}", words), (row[-1], "warn")]
-
-    return [line(heads, "muted"), *(line(row, "text") for row in body)]
+        rows.append(line([cells[at] for _, cells in columns], "text", note))
+    return rows
