@@ -135,6 +135,26 @@ ACCOUNT = f"{HEAD}{RUN}\nt 1\ni 1 1\na 1 1 5\ni 1 2\na 1 2 6\ni 1 3\na 1 3 7\ni 
 """Client 1 was told of three rows, and not of the fourth."""
 
 
+@virtual
+async def test_a_node_that_lacks_what_no_binlog_of_the_source_has_any_more_gets_a_copy() -> None:
+    world = World()
+    asked: list[str] = []
+
+    async def consents(node: str, gtids: str) -> bool:
+        asked.append(node)
+        return True
+
+    async with world.attached("rejoin") as session:
+        world.crash("db1")
+        await session.console.do(Failover())
+        world.servers["db2"].purged = "uuid-9:1-5"  # as of a source that was itself made by a copy
+        done = await session.console.do(Rejoin("db1", consents))
+        assert ("db1", "copy db2") in names_of(done)
+        assert asked == [], "it loses nothing that only it has"
+        assert done.rpo.commits == 0
+        assert await roles(session) == ["replica", "primary"]
+
+
 class OneAccount(FileClientLogs):
     """Client logs of one run, read at once: no thread beside the virtual clock."""
 

@@ -112,6 +112,8 @@ class FakeServer:
         """A replica that does not catch up."""
         self.ledger: list[tuple[int, int, int]] = []
         """Rows of the `ledger` load, of whatever run: client, first, last."""
+        self.purged = ""
+        """What it has executed and has in no binlog any more."""
         self.can_copy = False
         """Its clone plugin is loaded."""
         self.errant = ""
@@ -325,6 +327,8 @@ class FakeServer:
     def _as_selected(self, name: str) -> object:
         if name == "gtid_executed":
             return self.executed
+        if name == "gtid_purged":
+            return self.purged
         value = self.variables[name]
         if value in ("ON", "OFF") and not name.startswith("innodb_doublewrite"):
             return int(value == "ON")

@@ -177,6 +177,10 @@ class Dialect(Protocol):
         """All that a server has executed."""
         ...
 
+    def purged(self) -> Question[str]:
+        """What it has executed and has in no binlog any more: whoever lacks it cannot follow from there."""
+        ...
+
     def position(self) -> Question[Position]:
         """That, and what its sessions are about to commit."""
         ...

@@ -96,6 +96,10 @@ class MariaDb(MySql):
 
     # -- positions
 
+    def purged(self) -> Question[str]:
+        """It keeps no such set: nothing is known to be gone."""
+        return Question("SELECT '' AS purged", lambda rows: str(rows[0]["purged"]))
+
     def executed(self) -> Question[str]:
         """Under after_sync with what waits for its acknowledgement: that is in the binlog."""
         return Question(f"SELECT {_HAS} AS executed", lambda rows: gtids_of(rows[0]["executed"]))

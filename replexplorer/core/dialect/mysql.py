@@ -339,6 +339,11 @@ class MySql:
             "SELECT @@GLOBAL.gtid_executed AS executed", lambda rows: _in_line(rows[0]["executed"])
         )
 
+    def purged(self) -> Question[str]:
+        """Binlogs that were removed, and what came with a copy of another server's data (refman:
+        gtid_purged)."""
+        return Question("SELECT @@GLOBAL.gtid_purged AS purged", lambda rows: _in_line(rows[0]["purged"]))
+
     def position(self) -> Question[Position]:
         """In this order: what is committed in between is in the second."""
         return Question(

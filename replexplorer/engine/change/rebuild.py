@@ -39,8 +39,9 @@ class Rebuild:
         *,
         anyway: bool = False,
     ) -> str:
-        """Let a node follow the source; answers the transactions that it lost for it. `anyway`: with a copy
-        of the source's data also where it has no transaction that the source lacks."""
+        """Let a node follow the source; answers the transactions that it lost for it. It gets the source's
+        data in place of its own where it has any such, where it lacks what no binlog of the source has any
+        more, and `anyway`."""
         fleet = self._nodes.fleet
         following = [name for name in self._nodes.followers(source.name) if name != member.name]
         if not self._nodes.reachable(member.name):
@@ -53,11 +54,13 @@ class Rebuild:
             await self._nodes.sight.look(member.name)
         executed = await ask(member.control, member.dialect.executed())
         position = await ask(source.control, source.dialect.position())
+        purged = await ask(source.control, source.dialect.purged())
         errant = subtract_gtids(executed, position.owned, position.executed)
-        if errant or anyway:
+        if errant or anyway or subtract_gtids(purged, executed):
             if not member.dialect.copies:
                 await self._has_all_binlogs(member.name, source)
-            await self._consented(consent, member.name, errant)
+            if errant:
+                await self._consented(consent, member.name, errant)
             await (self._copy if member.dialect.copies else self._empty)(course, member, source)
             member = fleet.member(member.name)
         async with course.step(f"follow {source.name}", member.name) as said:

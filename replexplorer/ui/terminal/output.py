@@ -316,7 +316,7 @@ def _moved(at: tuple[int, int], y: int, x: int) -> str:
 
 
 def _steps(count: int, onward: str, back: str) -> str:
-    """The code for so many steps; negative ones go back."""
+    """The code for this many steps; negative ones go back."""
     many = "" if abs(count) == 1 else str(abs(count))
     return f"\x1b[{many}{onward if count > 0 else back}" if count else ""
 
