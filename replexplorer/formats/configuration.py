@@ -10,6 +10,7 @@ import ipaddress
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -178,11 +179,12 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
     where = tuple(str(part) for part in problem["loc"])
     context = problem.get("ctx", {})
     value = problem.get("input")
-    given = one_line(repr(value), _SHOWN)
+    given = one_line(str(value) if isinstance(value, date) else repr(value), _SHOWN)
     words = {
         "extra_forbidden": "no such key",
         "missing": "is missing",
         "model_type": _TABLE,
+        "string_type": "must be text" if isinstance(value, Mapping | list) else f"must be text, not {given}",
         "literal_error": f"must be {context.get('expected')}, not {given}",
         "string_pattern_mismatch": f"must match {context.get('pattern')}, not {given}",
         "value_error": one_line(str(context.get("error", "")), _MOST_WORDS),
