@@ -187,9 +187,9 @@ def render_set(report: SetReport, unchanged: Sequence[str] = ()) -> str:
         if not following or following[0].statements != change.statements:
             lines += [f"    {statement};" for statement in change.statements]
     if len(unchanged) <= _NAMED_UNCHANGED:
-        lines += [f"{key}: already so" for key in unchanged]
+        lines += [f"{key}: unchanged" for key in unchanged]
     else:
-        lines.append(f"{len(unchanged)} {'others' if lines else 'knobs'}: already so")
+        lines.append(f"{len(unchanged)} {'others' if lines else 'knobs'}: unchanged")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from textual.widgets import Input
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.errors import ServerRefused, StackUnavailable
 from replexplorer.core.event import Event, Severity
+from replexplorer.core.knobs.catalogue import CATALOGUE, Knob
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.durability import lax_knobs
 from replexplorer.core.server.protection import ProtectionState
@@ -40,6 +41,7 @@ from replexplorer.ui.widgets.chart import Chart
 from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobPanel
 from replexplorer.ui.widgets.lines import OwnRows
+from replexplorer.ui.widgets.statement import risky
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.effects import contradiction_of
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, down, explained, make_tick
@@ -620,6 +622,13 @@ async def test_the_mouse_selects_steps_and_scrolls() -> None:
         await app.until(
             lambda: app.dashboard.board.selected == KnobName("innodb_flush_log_at_trx_commit", SOURCE)
         )
+
+
+@pytest.mark.parametrize("knob", [knob for knob in CATALOGUE if knob.risk], ids=lambda knob: knob.key)
+def test_a_risk_is_said_of_some_values_and_not_of_all(knob: Knob) -> None:
+    name = KnobName(knob.key, "db2")
+    assert any(risky(name, step) for step in knob.steps)
+    assert not all(risky(name, step) for step in knob.steps)
 
 
 async def test_the_statement_tells_risk_and_ladder() -> None:

@@ -287,7 +287,7 @@ def test_a_set_tells_requested_effective_and_statements() -> None:
     text = render_set(report, ["wait_point"])
     assert text.count("SET GLOBAL sync_binlog = 0;") == 1
     assert "clients: 32 from the next load on (no load runs)" in text
-    assert text.endswith("wait_point: already so")
+    assert text.endswith("wait_point: unchanged")
 
 
 def test_a_set_tells_asked_and_measured() -> None:
@@ -298,7 +298,7 @@ def test_a_set_tells_asked_and_measured() -> None:
 
 def test_many_that_are_already_so_are_counted() -> None:
     report = set_report(SetResult(changed=()), "db1")
-    assert render_set(report, [knob.key for knob in CATALOGUE]) == f"{len(CATALOGUE)} knobs: already so"
+    assert render_set(report, [knob.key for knob in CATALOGUE]) == f"{len(CATALOGUE)} knobs: unchanged"
 
 
 def test_a_dry_run_promises_nothing() -> None:

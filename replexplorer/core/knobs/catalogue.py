@@ -117,7 +117,8 @@ class Knob:
     """The values that the arrow keys walk through; a CHOICE walks its choices."""
     restart: Restart = Restart.NONE
     risk: str = ""
-    """Which values lose what; empty when none loses anything."""
+    """What is lost, after the values that lose it, `not 1:` or `after_commit:`; without such a head any but
+    the default does. Empty when none loses anything."""
     variables: tuple[str, ...] = ()
     """Server variables that carry it, newest name first; the server has one of them or lacks the knob."""
     aliases: tuple[str, ...] = ()
@@ -279,7 +280,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         "Lose all packets: both ways, the acknowledgements' way (ack) or the events' way (dump).",
         choices=("none", "ack", "dump", "both"),
         synonyms=(("off", "none"), ("0", "none"), ("false", "none"), ("no", "none"), ("on", "both")),
-        risk="cut: under semi-sync commits wait until the timeout, then the source falls back to async",
+        risk="under semi-sync, commits wait until the timeout; then the source falls back to async",
     ),
     Knob(
         keys.SEMI_SYNC,
@@ -666,7 +667,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         multiple=_POOL_CHUNK,
         ladder=tuple(size * MIB for size in (8, 16, 32, 64, 128, 256, 512, 1024, 2048)),
         variables=("innodb_buffer_pool_size",),
-        risk="more than the machine's free memory: the kernel kills a server",
+        risk="where the machine has less free memory than that, the kernel kills a server",
         extra_nodes=True,
         seldom=True,
         beyond_model=True,
