@@ -22,6 +22,8 @@ from replexplorer.core.wire import SetDisk
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, bring_up
+from tests.integration.sessions import attached
+from tests.turning import turn
 from tests.waiting import patience, until
 
 pytestmark = pytest.mark.docker
@@ -255,3 +257,40 @@ async def test_an_image_that_goes_without_the_shim_runs_and_says_so(
         for attempt in (agent.set_disk(SetDisk(delay_ms=5)), agent.disk(probe=True)):
             with pytest.raises(ReplexplorerError, match="runs without the fsync shim"):
                 await attempt
+
+
+async def test_the_binlog_alone_can_be_slow_and_its_delay_varies(
+    live_stack: LiveStack, primary: BridgedAgent
+) -> None:
+    await primary.set_disk(SetDisk(redo_delay_ms=0.0, binlog_delay_ms=DELAY_MS, jitter_ms=DELAY_MS / 4))
+    try:
+        took_ms = await commits_ms(live_stack)
+        assert statistics.median(took_ms) > 0.7 * DELAY_MS
+        paid_ms = (await primary.disk()).measured_by_kind_ms
+        assert paid_ms["binlog"] > 0.8 * DELAY_MS
+        assert paid_ms["binlog"] > paid_ms["redo"] + 0.5 * DELAY_MS
+        assert statistics.stdev(took_ms) > DELAY_MS / 10
+    finally:
+        state = await primary.set_disk(SetDisk(redo_delay_ms="auto", binlog_delay_ms="auto", jitter_ms=0.0))
+    assert (state.redo_delay_ms, state.binlog_delay_ms, state.jitter_ms) == ("auto", "auto", 0.0)
+
+
+async def test_sizes_and_threads_of_a_running_server_change_and_go_back(live_stack: LiveStack) -> None:
+    wanted = {
+        "innodb_buffer_pool_size": 16 << 20,
+        "innodb_redo_log_capacity": 32 << 20,
+        "innodb_log_writer_threads": "on",
+        "replication_sender_observe_commit_only": "on",
+        "replication_optimize_for_static_plugin_config": "on",
+    }
+    async with attached(live_stack) as session:
+        result = await turn(session, *(f"{key}={value}" for key, value in wanted.items()))
+        assert {change.name.key: change.effective for change in result.changed} == wanted
+        async with live_stack.session("db1") as cursor:
+            await cursor.execute("SELECT @@innodb_buffer_pool_size")
+            assert await cursor.fetchone() == (16 << 20,)
+            await cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status_code'")
+            assert (await cursor.fetchone())[1] == "0"
+    async with live_stack.session("db1") as cursor:
+        await cursor.execute("SELECT @@innodb_buffer_pool_size, @@innodb_log_writer_threads")
+        assert await cursor.fetchone() == (128 << 20, "OFF")
