@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from textual import app, pilot
 
+from replexplorer.ui.widgets.chart import load_plotext
+
 SOON_S = 1 / 50
 """A timer due within that is work: a screen paints what has changed at most sixty times a second."""
 
@@ -32,6 +34,12 @@ async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
         if now_s >= began_s + max(min_sleep, SOON_S) or min(due, default=now_s + 1) > loop.time() + SOON_S:
             return
         await asyncio.sleep(max(0.0, min(due) - loop.time()))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _plotext_draws_from_the_start() -> None:
+    """The app loads it beside its start; which raster draws the first picture would be left to luck."""
+    load_plotext()
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.outcome import Preview
 from replexplorer.ui.screens.dashboard import DashboardScreen
-from replexplorer.ui.widgets.lines import Pace
+from replexplorer.ui.widgets.lines import Cadence
 from tests.ui.driving import bench
 
 
 def test_figures_stand_and_words_do_not() -> None:
-    pace = Pace(0.9)
+    cadence = Cadence(0.9)
     story = [
         (10.0, "armed", True),
         (10.5, "armed", False),
@@ -24,7 +24,7 @@ def test_figures_stand_and_words_do_not() -> None:
         (3.0, "protected", True),  # a jump back in a recording
         (3.5, "protected", False),
     ]
-    assert [(at_s, words, pace.is_due(at_s, words)) for at_s, words, _ in story] == story
+    assert [(at_s, words, cadence.is_due(at_s, words)) for at_s, words, _ in story] == story
 
 
 async def test_a_preview_is_planned_again_for_other_values_or_after_a_while(

@@ -16,6 +16,7 @@ from replexplorer.engine.progress import Progress
 from replexplorer.engine.view import View
 from replexplorer.ui.messages import StartAdvanced, Started, StartFailed
 from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.chart import load_plotext
 from replexplorer.ui.widgets.lines import Lines
 from replexplorer.ui.words.runs import Line, Run, spread, wrapped
 
@@ -110,6 +111,7 @@ class StartupScreen(Screen[None]):
     def on_mount(self) -> None:
         """Start the stack in a worker, and count the seconds."""
         self.set_interval(1.0, self._count)
+        self.run_worker(load_plotext, group="plotext", thread=True, exit_on_error=False)
         self._begin()
 
     def action_retry(self) -> None:

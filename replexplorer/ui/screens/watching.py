@@ -35,7 +35,7 @@ from replexplorer.ui.widgets.footer import Footer
 from replexplorer.ui.widgets.header import Header
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.lab_strip import LabStrip
-from replexplorer.ui.widgets.lines import Lines, Pace
+from replexplorer.ui.widgets.lines import Cadence, Lines
 from replexplorer.ui.widgets.replica_strip import ReplicaStrip
 from replexplorer.ui.widgets.statement import FoldIntent, Intent, KnobLine, StatementPanel
 from replexplorer.ui.widgets.topology import Topology
@@ -67,7 +67,7 @@ class WatchingScreen(Screen[None]):
         self.layout_name = Layout.NORMAL
         """The arrangement in force."""
         self._problem = ""
-        self._epochs_pace = Pace(_EPOCHS_EVERY_S)
+        self._epochs_cadence = Cadence(_EPOCHS_EVERY_S)
         self._previewed: tuple[object, float, Preview] | None = None
         """For what and when the last preview was made."""
 
@@ -193,7 +193,7 @@ class WatchingScreen(Screen[None]):
     def _draw_epochs(self, tick: Tick) -> None:
         """The epochs: the open one's figures once a second, all else at once."""
         said = [(epoch.number, epoch.title, epoch.verdict) for epoch in tick.epochs]
-        if not self._epochs_pace.is_due(tick.at_s, (self.picture.is_frozen, said)):
+        if not self._epochs_cadence.is_due(tick.at_s, (self.picture.is_frozen, said)):
             return
         table = self.query_one(EpochTable)
         table.origin_s = self.picture.shown.origin_s

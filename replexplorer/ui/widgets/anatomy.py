@@ -13,7 +13,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.ui.style.theme import inks_of
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
 from replexplorer.ui.widgets.anatomy_bar import PATTERNS, WORDS, bar, named, part_ms
-from replexplorer.ui.widgets.lines import Lines, Pace
+from replexplorer.ui.widgets.lines import Cadence, Lines
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, rule, spread, width_of
 from replexplorer.ui.words.truth import checks_runs, failed_runs, truth_runs
@@ -46,11 +46,11 @@ class AnatomyPanel(Lines):
         self, *, glyphs: Glyphs = BRAILLE, id: str | None = None, classes: str | None = None
     ) -> None:
         super().__init__(glyphs=glyphs, id=id, classes=classes)
-        self._pace = Pace(_EVERY_S)
+        self._cadence = Cadence(_EVERY_S)
 
     def watch_tick(self) -> None:
         """Draw the parts, where it is time to."""
-        if self.tick is None or self._pace.is_due(self.tick.at_s, _words_of(self.tick)):
+        if self.tick is None or self._cadence.is_due(self.tick.at_s, _words_of(self.tick)):
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.ui.terminal.glyphs import BRAILLE, Glyphs
-from replexplorer.ui.widgets.lines import Lines, Pace
+from replexplorer.ui.widgets.lines import Cadence, Lines
 from replexplorer.ui.words.exposure import exposure_line
 from replexplorer.ui.words.runs import Line
 
@@ -26,11 +26,11 @@ class ExposureLine(Lines):
     ) -> None:
         super().__init__(glyphs=glyphs, id=id, classes=classes)
         self._exposure: Exposure | None = None
-        self._pace = Pace(_EVERY_S)
+        self._cadence = Cadence(_EVERY_S)
 
     def show(self, exposure: Exposure | None, at_s: float) -> None:
         """Show what was known at this moment, once a second; None before anything was looked at."""
-        if exposure != self._exposure and self._pace.is_due(at_s, exposure is None):
+        if exposure != self._exposure and self._cadence.is_due(at_s, exposure is None):
             self._exposure = exposure
             self.repaint()
 

@@ -38,7 +38,7 @@ class OwnRows(Widget):
         return super().render_lines(crop)
 
 
-class Pace:
+class Cadence:
     """Figures that all move with each tick, drawn less often than that; what is said in words at once."""
 
     def __init__(self, every_s: float) -> None:
