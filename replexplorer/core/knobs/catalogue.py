@@ -636,7 +636,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         beyond_model=True,
     ),
     Knob(
-        keys.FSYNC_JITTER,
+        "fsync_jitter",
         "fsync jitter",
         Group.SERVER,
         Kind.FLOAT,

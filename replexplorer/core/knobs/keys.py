@@ -28,7 +28,6 @@ BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT: Final = "binlog_group_commit_sync_no_de
 FSYNC_DELAY: Final = "fsync_delay"
 FSYNC_DELAY_REDO: Final = "fsync_delay_redo"
 FSYNC_DELAY_BINLOG: Final = "fsync_delay_binlog"
-FSYNC_JITTER: Final = "fsync_jitter"
 CLIENTS: Final = "clients"
 LOAD_MODE: Final = "load_mode"
 RATE: Final = "rate"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from replexplorer.core.knobs import keys
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.experiment.labs.evidence import at_most, faster, printed, protected
 from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Publication, Relation
@@ -27,7 +28,7 @@ _MODES = {
 }
 _CLIENTS = (1, 32)
 _NETWORK_SHARE = 0.9
-_EACH_MACHINE = ("sync_binlog", "innodb_flush_log_at_trx_commit")
+_EACH_MACHINE = (keys.SYNC_BINLOG, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)
 """Relaxed, or not, on source and replica alike."""
 
 
