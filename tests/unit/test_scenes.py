@@ -124,7 +124,8 @@ def test_any_value_of_any_knob_survives(
     if knob.kind is Kind.CHOICE:
         value = data.draw(st.sampled_from(knob.choices))
     elif knob.kind is Kind.INT:
-        value = data.draw(st.integers(int(knob.minimum or 0), int(knob.maximum or 10**6)))
+        low, high = int(knob.minimum or 0), int(knob.maximum or 10**6)
+        value = knob.multiple * data.draw(st.integers(-(-low // knob.multiple), high // knob.multiple))
     else:
         value = data.draw(st.floats(knob.minimum, knob.maximum))
     name = next(name for name in defaults(["db2"]) if name.key == knob.key)

@@ -19,7 +19,7 @@ SHRINK: Final = (
     "fsync", "help", "title", "load", "ack", "title", "latency", "separator", "fsync", "latency", "load",
     "load", "ack", "latency", "errors", "tps", "chips", "wait", "rtt", "held", "link", "latency", "errors",
     "wait", "elapsed", "title", "rtt", "ack", "chips", "link",
-    "chips", "held",
+    "chips", "held", "held",
 )  # fmt: skip
 """Which segment takes its next shorter variant, in this order, until the row fits."""
 
@@ -139,6 +139,7 @@ class Header(Lines):
             [chip, (" live ", "muted"), state, tps, (" TPS", "muted")],
             [chip, (" live ", "muted"), state, tps],
             [chip, (" live ", "muted"), (state[0][0], state[1]), tps],
+            [chip, (f" {state[0][0]}", state[1]), tps],
         )
 
     def _state(self, tick: Tick) -> Line:
