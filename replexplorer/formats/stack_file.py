@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from replexplorer.core.errors import UsageError
@@ -211,6 +210,8 @@ def read_stack_file(file: Path, variables: Mapping[str, str] | None = None) -> S
 
     Raises UsageError in one line that names the file and the key.
     """
+    import yaml  # half the time that all else of this module takes, and only `up` reads the file
+
     text = read_text(file, "stack file", MOST_BYTES)
     try:
         document = yaml.safe_load(text)

@@ -93,6 +93,12 @@ def test_version_and_help_import_almost_nothing(words: list[str]) -> None:
     assert len(loaded) < 80, sorted(loaded)
 
 
+def test_looking_at_a_stack_imports_nothing_that_only_making_one_needs() -> None:
+    loaded = modules_after("import replexplorer.cli.stack, replexplorer.adapters.docker.provider")
+    making = {f"replexplorer.adapters.docker.{module}" for module in ("build", "images", "base_image")}
+    assert not loaded & {*making, "yaml", "textual", "plotext", "asyncmy"}
+
+
 def test_the_package_itself_imports_nothing() -> None:
     assert replexplorer.__version__
     loaded = modules_after("import replexplorer") - modules_after("pass")

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from replexplorer.adapters import client_logs, secrets
-from replexplorer.adapters.docker import images, inventory
+from replexplorer.adapters.docker import inventory
 from replexplorer.adapters.docker.archive import one_file
-from replexplorer.adapters.docker.base_image import image_id
 from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
-from replexplorer.adapters.docker.build import Builder
 from replexplorer.adapters.docker.client import client, connect, spoken
 from replexplorer.adapters.docker.process import ServerContainer
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
@@ -101,6 +99,8 @@ class DockerProvider:
         def work(client: Any) -> bool:
             from docker.errors import ImageNotFound, NotFound
 
+            from replexplorer.adapters.docker.build import Builder
+
             with self._lock(report_from_thread, cancelled):
                 builder = Builder(
                     client,
@@ -131,6 +131,9 @@ class DockerProvider:
         """A stack keeps the sidecars it was made with, and with them the script that starts its servers."""
 
         def work(client: Any) -> bool:
+            from replexplorer.adapters.docker import images
+            from replexplorer.adapters.docker.base_image import image_id
+
             now = images.reference(images.SIDECAR, self._compose)
             sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
             return any(each.image != now and each.image_id != image_id(client, now) for each in sidecars)
