@@ -80,8 +80,9 @@ def test_a_workload_that_the_others_do_not_know_is_not_predicted() -> None:
     assert summary(checks(validated)) == Validation(1, 0.0, 0.0, None)
 
 
-def test_errors_are_of_the_mean_of_a_cells_runs_and_noise_of_how_they_differ() -> None:
-    check = CellCheck(HERE, (90.0, 100.0, 110.0), 120.0)
+def test_errors_are_of_the_median_of_a_cells_runs_and_noise_of_how_they_differ() -> None:
+    check = CellCheck(HERE, (110.0, 90.0, 100.0), 120.0)
+    assert CellCheck(HERE, (10.0, 100.0, 110.0), 120.0).error == check.error, "one was disturbed"
     assert check.error == pytest.approx(0.2)
     assert check.noise == pytest.approx(0.1)
     assert CellCheck(HERE, (90.0,), 120.0).noise is None

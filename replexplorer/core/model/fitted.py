@@ -107,7 +107,7 @@ class Validation:
     cells: int
     """Settings that were run."""
     median_error: float
-    """Median of |predicted / measured - 1| over the cells, a cell being the mean of its runs."""
+    """Median of |predicted / measured - 1| over the cells, a cell being the median of its runs."""
     p90_error: float
     """What 90 % of the cells do not exceed."""
     noise: float | None = None

@@ -3,7 +3,7 @@
 Law: no cell is predicted from its own runs. The cells are dealt into ten parts, always the same way; a
 part's cells are predicted by the model fitted to the other nine (k-fold cross-validation, Stone,
 Cross-Validatory Choice and Assessment of Statistical Predictions, J. R. Stat. Soc. B 36(2), 1974), from
-their settings alone. A cell's measured TPS is the mean of its runs, and how these differ is told beside the
+their settings alone. A cell's measured TPS is the median of its runs, and how these differ is told beside the
 error: no prediction is better than what it is held against.
 """
 
@@ -39,8 +39,8 @@ class CellCheck:
 
     @property
     def tps(self) -> float:
-        """The mean of its runs."""
-        return fmean(self.runs_tps)
+        """The median of its runs: one that something else disturbed says nothing of the settings."""
+        return median(self.runs_tps)
 
     @property
     def error(self) -> float:
@@ -50,7 +50,7 @@ class CellCheck:
     @property
     def noise(self) -> float | None:
         """The standard deviation of its runs as a part of their mean; None of a single run."""
-        return stdev(self.runs_tps) / self.tps if len(self.runs_tps) > 1 else None
+        return stdev(self.runs_tps) / fmean(self.runs_tps) if len(self.runs_tps) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
