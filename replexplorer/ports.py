@@ -16,6 +16,7 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.role_change import BootRoles
+from replexplorer.core.server.commit_cost import CpuUsed
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import (
     DiskState,
@@ -223,6 +224,11 @@ class ServerProcess(Protocol):
 
     async def start(self) -> None:
         """Start it where it has ended; one that is frozen goes on. Does not wait for its first login."""
+        ...
+
+    async def cpu(self) -> CpuUsed | None:
+        """What CPU it has used since it was started, its children included; None where nobody counts that
+        here. Raises StackUnavailable where it does not run."""
         ...
 
 

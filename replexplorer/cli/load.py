@@ -214,6 +214,7 @@ async def _load(call: Call, script: str | None) -> int:
         circumstances=circumstances,
         warmup_s=args.warmup,
         ledger=ledger,
+        cost=load.cost,
     )
     if console.json:
         console.document(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -9,10 +10,12 @@ from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.commit_cost import CommitCost, CostSample, commit_cost
 from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load.driver import LoadDriver, load_knobs
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.load.measure import measure
+from replexplorer.engine.observe.cost_sample import sample_cost
 from replexplorer.engine.observe.sample_pair import Gathering
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
@@ -32,6 +35,8 @@ class Foreground:
     """What counts of it so far, after the warm-up."""
     path: str = ""
     """How it reaches the source: `direct` or `published`; empty before `drive`."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers; None where that is not known, and before the end of `measure`."""
     _gathering: Gathering = field(default_factory=Gathering)
 
     def requested(self) -> LoadSettings:
@@ -65,9 +70,20 @@ class Foreground:
                 self._gathering.add(interval, self.sight.lookback.newest, self.chronicle.unchanged_since_s)
             on_interval(interval)
 
-        await measure(
-            self.load, clock, duration_s=duration_s, from_s=from_s, on_interval=take, into=self.measured
-        )
+        async def after_warmup() -> CostSample | None:
+            if warmup_s:
+                await clock.sleep(warmup_s)
+            return await sample_cost(self.sight.fleet)
+
+        before = asyncio.create_task(after_warmup(), name="cost before")
+        try:
+            await measure(
+                self.load, clock, duration_s=duration_s, from_s=from_s, on_interval=take, into=self.measured
+            )
+            costs = await before, await sample_cost(self.sight.fleet)
+        finally:
+            before.cancel()
+        self.cost = commit_cost(*costs, acknowledged=self.measured.commits)
 
     async def reckon(self) -> LossLedger | None:
         """End it and compare what its clients were told with the rows on each node, the source the survivor.

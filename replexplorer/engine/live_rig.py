@@ -23,6 +23,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.commit_cost import commit_cost
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.engine.asking import execute
@@ -38,6 +39,7 @@ from replexplorer.engine.experiment.unkept import Unkept
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.load.measure import measure
+from replexplorer.engine.observe.cost_sample import sample_cost
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.sight import Sight
@@ -120,6 +122,7 @@ class LiveLoad:
             on_interval(interval)
 
         machine, first = await self._machine(), await self._sight.look_closely(self._sight.fleet.source_name)
+        cost = await sample_cost(self._sight.fleet)
         measured = await measure(
             self._load,
             clock,
@@ -129,12 +132,14 @@ class LiveLoad:
             on_interval=take,
             into=into,
         )
+        costs = cost, await sample_cost(self._sight.fleet)
         last = await self._sight.look_closely(self._sight.fleet.source_name)
         return Findings(
             measured,
             SamplePair.of(first, last, intervals).anatomy(),
             over_time(exposures),
             busy_percent(machine, await self._machine()),
+            commit_cost(*costs, acknowledged=measured.commits),
         )
 
     async def _machine(self) -> Machine | None:

@@ -12,9 +12,11 @@ from replexplorer.core.tick import Tick
 from replexplorer.formats.json.lab import LabPhase, LabResult
 from replexplorer.formats.json.text import to_json
 from replexplorer.formats.small_file import MOST_TOML_BYTES, read_text
+from replexplorer.reports.commit_cost import COST_HEADINGS, COST_NOTE
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files
 from replexplorer.reports.lab_result import (
+    cost_rows,
     figure_rows,
     findings_of,
     limits_of,
@@ -129,6 +131,10 @@ def markdown(document: LabResult) -> str:
         lines += ["", *rows([_TIMED, ("---",) * 3, *timed])]
     if found := figure_rows(document):
         lines += ["", *rows([_FOUND, ("---",) * 4, *found])]
+    if costs := cost_rows(document):
+        headings = ("phase", *COST_HEADINGS)
+        lines += ["", "## What a commit cost", "", f"{COST_NOTE}.", ""]
+        lines += rows([headings, ("---", *["---:"] * len(COST_HEADINGS)), *costs])
     lines += ["", "## Relations", ""]
     lines += rows(
         [("", "relation", "evidence"), ("---",) * 3]
@@ -174,6 +180,9 @@ def html(document: LabResult, ticks: Sequence[Tick]) -> str:
         parts += ["<h2>Time taken</h2>", table(_TIMED, plain(timed))]
     if found := figure_rows(document):
         parts += ["<h2>Also found</h2>", table(_FOUND, plain(found))]
+    if costs := cost_rows(document):
+        parts += ["<h2>What a commit cost</h2>", f"<p>{escape(COST_NOTE)}.</p>"]
+        parts.append(table(("phase", *COST_HEADINGS), plain(costs)))
     settings = [(phase.name, _settings(phase)) for phase in document.phases if phase.settings]
     parts += ["<h2>Settings</h2>", table(("phase", "knobs"), plain(settings))]
     parts += ["<h2>Again</h2>", "<pre>" + escape("\n".join(document.again)) + "</pre>", "</html>"]

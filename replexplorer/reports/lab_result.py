@@ -19,6 +19,7 @@ from replexplorer.formats.json.lab import (
 )
 from replexplorer.formats.json.lab import LabResult as LabDocument
 from replexplorer.formats.json.model import Scalar
+from replexplorer.reports.commit_cost import COST_HEADINGS, COST_TITLE, cost_cells, cost_document
 from replexplorer.reports.load import latency
 
 
@@ -83,6 +84,7 @@ def _phase(result: PhaseResult) -> LabPhase:
         figures=_figures(result),
         fallbacks=result.fallbacks,
         unacknowledged=result.unprotected,
+        commit_cost=cost_document(result.cost),
         published_figures={name: _published(each) for name, each in result.phase.published_figures.items()},
         repeats=[_repeat(each) for each in result.repeats],
     )
@@ -139,6 +141,9 @@ def render_lab(document: LabDocument) -> str:
         blocks.append(table(timed, ("PHASE", "PUBLISHED", "MEASURED"), right=(1, 2)))
     if found:
         blocks.append(table(found, ("PHASE", "FIGURE", "PUBLISHED", "MEASURED"), right=(2, 3)))
+    if costs := cost_rows(document):
+        costs_table = table(costs, ("PHASE", *COST_HEADINGS), right=range(1, 1 + len(COST_HEADINGS)))
+        blocks.append(f"{COST_TITLE}\n{costs_table}")
     blocks += [f"{each.name}: {each.tps:,.1f} TPS" for each in document.references]
     if findings := findings_of(document):
         blocks.append("found:\n" + "\n".join(f"  {line}" for line in findings))
@@ -196,6 +201,16 @@ def figure_rows(document: LabDocument) -> list[tuple[str, str, str, str]]:
         )
         for phase in document.phases
         for name, value in phase.figures.items()
+    ]
+
+
+def cost_rows(document: LabDocument) -> list[tuple[str, ...]]:
+    """What a commit cost in each phase that let the load run: the phase, then `COST_HEADINGS`; none where no
+    phase knows it."""
+    if all(phase.commit_cost is None for phase in document.phases):
+        return []
+    return [
+        (phase.name, *cost_cells(phase.commit_cost)) for phase in document.phases if phase.tps is not None
     ]
 
 

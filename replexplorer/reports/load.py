@@ -13,6 +13,7 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.commit_cost import CommitCost
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import number, table
 from replexplorer.formats.json.ledger import LossLedgerJson
@@ -28,6 +29,7 @@ from replexplorer.formats.json.load import (
 )
 from replexplorer.formats.json.measured import Conditions, Latency
 from replexplorer.ports import LoadSettings
+from replexplorer.reports.commit_cost import cost_document, cost_line
 from replexplorer.reports.conditions import rows as condition_rows
 
 _LEAST_SHARE = 0.5
@@ -62,6 +64,7 @@ def load_report(
     circumstances: Circumstances | None = None,
     warmup_s: float = 0.0,
     ledger: LossLedger | None = None,
+    cost: CommitCost | None = None,
 ) -> LoadReport:
     """The whole run: percentiles from the merged histogram, counts summed; the mean commit taken apart
     over what of it lies between two samples of the primary."""
@@ -108,6 +111,7 @@ def load_report(
         errors_by_number=dict(total.errors_by_number) if total is not None else {},
         statements=_statements(total) if settings.by_statement and total is not None else None,
         anatomy=_anatomy(anatomy, circumstances) if anatomy is not None else None,
+        commit_cost=cost_document(cost),
         hides=HIDES[settings.mode],
         started=_moment(circumstances.started_wall_s) if circumstances else None,
         warmup_s=warmup_s,
@@ -251,6 +255,8 @@ def render(report: LoadReport) -> str:
     ]
     if report.anatomy is not None:
         rows.append(("commit ms", _taken_apart(report.anatomy, report.commits)))
+    if report.commit_cost is not None:
+        rows.append(("a commit costs", cost_line(report.commit_cost)))
     trouble = f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}"
     if report.deadlocks or report.lock_timeouts:
         trouble += f"; retried: deadlocks {report.deadlocks}, lock timeouts {report.lock_timeouts}"

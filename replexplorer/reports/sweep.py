@@ -40,6 +40,13 @@ from replexplorer.formats.json.sweep import (
 )
 from replexplorer.formats.json.text import to_json
 from replexplorer.formats.scenes import SHIPPED, scene_keys
+from replexplorer.reports.commit_cost import (
+    COST_HEADINGS,
+    COST_NOTE,
+    COST_TITLE,
+    cost_cells,
+    cost_document,
+)
 from replexplorer.reports.conditions import again, others
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.curve_svg import curve_svg
@@ -145,6 +152,7 @@ def _cell(each: CellFigures, dimensions: Sequence[Dimension]) -> SweepCell:
         rtt_measured_ms=_rounded(each.typical("rtt_ms")),
         fsync_measured_ms=_rounded(each.typical("fsync_ms")),
         exposure=None if each.exposure is None else exposure_document(each.exposure),
+        commit_cost=cost_document(each.cost),
         failed=each.why,
         limited=each.limited,
         runs=[_run(run) for run in each.runs],
@@ -172,6 +180,7 @@ def _run(run: SweptRun) -> SweepRunJson:
         protection=run.state or None,
         effective=dict(run.effective),
         exposure=None if run.exposure is None else exposure_document(run.exposure),
+        commit_cost=cost_document(run.cost),
         anatomy_ms=None if run.anatomy is None else dict(run.anatomy),
     )
 
@@ -260,6 +269,9 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
     parts = [_title(document), "", table(rows_of(figures), headings_of(grid), right=numbers)]
     if any(each.exposure for each in figures):
         parts.append(AT_RISK_NOTE)
+    if costs := _cost_rows(document):
+        right = range(first, first + len(COST_HEADINGS))
+        parts += ["", COST_TITLE, table(costs, _cost_headings(document), right=right)]
     for heat in (heat_map(grid, figures, keys), risk_map(grid, figures, keys)):
         if heat is not None:
             parts += ["", *heat_lines(heat)]
@@ -277,6 +289,17 @@ def render(swept: Swept, document: SweepResult, keys: Sequence[str] | None = Non
     if document.prediction:
         parts += ["", regions_text(document.prediction)]
     return "\n".join(parts)
+
+
+def _cost_headings(document: SweepResult) -> tuple[str, ...]:
+    return (*(knob.key for knob in document.knobs), *COST_HEADINGS)
+
+
+def _cost_rows(document: SweepResult) -> list[tuple[str, ...]]:
+    """What a commit cost in each cell: its values, then `COST_HEADINGS`; none where no cell knows it."""
+    if all(cell.commit_cost is None for cell in document.cells):
+        return []
+    return [(*cell.labels.values(), *cost_cells(cell.commit_cost)) for cell in document.cells]
 
 
 def _title(document: SweepResult) -> str:
@@ -304,6 +327,11 @@ def write_report(
     return write_files(directory, contents)
 
 
+def _marked(row: Sequence[str]) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
 def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = None) -> str:
     """The report as Markdown."""
     grid = swept.sweep.grid
@@ -318,10 +346,15 @@ def markdown(swept: Swept, document: SweepResult, keys: Sequence[str] | None = N
         "|"
         + "|".join(" --- " if at < len(grid.dimensions) else " ---: " for at in range(len(columns)))
         + "|",
-        *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows_of(figures)),
+        *map(_marked, rows_of(figures)),
     ]
     if any(each.exposure for each in figures):
         lines += ["", AT_RISK_NOTE]
+    if costs := _cost_rows(document):
+        headings = _cost_headings(document)
+        ruler = [" --- "] * len(document.knobs) + [" ---: "] * len(COST_HEADINGS)
+        lines += ["", "## What a commit cost", "", f"{COST_NOTE}.", "", f"| {' | '.join(headings)} |"]
+        lines += [f"|{'|'.join(ruler)}|", *(_marked(row) for row in costs)]
     heat = heat_map(grid, figures, keys)
     if heat is not None:
         lines += ["", f"![TPS by {heat.rows.key} and {heat.columns.key}](sweep.svg)"]

@@ -32,6 +32,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import ChangeKind, RoleChange
+from replexplorer.core.server.commit_cost import CpuUsed
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -238,6 +239,10 @@ class FakeProcess:
         """See `ports.ServerProcess`."""
         await self.rig.step("start")
         self.rig.down.discard(self.node)
+
+    async def cpu(self) -> CpuUsed | None:
+        """See `ports.ServerProcess`."""
+        return None
 
 
 @dataclass

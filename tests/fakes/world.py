@@ -12,6 +12,7 @@ from typing import Any
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable
 from replexplorer.core.kept import unkept
 from replexplorer.core.role_change import BootRoles
+from replexplorer.core.server.commit_cost import CpuUsed
 from replexplorer.core.topology import Roster, ends_of, is_pair, node_name, node_names
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.session import Session, SessionOptions
@@ -40,6 +41,7 @@ from tests.fakes.sidecar import (
 )
 from tests.fakes.sql import FakeSql
 
+CPU_A_COMMIT_S = 0.0005
 DOCKER_S = 0.01
 CREATING_S = 3.0
 LOCAL_MS = 1.0
@@ -389,6 +391,14 @@ class FakeProcess:
         await asyncio.sleep(DOCKER_S)
         if not self._world.servers[self._node].running:
             self._world.servers[self._node].boot()
+
+    async def cpu(self) -> CpuUsed | None:
+        """See `ports.ServerProcess`: CPU_A_COMMIT_S for each of the source's commits, on each node."""
+        await asyncio.sleep(DOCKER_S)
+        server = self._world.servers[self._node]
+        if not server.running:
+            raise StackUnavailable("the server has ended")
+        return CpuUsed(str(server.started_s), CPU_A_COMMIT_S * self._world.primary.commits)
 
 
 class FakeProvider:

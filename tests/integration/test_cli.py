@@ -261,6 +261,21 @@ def test_a_load_reports_what_it_did(shell: Shell) -> None:
     assert report.latency_ms.mean is not None
     assert report.tps * report.latency_ms.mean / 1000 == pytest.approx(2, rel=0.15 * patience())
     assert len(INTERVAL_LINE.findall(done.stderr)) == 3
+    cost = report.commit_cost
+    assert cost is not None
+    assert cost.commits >= report.commits / 2
+    assert all(used_us is not None and 10 < used_us < 100_000 for used_us in cost.cpu_us.values())
+    assert set(cost.cpu_us) == {cost.source, *cost.sent_bytes}
+    # A row of sysbench's table is 190 bytes, and the binlog has it before and after an update.
+    assert cost.binlog_bytes is not None
+    assert 380 < cost.binlog_bytes < 2_000
+    assert cost.redo_bytes is not None
+    assert cost.redo_bytes > 190
+    # The dump thread sends all of the binlog, give or take what is on its way at either end.
+    assert all(
+        sent is not None and sent == pytest.approx(cost.binlog_bytes, rel=0.3)
+        for sent in cost.sent_bytes.values()
+    )
     assert shell.json("get", "clients")["clients"]["requested"] == 8
 
 

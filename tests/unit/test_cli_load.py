@@ -196,6 +196,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "errors_by_number",
         "statements",
         "anatomy",
+        "commit_cost",
         "hides",
         "started",
         "warmup_s",

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from replexplorer.adapters.docker.inventory import ROLE, STACK, Container, containers
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.server.commit_cost import CpuUsed
 
 SHUTDOWN_S: Final = 60
 """What a server has until it is killed; a clean shutdown writes its dirty pages."""
@@ -130,6 +131,21 @@ class ServerContainer:
                 client.start(found.id)
 
         await self._run(work)
+
+    async def cpu(self) -> CpuUsed | None:
+        """As the container's control group counts; see `ports.ServerProcess`."""
+        used: list[CpuUsed] = []
+
+        def work(client: Any) -> None:
+            found = self._alive(client)
+            started = client.inspect_container(found.id)["State"]["StartedAt"]
+            stats = client.stats(found.id, stream=False, one_shot=True)
+            total_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage")
+            if total_ns:  # 0 where the daemon has no CPU controller
+                used.append(CpuUsed(f"{found.id} {started}", total_ns / 1e9))
+
+        await self._run(work)
+        return used[0] if used else None
 
     def _find(self, client: Any) -> Container:
         for container in containers(client, self._stack):

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from replexplorer.core.experiment.sweep import Cell, Grid
 from replexplorer.core.knobs.names import Value
+from replexplorer.core.server.commit_cost import CommitCost, merged_costs
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.core.stats.batch_means import Spread
@@ -66,18 +67,32 @@ class SweptRun:
     """Milliseconds a commit by part; None where it was not measured."""
     exposure: Exposure | None = None
     """What a failure would have lost meanwhile; None where that was not looked at."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers; None where it is not known."""
 
     def to_wire(self) -> dict[str, Any]:
         """A JSON-ready form that `from_wire` reads back."""
         wire = {each.name: getattr(self, each.name) for each in fields(self)}
         histograms = {"service": self.service.to_wire(), "response": self.response.to_wire()}
-        return wire | histograms | {"exposure": None if self.exposure is None else asdict(self.exposure)}
+        return (
+            wire
+            | histograms
+            | {
+                "exposure": None if self.exposure is None else asdict(self.exposure),
+                "cost": None if self.cost is None else self.cost.to_wire(),
+            }
+        )
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
         """Read `to_wire`'s form; raises KeyError, TypeError or ValueError on another shape."""
         histograms = {name: Histogram.from_wire(wire[name]) for name in ("service", "response")}
-        return cls(**{**wire, **histograms, "exposure": _exposure_of(wire.get("exposure"))})
+        cost = wire.get("cost")
+        others = {
+            "exposure": _exposure_of(wire.get("exposure")),
+            "cost": None if cost is None else CommitCost.from_wire(cost),
+        }
+        return cls(**{**wire, **histograms, **others})
 
     @property
     def is_final(self) -> bool:
@@ -195,6 +210,11 @@ class CellFigures:
     def exposure(self) -> Exposure | None:
         """What a failure would have lost, of all runs; None where that was not looked at."""
         return over_time([run.exposure for run in self.shown if run.exposure is not None])
+
+    @property
+    def cost(self) -> CommitCost | None:
+        """What a commit of all runs cost the servers; None where it is not known."""
+        return merged_costs([run.cost for run in self.shown])
 
     @property
     def at_risk(self) -> int | None:

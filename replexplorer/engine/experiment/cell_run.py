@@ -70,7 +70,8 @@ class CellRun:
         seen = await self._look()
         why = self._failure(seen, wanted, measured)
         parts = {part.value: round(ms, 4) for part, ms in anatomy.parts.items()} if anatomy else None
-        return self._figures(replace(bare, anatomy=parts, exposure=found.exposure), seen, measured, why)
+        bare = replace(bare, anatomy=parts, exposure=found.exposure, cost=found.cost)
+        return self._figures(bare, seen, measured, why)
 
     async def _look(self) -> Sighting:
         """Look at everything; raise StackUnavailable when a node is down."""

@@ -24,6 +24,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
+from replexplorer.core.server.commit_cost import CommitCost
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import Protection
 from replexplorer.ports import Clock, Journal, LoadSettings, Report, ServerProcess, Sql
@@ -87,6 +88,8 @@ class Findings:
     machine_percent: float | None = None
     """CPU of the source's machine, of all its cores, whoever used it, from the call on; None where no agent
     says."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers, from the call on; None where it is not known."""
 
 
 class Load(Protocol):

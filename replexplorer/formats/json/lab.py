@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from replexplorer.formats.json.measured import Conditions, Latency
+from replexplorer.formats.json.measured import CommitCostJson, Conditions, Latency
 from replexplorer.formats.json.model import JsonObject, Scalar
 
 
@@ -101,6 +101,9 @@ class LabPhase(JsonObject):
     unacknowledged: int | None = Field(
         default=None,
         description="commits within it that were confirmed without an acknowledgement under semi-sync",
+    )
+    commit_cost: CommitCostJson | None = Field(
+        default=None, description="null where a script ran, and where it is not known"
     )
     published_figures: dict[str, Published] = Field(default={}, description="by the name in `figures`")
     repeats: list[LabRepeat] = Field(default=[], description="each run; empty for a single one")

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from replexplorer.formats.json.ledger import LossLedgerJson
-from replexplorer.formats.json.measured import Conditions, Latency
+from replexplorer.formats.json.measured import CommitCostJson, Conditions, Latency
 from replexplorer.formats.json.model import JsonObject
 
 
@@ -119,6 +119,9 @@ class LoadReport(JsonObject):
     errors_by_number: dict[str, int]
     statements: list[StatementLatency] | None
     anatomy: LoadAnatomy | None
+    commit_cost: CommitCostJson | None = Field(
+        default=None, description="null where it is not known: a workload that reads, an early end"
+    )
     hides: str
     started: str | None = None
     warmup_s: float = 0.0

@@ -18,6 +18,18 @@ class Latency(JsonObject):
     max: float | None
 
 
+class CommitCostJson(JsonObject):
+    """What a commit cost the servers: all that they did meanwhile over the commits that the source wrote to
+    its binlog; null where a figure is not known."""
+
+    source: str = Field(description="the node that was the source")
+    commits: int = Field(description="written to its binlog meanwhile, whoever made them")
+    cpu_us: dict[str, float | None] = Field(description="CPU of each node's server")
+    redo_bytes: float | None = Field(description="written to the source's redo log")
+    binlog_bytes: float | None = Field(description="written to the source's binlog")
+    sent_bytes: dict[str, float | None] = Field(description="sent to each replica, by the source's count")
+
+
 class SettingJson(JsonObject):
     """A knob while something was measured."""
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from replexplorer.formats.json.measured import Conditions, Latency
+from replexplorer.formats.json.measured import CommitCostJson, Conditions, Latency
 from replexplorer.formats.json.model import JsonObject, Scalar
 from replexplorer.formats.json.status import ExposureJson
 
@@ -50,6 +50,7 @@ class SweepRunJson(JsonObject):
     effective: dict[str, Scalar | None]
     anatomy_ms: dict[str, float] | None
     exposure: ExposureJson | None = Field(default=None, description="median of the looks while it ran")
+    commit_cost: CommitCostJson | None = None
 
 
 class SweepCell(JsonObject):
@@ -64,6 +65,7 @@ class SweepCell(JsonObject):
     rtt_measured_ms: float | None
     fsync_measured_ms: float | None
     exposure: ExposureJson | None = Field(default=None, description="what a failure would have lost")
+    commit_cost: CommitCostJson | None = Field(default=None, description="of all runs; null: not known")
     failed: str | None = Field(description="why no run counts; the figures are the last one's then")
     limited: str | None
     runs: list[SweepRunJson]

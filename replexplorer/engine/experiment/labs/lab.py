@@ -12,6 +12,7 @@ from typing import Final
 
 from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.machine import short_of_cpu
+from replexplorer.core.server.commit_cost import CommitCost
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import Ratio, repeated
@@ -103,6 +104,8 @@ class Played:
     """What beside the settings may have been the limit, in words."""
     readings_tps: tuple[float, ...] = ()
     """Of its intervals, in order."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers, with its warm-up; None where a script ran, or that is unknown."""
 
     @classmethod
     def of(cls, found: Findings, figures: Figures | None = None) -> Played:
@@ -118,6 +121,7 @@ class Played:
             machine_percent=found.machine_percent,
             readings_tps=tuple(each.tps for each in load.intervals),
             limited="; ".join(limit for limit in limits if limit) or None,
+            cost=found.cost,
         )
 
     @property
@@ -226,6 +230,8 @@ class PhaseResult:
     """What contradicts what is known, in words: commits that beat the ceiling. None: nothing."""
     protection_before: Protection | None = None
     """When its measurement began; None where that was not seen."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers; None where a script ran, and where it is not known."""
     repeats: tuple[PhaseResult, ...] = ()
     """The runs that these figures are merged of; empty for a single run."""
 

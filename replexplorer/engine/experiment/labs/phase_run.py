@@ -151,6 +151,7 @@ class PhaseRun:
             machine_percent=played.machine_percent,
             limited="; ".join(filter(None, (played.limited, self._applying()))) or None,
             finding=beaten_words(ceiling) if ceiling and ceiling.beaten_tps is not None else None,
+            cost=played.cost,
             figures=played.figures,
         )
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import inf
 from statistics import median
 
+from replexplorer.core.server.commit_cost import merged_costs
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.stats.ratio import Ratio, repeated
 from replexplorer.core.stats.student import t_quantile_975
@@ -43,6 +44,7 @@ def merged(runs: Sequence[PhaseResult]) -> PhaseResult:
         predicted_tps=_median([each.predicted_tps for each in runs]),
         busy_percent=_median([each.busy_percent for each in runs]),
         machine_percent=_median([each.machine_percent for each in runs]),
+        cost=merged_costs([each.cost for each in runs]),
         limited=_each([each.limited for each in runs]),
         invalid=_each([each.invalid for each in runs]),
         finding=_each([each.finding for each in runs]),
