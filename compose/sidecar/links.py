@@ -19,6 +19,8 @@ from document import write_durably
 from tool import Refused
 from wire import Flap, LinkCost, LinkState, Shape
 
+CONGESTION_PATH = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
 CALIBRATION_ADDRESS = "127.77.0.1"
 CALIBRATION_DELAY_US = 2000
 SHORTEST_DELAY_MS = 0.001
@@ -366,6 +368,7 @@ class Links:
             dropped=dropped,
             flap=link.flap,
             is_down=link.is_down,
+            congestion=_congestion(),
         )
 
     async def cost(self) -> LinkCost:
@@ -430,3 +433,11 @@ async def _arrival_ns(sock: socket.socket) -> int:
         finally:
             asyncio.get_running_loop().remove_reader(sock.fileno())
     return datagram[1]
+
+
+def _congestion() -> str | None:
+    """Of this network namespace (tcp(7), tcp_congestion_control); None where the kernel does not say it."""
+    try:
+        return CONGESTION_PATH.read_text().strip() or None
+    except OSError:
+        return None

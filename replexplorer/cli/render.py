@@ -261,6 +261,7 @@ def _link_line(link: LinkJson) -> str:
             f"loss {number(link.loss_percent)} %, of probes {number(link.probes_lost_percent)} %",
             link.loss_percent,
         ),
+        (f"TCP {link.congestion or 'congestion control unknown'}", link.loss_percent),
         (_value("bandwidth", link.bandwidth_bps), link.bandwidth_bps),
         (link.backend or "backend unknown", True),
         (f"dropped {_shown(link.dropped)}", True),

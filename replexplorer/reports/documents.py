@@ -249,6 +249,7 @@ def _link(link: LinkView, source: str) -> LinkJson:
         healing=link.healing,
         probes_lost_percent=_rounded(link.probes_lost_percent),
         dropped=link.dropped,
+        congestion=link.congestion,
         fault=link.fault,
     )
 

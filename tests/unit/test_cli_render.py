@@ -110,6 +110,7 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
                 rtt_base_ms=0.06,
                 probes_lost_percent=0.9,
                 dropped=0,
+                congestion="reno",
             )
         ],
         disks=[DiskView("db1", 2.0, 2.0, 2.31, 14, 0.12, fsyncs={"redo": 3, "binlog": 4})],
@@ -122,7 +123,7 @@ def test_status_names_the_knobs_that_are_not_at_rest() -> None:
     assert "10.0.0.2:3306" in text
     assert "ARMED" in text
     assert "asked 85.0 ms, measured 84.9 ms" in text
-    assert "PARTITION ack, loss 1.0 %, of probes 0.9 %, 20 mbit, nfqueue, dropped 0" in text
+    assert "PARTITION ack, loss 1.0 %, of probes 0.9 %, TCP reno, 20 mbit, nfqueue, dropped 0" in text
     assert (
         "db1: fsync delay asked 2.0 ms, measured 2.31 ms, bare disk 0.12 ms, fsyncs redo 3, binlog 4" in text
     )

@@ -15,6 +15,7 @@ from replexplorer.core.wire import Flap, LinkState, Shape
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.agent_sample import both
 from replexplorer.engine.observe.probing import watch_link
 
 Answered = TypeVar("Answered")
@@ -66,6 +67,13 @@ class LinkChange:
             raise
         if want.floor_ms is not None:
             warnings.append(f"rtt@{step.link}: the link's floor is {want.floor_ms:.2g} ms")
+        congestion = both(towards.congestion, back.congestion)
+        loses = towards.shape.loss_percent or back.shape.loss_percent
+        if step.settings.loss_percent and not loses and congestion is not None:
+            warnings.append(
+                f"loss@{step.link}: what a lost packet costs depends on TCP's congestion control, which is"
+                f" {congestion} here"
+            )
         if heals:
             await self._until_stream_moves(replica, before, step.settings, warnings)
         measured_ms = None

@@ -49,7 +49,7 @@ def link_view(
     probes = towards.probes + towards.lost
     return LinkView(
         replica=link,
-        backend=towards.backend if towards.backend == back.backend else f"{towards.backend}/{back.backend}",
+        backend=both(towards.backend, back.backend),
         settings=settings,
         values=force.values,
         as_asked=force.as_asked,
@@ -59,8 +59,14 @@ def link_view(
         dropped=towards.dropped + back.dropped,
         flap=towards.flap or back.flap,
         is_down=towards.is_down or back.is_down,
+        congestion=both(towards.congestion, back.congestion),
         fault=fault or _half_a_flap(towards, back) or apart,
     )
+
+
+def both(towards: str | None, back: str | None) -> str | None:
+    """What both ends say, apart where they differ: `netem/nfqueue`."""
+    return towards if towards == back else f"{towards or 'unknown'}/{back or 'unknown'}"
 
 
 def _half_a_flap(towards: LinkState, back: LinkState) -> str | None:

@@ -80,6 +80,7 @@ class LinkJson(JsonObject):
     healing: bool = Field(default=False, description="healed, and no event has come through yet")
     probes_lost_percent: float | None = Field(default=None, description="of those since the last change")
     dropped: int | None = Field(description="packets dropped though no loss was asked")
+    congestion: str | None = Field(default=None, description="TCP's congestion control at its ends")
     fault: str | None = None
 
 
