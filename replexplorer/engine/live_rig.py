@@ -225,7 +225,8 @@ class LiveRig:
 
     async def rtt_ms(self) -> float | None:
         """See `experiment.rig.Rig`."""
-        await self._sight.look_at_links()
+        # How many acknowledgements are needed says which link counts, and may have just been turned.
+        await asyncio.gather(self._sight.look_at_links(), self._sight.look_at_source())
         return self.seen.rtt_ms
 
     # -- turning

@@ -131,7 +131,8 @@ async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: 
             await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
 
         back = await session.console.do(Rejoin("db1"))
-        assert back.rpo.commits == 3
+        # As it started it may have taken the newest out of its own binlog: the engine's part was not flushed.
+        assert back.rpo.commits in (2, 3)
         await until(partial(maria.value, "db1", ROWS), holds=lambda rows: rows == 2, within_s=60)
         assert [str(node.role) for node in (await session.status()).nodes] == ["replica", "primary"]
         async with maria.session("db1", dsn=True) as cursor:

@@ -65,7 +65,7 @@ async def test_a_link_between_two_replicas_is_as_real_as_the_source_s(own_stack:
         assert (await link(session, "db3")).partition == "none"
         assert (await link(session, "db2")).fault is None, "both ends flap"
         [cleared] = await session.console.do(Clear("flap"))
-        assert str(cleared) == "flap=1/1@db2"
+        assert str(cleared.fault) == "flap=1/1@db2"
         await live.ready()
         await until(lambda: link(session, "db2"), holds=lambda found: found.rtt_measured_ms is not None)
         assert (await link(session, "db2")).flap is None
