@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import re
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -146,6 +147,8 @@ def main() -> int:
     }
     if (busy := os.getloadavg()[0]) > _BUSY_A_CORE * (os.cpu_count() or 1):
         tell(f"bench: this machine does other work (load average {busy:.1f}): the figures say little")
+    # A terminated one takes its stack down as an interrupted one does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
     try:
         found = asyncio.run(measured(names, quick=quick))
