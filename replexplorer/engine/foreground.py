@@ -52,7 +52,8 @@ class Foreground:
         driver when somebody else drives."""
         self.load.on_progress = lambda _, done: on_preparing(done)
         await self.driving.drive(settings)
-        self.path = (await self.driving.target()).path
+        # Not looked for again: a source that goes away now has a load that is measured, and waits for it.
+        self.path = "" if self.load.target is None else self.load.target.path
 
     async def measure(
         self, *, duration_s: float, warmup_s: float, on_interval: Callable[[Interval], None]

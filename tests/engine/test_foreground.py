@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from replexplorer.core.load.interval import Interval
 from replexplorer.ports import Ability
-from tests.fakes.clock import virtual
+from tests.fakes.clock import until, virtual
 from tests.fakes.server import REDO_A_COMMIT
 from tests.fakes.world import CPU_A_COMMIT_S, World, tasks_left
 
@@ -59,3 +60,20 @@ async def test_where_nobody_counts_cpu_the_rest_is_known() -> None:
         assert load.cost is not None
         assert load.cost.cpu_us == {"db1": None, "db2": None}
         assert load.cost.redo_bytes == pytest.approx(REDO_A_COMMIT, rel=0.05)
+
+
+@virtual
+async def test_a_source_that_goes_at_the_first_commit_does_not_end_the_load() -> None:
+    world = World()
+    async with world.attached("load", tick_s=1.0) as session:
+        load = session.foreground()
+        async with session.observed():
+            begun = asyncio.create_task(load.drive(replace(load.requested(), clients=2), lambda _: None))
+            await until(lambda: world.loads and world.loads[-1].history, every_s=0.0001)
+            world.crash("db1")
+            await begun
+            assert load.path == "direct"
+            await asyncio.sleep(30)
+            assert session.load.is_running
+            assert world.claims.first("lease").holder == "load"
+    assert tasks_left() == []

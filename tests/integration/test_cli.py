@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import asyncmy
@@ -27,59 +23,13 @@ from replexplorer.formats.json.dsn import Dsn
 from replexplorer.formats.json.get import GetKnob
 from replexplorer.formats.json.load import LoadReport
 from replexplorer.formats.json.set import SetReport
-from replexplorer.formats.json.status import Status
+from tests.integration.shell import Shell
 from tests.waiting import patience, until_true
 
 pytestmark = pytest.mark.docker
 
 STACK = f"test-cli-{os.getpid()}"
 INTERVAL_LINE = re.compile(r"^\[ \d+s \] thds: 2 tps: [\d.]+ qps: [\d.]+ \(r/w/o: .* reconn/s: [\d.]+$", re.M)
-
-
-def _hear_interrupts() -> None:
-    """Who runs the tests behind others may ignore Ctrl-C, and what it starts would too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-class Shell:
-    """Runs the program with directories of its own."""
-
-    def __init__(self, home: Path) -> None:
-        directories = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
-        own = {name: value for name, value in os.environ.items() if not name.startswith("REPLEXPLORER_")}
-        self.environment = own | directories | {"REPLEXPLORER_STACK": STACK}
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start it and go on."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "replexplorer", *words],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=_hear_interrupts,
-        )
-
-    def run(self, *words: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run it to the end and expect this exit code."""
-        done = subprocess.run(
-            [sys.executable, "-m", "replexplorer", *words],
-            env=self.environment | environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done
-
-    def json(self, *words: str, code: int = 0) -> Any:
-        """The one document that it prints."""
-        return json.loads(self.run(*words, "--json", code=code).stdout)
-
-    def status(self, code: int = 0) -> Status:
-        """`status --json`."""
-        return Status.model_validate(self.json("status", code=code))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +39,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         connect().close()
     except MissingPiece as error:
         pytest.skip(str(error))
-    shell = Shell(tmp_path_factory.mktemp("home"))
+    shell = Shell(tmp_path_factory.mktemp("home"), STACK)
     try:
         shell.run("up")
         yield shell
@@ -280,19 +230,14 @@ def test_a_load_reports_what_it_did(shell: Shell) -> None:
 
 
 def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
-    running = shell.start("load", "--clients", "1", "--duration", "120", "--table-size", "500")
-    try:
-        until_true(lambda: shell.status().load.driver is not None)
+    with shell.started("load", "--clients", "1", "--duration", "120", "--table-size", "500") as running:
+        running.until(lambda: shell.status().load.driver is not None, "status names it")
         refused = shell.run("load", "--clients", "1", "--duration", "1", code=4)
         assert f"pid {running.pid}" in refused.stderr
         running.send_signal(signal.SIGTERM)
-        _, narration = running.communicate(timeout=60)
-        assert running.returncode == 128 + signal.SIGTERM
-        assert "Traceback" not in narration
-    finally:
-        running.kill()
-        running.communicate()
-    until_true(lambda: shell.status().load.driver is None)
+        assert running.ends() == 128 + signal.SIGTERM
+        assert "Traceback" not in running.said()
+    until_true(lambda: shell.status().load.driver is None, "nobody drives any more")
 
 
 def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_had(shell: Shell) -> None:
@@ -300,51 +245,43 @@ def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_ha
     stack = f"{STACK}-gone"
     shell.run("up", "--stack", stack)
     load = ["load", "--stack", stack, "--clients", "3", "--duration", "300", "--table-size", "500", "--json"]
-    running = shell.start(*load)
     try:
-        until_true(lambda: shell.json("status", "--stack", stack)["load"]["clients"] == 3)
-        status = shell.json("status", "--stack", stack)["load"]
-        assert (status["mode"], status["workload"]) == ("closed", "update_index")
-        assert running.stderr is not None
-        said_so_far = iter(running.stderr.readline, "")
-        assert any(line.startswith("[ 1s ]") for line in said_so_far)
-        refused = shell.run("down", "--stack", stack, code=4)
-        assert f"load (pid {running.pid}) drives a load" in refused.stderr
-        assert f"down --stack {stack} --yes" in refused.stderr
-        shell.run("down", "--stack", stack, "--yes")
-        said, narration = running.communicate(timeout=60)
-        assert running.returncode == 4, narration
-        assert f"stack '{stack}' was removed" in narration
-        report = LoadReport.model_validate_json(said)
+        with shell.started(*load) as running:
+            running.until_first_interval()
+            status = shell.json("status", "--stack", stack)["load"]
+            assert (status["clients"], status["mode"], status["workload"]) == (3, "closed", "update_index")
+            refused = shell.run("down", "--stack", stack, code=4)
+            assert f"load (pid {running.pid}) drives a load" in refused.stderr
+            assert f"down --stack {stack} --yes" in refused.stderr
+            shell.run("down", "--stack", stack, "--yes")
+            assert running.ends() == 4
+            assert f"stack '{stack}' was removed" in running.said()
+            report = LoadReport.model_validate_json(running.printed())
         assert report.commits > 0
         assert report.duration_s < 100
     finally:
-        running.kill()
-        running.communicate()
         shell.run("down", "--stack", stack, "--yes")
 
 
 def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell) -> None:
     """It waited 105 s and blamed the primary's log."""
     stack = f"{STACK}-taken"
-    coming = shell.start("up", "--stack", stack)
     client = connect()
     try:
         label = {"label": f"dev.replexplorer.stack={stack}"}
-        until_true(lambda: len(client.containers(all=True, filters=label)) > 0, within_s=60)
-        shell.run("down", "--stack", stack)
-        began_s = time.monotonic()
-        _, narration = coming.communicate(timeout=60)
-        assert time.monotonic() - began_s < 15 * patience()
-        # On a quick machine it was up before `down` got its turn.
-        assert coming.returncode in (0, 4), narration
-        if coming.returncode == 4:
-            assert f"stack '{stack}' was removed while it came up" in narration
+        with shell.started("up", "--stack", stack) as coming:
+            coming.until(
+                lambda: len(client.containers(all=True, filters=label)) > 0, "a container", within_s=60
+            )
+            shell.run("down", "--stack", stack)
+            # On a quick machine it was up before `down` got its turn.
+            code = coming.ends(within_s=15)
+            assert code in (0, 4)
+            if code == 4:
+                assert f"stack '{stack}' was removed while it came up" in coming.said()
         assert client.containers(all=True, filters=label) == []
     finally:
         client.close()
-        coming.kill()
-        coming.communicate()
         shell.run("down", "--stack", stack)
 
 
@@ -366,20 +303,21 @@ def kill_container(node: str, role: str) -> None:
 @pytest.mark.usefixtures("at_rest")
 def test_the_sources_sidecar_dies_and_takes_neither_lease_nor_requested_values(shell: Shell) -> None:
     shell.run("set", "sync_relay_log=11")
-    running = shell.start("load", "--clients", "1", "--duration", "600", "--table-size", "500")
     try:
-        until_true(lambda: shell.status().load.driver is not None)
-        kill_container("db1", "sidecar")
-        for command in (["load", "--clients", "1", "--duration", "1"], ["down"]):
-            assert f"pid {running.pid}" in shell.run(*command, code=4).stderr
-        changed = shell.json("set", "sync_relay_log=12")["changed"]
-        assert [(change["before"], change["requested"], change["effective"]) for change in changed] == [
-            (11, 12, 12)
-        ]
-        until_true(lambda: shell.status(code=4).load.driver is not None, within_s=60)
+        with shell.started("load", "--clients", "1", "--duration", "600", "--table-size", "500") as running:
+            # The lease stands before the load has begun; who loses the source in between ends.
+            running.until_first_interval()
+            kill_container("db1", "sidecar")
+            for command in (["load", "--clients", "1", "--duration", "1"], ["down"]):
+                assert f"pid {running.pid}" in shell.run(*command, code=4).stderr
+            changed = shell.json("set", "sync_relay_log=12")["changed"]
+            assert [(change["before"], change["requested"], change["effective"]) for change in changed] == [
+                (11, 12, 12)
+            ]
+            running.until(
+                lambda: shell.status(code=4).load.driver is not None, "status names it again", within_s=60
+            )
     finally:
-        running.kill()
-        running.communicate()
         shell.run("up")
     shell.run("load", "--clients", "1", "--duration", "1", "--table-size", "500")
     status = shell.status()

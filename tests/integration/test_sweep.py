@@ -14,8 +14,7 @@ import pytest
 from replexplorer.adapters.docker.client import connect
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.json.sweep import SweepResult
-from tests.integration.test_cli import Shell
-from tests.waiting import until_true
+from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.docker
 
@@ -30,8 +29,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         connect().close()
     except MissingPiece as error:
         pytest.skip(str(error))
-    shell = Shell(tmp_path_factory.mktemp("home"))
-    shell.environment["REPLEXPLORER_STACK"] = f"test-sweep-{os.getpid()}"
+    shell = Shell(tmp_path_factory.mktemp("home"), f"test-sweep-{os.getpid()}")
     try:
         shell.run("up")
         shell.run("set", *(f"{key}={value}" for key, value in BEFORE.items()))
@@ -91,17 +89,13 @@ def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
     shell: Shell, end: signal.Signals
 ) -> None:
     spec = (*SPEC, "--seed", str(int(end)))
-    running = shell.start("sweep", *spec)
-    try:
-        until_true(lambda: _journal(shell).count('"run"') >= 2, within_s=60)
+    with shell.started("sweep", *spec) as running:
+        running.until(lambda: _journal(shell).count('"run"') >= 2, "two runs are in its journal", within_s=60)
         running.send_signal(end)
-        running.communicate(timeout=120)
-    finally:
-        running.kill()
-        running.communicate()
+        code = running.ends(within_s=120)
     kept = _journal(shell).count('"run"')
     if end is signal.SIGINT:
-        assert running.returncode == 130
+        assert code == 130
         assert requested(shell) == BEFORE
         assert effective_rtt(shell) == 3.0
     done = shell.run("sweep", *spec, "--json")

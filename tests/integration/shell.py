@@ -1,0 +1,145 @@
+"""The program as a user's shell runs it: to its end, or beside the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from replexplorer.formats.json.status import Status
+from tests.waiting import until_true
+
+_LAST_WORDS = 3000
+"""Characters of a program's narration that a failure shows."""
+
+
+def _hear_interrupts() -> None:
+    """Who runs the tests behind others may ignore Ctrl-C, and what it starts would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Started:
+    """A program that runs beside a test, as a context: it is gone behind it, and a failure within says what
+    the program said and whether it had ended by itself."""
+
+    def __init__(self, words: tuple[str, ...], environment: dict[str, str]) -> None:
+        self._words = words
+        # Files, not pipes: a pipe that nobody reads stops its writer, and one that is read here may block.
+        with tempfile.TemporaryFile("w+b") as out, tempfile.TemporaryFile("w+b") as err:
+            self._out, self._err = os.dup(out.fileno()), os.dup(err.fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "replexplorer", *words],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                preexec_fn=_hear_interrupts,
+            )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        """It runs."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, and tell a failure what became of it."""
+        ended = self._process.poll()
+        self._process.kill()
+        self._process.wait()
+        if error is not None:
+            fate = "it ran until the test ended" if ended is None else f"it had ended with {ended}"
+            error.add_note(f"{self}: {fate}; stdout:\n{self.printed()}\nstderr:\n{self.said()}")
+        os.close(self._out)
+        os.close(self._err)
+
+    def __str__(self) -> str:
+        return f"replexplorer {' '.join(self._words)} (pid {self.pid})"
+
+    def printed(self) -> str:
+        """What stands on its stdout by now."""
+        return _content(self._out)
+
+    def said(self) -> str:
+        """The end of what stands on its stderr by now."""
+        return _content(self._err)[-_LAST_WORDS:]
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Signal it."""
+        self._process.send_signal(number)
+
+    def until(self, holds: Callable[[], object], what: str, *, within_s: float = 20.0) -> None:
+        """Wait for a condition that comes only while the program runs: its end fails the test at once."""
+
+        def holds_or_cannot() -> object:
+            over = self._process.poll() is not None  # before the look: it may end just after it
+            reached = holds()
+            assert reached or not over, f"{self} ended before {what}"
+            return reached
+
+        until_true(holds_or_cannot, what, within_s=within_s)
+
+    def until_said(self, words: str, *, within_s: float = 20.0) -> None:
+        """Wait until it has narrated this."""
+        self.until(lambda: words in _content(self._err), f"it says {words!r}", within_s=within_s)
+
+    def until_first_interval(self) -> None:
+        """Wait until a load has committed, and for as long as a line of its narration takes: one whose source
+        goes away before that has not begun, and ends."""
+        self.until_said("[ 1s ]", within_s=60)
+
+    def ends(self, *, within_s: float = 60.0) -> int:
+        """Its exit code, once it has ended by itself."""
+        until_true(lambda: self._process.poll() is not None, f"{self} ends", within_s=within_s)
+        return self._process.returncode
+
+
+def _content(file: int) -> str:
+    return os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace")
+
+
+class Shell:
+    """Runs the program with directories of its own."""
+
+    def __init__(self, home: Path, stack: str) -> None:
+        directories = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
+        own = {name: value for name, value in os.environ.items() if not name.startswith("REPLEXPLORER_")}
+        self.environment = own | directories | {"REPLEXPLORER_STACK": stack}
+
+    def started(self, *words: str) -> Started:
+        """Start it and go on; a context that ends it."""
+        return Started(words, self.environment)
+
+    def run(self, *words: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it to the end and expect this exit code."""
+        began_s = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "replexplorer", *words],
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        took_s = time.monotonic() - began_s
+        assert done.returncode == code, (
+            f"{words}: {done.returncode}, not {code}, after {took_s:.1f} s\n{done.stdout}\n{done.stderr}"
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        """The one document that it prints."""
+        return json.loads(self.run(*words, "--json", code=code).stdout)
+
+    def status(self, code: int = 0) -> Status:
+        """`status --json`."""
+        return Status.model_validate(self.json("status", code=code))
