@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -35,7 +36,7 @@ def in_full(request: pytest.FixtureRequest) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what passed here before, with the reason."""
-    if not item.config.getoption("--in-full") and seldom.passed_before(item):
+    if not seldom.will_run(item):
         pytest.skip(seldom.REASON)
 
 
@@ -54,6 +55,26 @@ def pytest_collection_finish() -> None:
     """What is imported and collected by now stays: the collector need not look through it again."""
     gc.collect()
     gc.freeze()
+
+
+_guests: set[str] = set()
+"""Runs of the tests in which a process has begun a guest, as the process that deals out the tests hears."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of the tests has ended."""
+    if guest := getattr(node, "workeroutput", {}).get("guest"):
+        _guests.add(guest)
+
+
+def pytest_sessionfinish() -> None:
+    """A guest that nobody looked at is not left behind."""
+    if _guests:
+        from tests.guest import machine  # needs Docker's SDK, which most runs of some tests do not
+
+        for guest in _guests:
+            machine.remove(guest)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

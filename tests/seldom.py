@@ -43,6 +43,11 @@ def passed_before(item: pytest.Item) -> bool:
     return content is not None and cache is not None and cache.get(_key(item), None) == content
 
 
+def will_run(item: pytest.Item) -> bool:
+    """Whether this run of the tests does not skip it."""
+    return bool(item.config.getoption("--in-full")) or not passed_before(item)
+
+
 def remember(item: pytest.Item) -> None:
     """The test has passed."""
     content, cache = content_of(item), getattr(item.config, "cache", None)

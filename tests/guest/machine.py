@@ -1,10 +1,15 @@
-"""The guest from outside: its image, and one run of its scenario in a container without any privilege."""
+"""The guest from outside: its image, and one run of its scenario in a container without any privilege.
+
+A run of the tests may begin the guest long before it looks at what it found: nothing in it is measured in
+the host's time, so it takes what processor time the other tests leave.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import os
 import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +20,7 @@ import replexplorer
 from replexplorer.adapters.docker import base_image, images
 from replexplorer.adapters.docker.client import client
 from replexplorer.formats.stack_file import LABEL
+from tests.building import building
 from tests.sidecar import DIRECTORY
 from tests.waiting import patience
 
@@ -24,6 +30,11 @@ PARTS: Final = ("link", "change")
 """Of the scenario; each is a guest of its own, for one has one processor."""
 DEADLINE_S: Final = 600
 """On an idle machine, where it takes about a minute on two cores."""
+_RUN, _PART = f"{LABEL}run", f"{LABEL}part"
+"""Labels of a guest."""
+_LEAST_SHARES: Final = 2
+"""Of a processor, beside other containers' usual ones: a guest that nobody waits for is in nobody's way."""
+_USUAL_SHARES: Final = 1024
 _UNAVAILABLE: Final = ("does not answer", "Unable to locate package")
 """What a build says where qemu or the kernel cannot be had."""
 
@@ -47,8 +58,9 @@ def ensure() -> str:
         architecture = daemon.version()["Arch"]
     if architecture != "amd64":
         raise Unavailable(f"the guest is an amd64 kernel, this machine is {architecture}")
-    sidecar = images.ensure([images.SIDECAR], DIRECTORY.parent, quiet)["sidecar"]
-    base = base_image.find_base(quiet)
+    with building():
+        sidecar = images.ensure([images.SIDECAR], DIRECTORY.parent, quiet)["sidecar"]
+        base = base_image.find_base(quiet)
     files = sorted(file for file in GUEST.iterdir() if file.is_file() and file.name != Path(__file__).name)
     context, digest = io.BytesIO(), hashlib.sha256(f"{sidecar}\0{base}\0".encode())
     with tarfile.open(fileobj=context, mode="w") as tar:
@@ -59,7 +71,7 @@ def ensure() -> str:
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     name = f"{REPOSITORY}:{digest.hexdigest()[:12]}"
-    with client(timeout_s=base_image.BUILD_SILENCE_S) as daemon:
+    with building("guest"), client(timeout_s=base_image.BUILD_SILENCE_S) as daemon:
         if base_image.image_id(daemon, name) is None:
             _build(daemon, name, context.getvalue(), {"BASE": base, "SIDECAR": sidecar})
     return name
@@ -85,41 +97,74 @@ def _build(daemon: Any, name: str, context: bytes, arguments: dict[str, str]) ->
             raise failure
 
 
-def findings(image: str) -> dict[str, Fields]:
-    """Run the scenario, its parts at once; the findings by name.
+def run_of_tests() -> str:
+    """A name of this run of the tests, the same in all its processes."""
+    return str(os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid())
+
+
+def begin(image: str, run: str) -> None:
+    """Start the parts of the scenario in the background of this run of the tests; nothing where they are
+    started already."""
+    with client() as daemon:
+        for part in PARTS:
+            _started(daemon, image, part, run, cpu_shares=_LEAST_SHARES)
+
+
+def findings(image: str, run: str) -> dict[str, Fields]:
+    """What the scenario finds, its parts at once, those that `begin` started included; by name.
 
     Raises AssertionError with what the guest's console says where a part breaks off.
     """
     with ThreadPoolExecutor(len(PARTS)) as pool:
-        found = list(pool.map(lambda part: _run(image, part), PARTS))
+        found = list(pool.map(lambda part: _found(image, part, run), PARTS))
     return {finding["finding"]: finding for part in found for finding in part}
 
 
-def _run(image: str, part: str) -> list[Fields]:
+def remove(run: str) -> None:
+    """Take away what `begin` started and nobody looked at."""
     with client() as daemon:
-        created = daemon.create_container(
+        for container in daemon.containers(all=True, filters={"label": f"{_RUN}={run}"}):
+            daemon.remove_container(container, force=True, v=True)
+
+
+def _started(daemon: Any, image: str, part: str, run: str, *, cpu_shares: int) -> str:
+    """The part's container, started with so much of a processor where it was not."""
+    labels = {f"{LABEL}role": "guest", _RUN: run, _PART: part}
+    with building("guest"):
+        wanted = [f"{name}={value}" for name, value in labels.items()]
+        if found := daemon.containers(all=True, filters={"label": wanted, "ancestor": image}):
+            return str(found[0]["Id"])
+        created: str = daemon.create_container(
             image,
             command=[part],
-            labels={f"{LABEL}role": "guest"},
+            labels=labels,
             host_config=daemon.create_host_config(
                 network_mode="none",
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges:true"],
                 tmpfs={"/tmp": "size=256m"},
+                cpu_shares=cpu_shares,
             ),
-        )
+        )["Id"]
+        daemon.start(created)
+        return created
+
+
+def _found(image: str, part: str, run: str) -> list[Fields]:
+    with client() as daemon:
+        container = _started(daemon, image, part, run, cpu_shares=_USUAL_SHARES)
         try:
-            daemon.start(created)
+            daemon.update_container(container, cpu_shares=_USUAL_SHARES)  # from now on it is waited for
             began_s = time.monotonic()
             while (
-                daemon.inspect_container(created)["State"]["Running"]
+                daemon.inspect_container(container)["State"]["Running"]
                 and time.monotonic() < began_s + DEADLINE_S * patience()
             ):
                 time.sleep(0.25)
-            told = daemon.logs(created, stderr=False).decode()
-            console = daemon.logs(created, stdout=False).decode(errors="replace")
+            told = daemon.logs(container, stderr=False).decode()
+            console = daemon.logs(container, stdout=False).decode(errors="replace")
         finally:
-            daemon.remove_container(created, force=True, v=True)
+            daemon.remove_container(container, force=True, v=True)
     found: list[Fields] = [json.loads(line) for line in told.splitlines()]
     broken = [finding["text"] for finding in found if finding["finding"].startswith("defect")]
     assert not broken, "\n".join([*broken, console[-2000:]])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import asyncmy
@@ -22,6 +21,9 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import MissingPiece
 from replexplorer.formats.paths import shipped
 from replexplorer.ports import Credentials, NodeAddress, UpOptions
+from tests import seldom
+from tests.building import building
+from tests.guest import machine
 from tests.waiting import until
 
 PREFIX = f"test-{os.getpid()}"
@@ -30,13 +32,47 @@ READY_S = 60.0
 """How long servers may take on a machine that does other work."""
 
 
+_GUEST = "test_netem_guest"
+_FIRST = ("test_labs", "test_load", "test_cli", "test_faults", "test_sweep")
+"""The files that take longest: begun late, one of them would run alone at the end."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs real servers stays together by file: a process of the tests makes one stack for all that
-    it runs, and what a file's own fixture has built serves the whole file."""
+    it runs, and what a file's own fixture has built serves the whole file.
+
+    It comes first, the longest files at the front and the guest, which works by itself, at the end: the
+    thousands of small tests behind it fill whatever time a process has left.
+    """
     for item in items:
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    name = item.path.stem
+    if not item.get_closest_marker("docker"):
+        return len(_FIRST) + 2
+    if name in _FIRST:
+        return _FIRST.index(name)
+    return len(_FIRST) + (name == _GUEST)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """One of several processes lets the guest begin, beside everything else."""
+    worker = getattr(session.config, "workerinput", {})
+    if worker.get("workerid") == "gw0" and any(
+        item.path.stem == _GUEST and seldom.will_run(item) for item in session.items
+    ):
+        session.config.workeroutput["guest"] = machine.run_of_tests()  # type: ignore[attr-defined]
+        Thread(target=_begin_guest, name="guest", daemon=True).start()
+
+
+def _begin_guest() -> None:
+    with suppress(Exception):  # whoever needs it makes it again, and hears why it cannot be
+        machine.begin(machine.ensure(), machine.run_of_tests())
 
 
 @dataclass
@@ -97,8 +133,7 @@ def docker_client() -> Iterator[Any]:
         client = connect()
     except MissingPiece as error:
         pytest.skip(str(error))
-    with (Path(tempfile.gettempdir()) / "replexplorer-tests-images.lock").open("w") as one_at_a_time:
-        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+    with building():
         images.ensure([images.MYSQL, images.SIDECAR], shipped("compose"), lambda *_: None)
     try:
         yield client

@@ -31,7 +31,7 @@ def findings() -> dict[str, Fields]:
         image = machine.ensure()
     except machine.Unavailable as error:
         pytest.skip(str(error))
-    return machine.findings(image)
+    return machine.findings(image, machine.run_of_tests())
 
 
 def near(value_ms: float | None, asked_ms: float) -> bool:
