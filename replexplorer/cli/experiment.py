@@ -59,6 +59,11 @@ def delivered(
     return unwritten or _EXIT_CODES[document.verdict]
 
 
+_PIPED_COLUMNS: Final = 80
+
+
 def listing(rows: Sequence[Sequence[str]], columns: int | None) -> str:
-    """Experiments by name, title, and how long each takes, in full and quick; titles are folded."""
-    return table(rows, ("NAME", "TITLE", "TAKES", "QUICK"), right=(2, 3), fold=1, columns=columns)
+    """Experiments by name, title, and how long each takes, in full and quick; titles are folded to the
+    terminal, and to the least that is usual where there is none (`--json` is for programs)."""
+    heads = ("NAME", "TITLE", "TAKES", "QUICK")
+    return table(rows, heads, right=(2, 3), fold=1, columns=columns or _PIPED_COLUMNS)

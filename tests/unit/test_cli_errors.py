@@ -212,6 +212,14 @@ def test_a_document_is_all_that_stdout_gets(capsys: pytest.CaptureFixture[str]) 
         assert document
 
 
+@pytest.mark.parametrize("verb", ["lab", "drill"])
+def test_a_list_that_is_piped_fits_80_columns(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) > 10
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
