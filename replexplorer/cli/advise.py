@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.knobs import check_without_stack
-from replexplorer.cli.output import reported
+from replexplorer.cli.output import delivered
 from replexplorer.cli.predict import calibration_source, requested_of
 from replexplorer.cli.running import run_async
 from replexplorer.core.change.warnings import warnings_for
@@ -105,14 +105,8 @@ async def _run(call: Call, goals: tuple[Goal, ...]) -> int:
     )
     for warning in document.warnings:
         console.warn(warning)
-    unwritten = 0
-    if report is not None:
-        unwritten = reported(console, partial(write_report, report, document))
-    if console.json:
-        console.document(document)
-    else:
-        console.print(render(document))
-    return unwritten or (0 if document.found else 1)
+    write = None if report is None else partial(write_report, report, document)
+    return delivered(console, document, partial(render, document), write) or (0 if document.found else 1)
 
 
 def measured_here() -> tuple[list[MeasuredRun], list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.experiment import delivered, listing, stack_for
+from replexplorer.cli.experiment import concluded, listing, stack_for
 from replexplorer.cli.output import Output
 from replexplorer.cli.own_drills import drill_named, own_drill_file, own_drills, shipped_drills
 from replexplorer.cli.running import run_async
@@ -193,7 +193,7 @@ async def _run_matrix(call: Call, run: MatrixRun) -> int:
     document = matrix_document(result)
     document.conditions, document.again = conditions, again(conditions, command_of(args))
     write = None if report is None else partial(write_matrix_report, report, document, session.file)
-    return delivered(console, document, lambda: render_matrix(document), write)
+    return concluded(console, document, lambda: render_matrix(document), write)
 
 
 async def _run(call: Call, drill: Drill) -> int:
@@ -209,7 +209,7 @@ async def _run(call: Call, drill: Drill) -> int:
     if report is not None:
         own, ticks = own_drill_file(args.name), recorded_ticks(session.file)
         write = partial(write_drill_report, report, document, session.file, own, ticks)
-    return delivered(console, document, lambda: render_drill(document), write)
+    return concluded(console, document, lambda: render_drill(document), write)
 
 
 class DrillNarration:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.cli.output import Output, reported
+from replexplorer.cli.output import Output, delivered
 from replexplorer.cli.wiring import composed
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.text import table
@@ -43,20 +43,14 @@ async def stack_for(call: Call, holder: str) -> AsyncIterator[Session]:
             console.narrate(await asyncio.shield(session.close()))
 
 
-def delivered(
+def concluded(
     console: Output,
     document: LabResult | DrillRunJson | MatrixJson,
     text: Callable[[], str],
     write: Callable[[], str] | None,
 ) -> int:
-    """Print the result, as JSON or in words, and write its report where one is asked for; answers the exit
-    code."""
-    unwritten = 0 if write is None else reported(console, write)
-    if console.json:
-        console.document(document)
-    else:
-        console.print(text())
-    return unwritten or _EXIT_CODES[document.verdict]
+    """Deliver the result; answers the exit code that goes with its verdict."""
+    return delivered(console, document, text, write) or _EXIT_CODES[document.verdict]
 
 
 _PIPED_COLUMNS: Final = 80

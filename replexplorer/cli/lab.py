@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.experiment import delivered, listing, stack_for
+from replexplorer.cli.experiment import concluded, listing, stack_for
 from replexplorer.cli.output import Output
 from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.running import run_async
@@ -157,7 +157,7 @@ async def _run(call: Call, lab: Lab) -> int:
     if report is not None:
         own, ticks = own_file(args.name), recorded_ticks(session.file)
         write = partial(write_report, report, document, session.file, own, ticks)
-    return delivered(console, document, lambda: render_lab(document), write)
+    return concluded(console, document, lambda: render_lab(document), write)
 
 
 class Narration:

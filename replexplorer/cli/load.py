@@ -6,11 +6,13 @@ import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from replexplorer.cli.arguments import add_json
+from replexplorer.cli.output import Output, delivered
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import positive, seconds, whole_number
 from replexplorer.cli.wiring import attached
@@ -29,7 +31,6 @@ from replexplorer.reports.load import Circumstances, IntervalLines, load_report,
 
 if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
-    from replexplorer.cli.output import Output
     from replexplorer.core.event import Event
     from replexplorer.core.loss.ledger import LossLedger
     from replexplorer.core.tick import Tick
@@ -216,10 +217,7 @@ async def _load(call: Call, script: str | None) -> int:
         ledger=ledger,
         cost=load.cost,
     )
-    if console.json:
-        console.document(report)
-    else:
-        console.print(render(report))
+    code = delivered(console, report, partial(render, report))
     if ended is not None:
         raise ended
-    return 0
+    return code

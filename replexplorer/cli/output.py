@@ -165,6 +165,22 @@ def _clip(text: str, columns: int) -> str:
     return text if len(text) < columns else text[: max(columns - 2, 0)] + "…"
 
 
+def delivered(
+    console: Output,
+    document: BaseModel | list[Any],
+    text: Callable[[], str],
+    write: Callable[[], str] | None = None,
+) -> int:
+    """Print a result, as JSON or in words, and write its report first where one is asked for; answers the
+    exit code: of what is wrong with the report, 0 else."""
+    unwritten = 0 if write is None else reported(console, write)
+    if console.json:
+        console.document(document)
+    else:
+        console.print(text())
+    return unwritten
+
+
 def reported(console: Output, write: Callable[[], str]) -> int:
     """Write a report and say what was written; a result is not lost with its report, so that a failure
     is a line and an exit code."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.knobs import check_without_stack
+from replexplorer.cli.output import delivered
 from replexplorer.cli.render import LOSSES, exposure_lines, losses_shortly
 from replexplorer.cli.running import run_async
 from replexplorer.cli.sweep import scene_texts
@@ -128,11 +129,7 @@ async def _run(call: Call, texts: Sequence[str]) -> int:
     document = predicted(asked, calibrated)
     for warning in document.warnings:
         call.console.warn(warning)
-    if call.console.json:
-        call.console.document(document)
-    else:
-        call.console.print(render(document))
-    return 0
+    return delivered(call.console, document, partial(render, document))
 
 
 async def requested_of(call: Call, verb: str) -> tuple[Mapping[KnobName, Value], Roster, str]:

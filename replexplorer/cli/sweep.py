@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from replexplorer.cli.arguments import add_json
 from replexplorer.cli.calibrating import learned
-from replexplorer.cli.output import Output, reported
+from replexplorer.cli.output import Output, delivered
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.cli.wiring import attached
@@ -100,14 +100,8 @@ async def _run(call: Call) -> int:
     lesson = learned(swept)
     document.calibration = lesson.told
     document.prediction = [SweepRegion(**asdict(region)) for region in lesson.regions]
-    unwritten = 0
-    if report is not None:
-        unwritten = reported(console, partial(write_report, report, swept, document, keys))
-    if console.json:
-        console.document(document)
-    else:
-        console.print(render(swept, document, keys))
-    return unwritten
+    write = None if report is None else partial(write_report, report, swept, document, keys)
+    return delivered(console, document, partial(render, swept, document, keys), write)
 
 
 class _Narrator:

@@ -124,8 +124,9 @@ def test_every_verb_that_prints_json_has_its_document() -> None:
 
 def test_every_shape_is_part_of_a_document() -> None:
     """What a module of the room declares and does not put into its DOCUMENTS would be in no schema."""
-    shapes = {shape.__name__ for shape in _below(JsonObject) if shape.__module__.startswith(ROOM)}
-    assert shapes == set(schema()["$defs"])
+    shapes = [shape for shape in _below(JsonObject) if shape.__module__.startswith(ROOM)]
+    last = {shape.__name__ for shape in shapes if not shape.__subclasses__()}
+    assert last <= set(schema()["$defs"]) <= {shape.__name__ for shape in shapes}
 
 
 def _below(shape: type[JsonObject]) -> list[type[JsonObject]]:

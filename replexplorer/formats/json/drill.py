@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from replexplorer.formats.json.experiment import ExperimentEntry
 from replexplorer.formats.json.ledger import LossLedgerJson
 from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.json.model import JsonObject, Scalar
@@ -95,19 +96,10 @@ class DrillRunJson(JsonObject):
     again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 
 
-class DrillEntry(JsonObject):
-    """A drill in `drill list`."""
+class DrillEntry(ExperimentEntry):
+    """A drill in `drill list --json`."""
 
-    name: str
-    title: str
-    teaches: str = ""
-    seconds: float | None = None
-    quick_seconds: float | None = None
-    turns: list[str] = Field(default=[], description="keys of the knobs that it turns")
     faults: list[str] = Field(default=[], description="what it breaks, as typed for `fault inject`")
-    replicas: int = 1
-    file: str | None = Field(default=None, description="of a drill of one's own")
-    error: str | None = Field(default=None, description="why the file cannot be used")
 
 
 class TheoryJson(JsonObject):

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from replexplorer.formats.json.experiment import ExperimentEntry
 from replexplorer.formats.json.measured import CommitCostJson, Conditions, Latency
 from replexplorer.formats.json.model import JsonObject, Scalar
 
@@ -151,18 +152,8 @@ class LabResult(JsonObject):
     again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 
 
-class LabEntry(JsonObject):
+class LabEntry(ExperimentEntry):
     """A lab in `lab list --json`."""
-
-    name: str
-    title: str
-    teaches: str = ""
-    seconds: float | None = Field(default=None, description="with its repeats")
-    quick_seconds: float | None = None
-    turns: list[str] = Field(default=[], description="keys of the knobs that it turns")
-    replicas: int = 1
-    file: str | None = Field(default=None, description="of a lab of one's own")
-    error: str | None = Field(default=None, description="why the file cannot be used")
 
 
 DOCUMENTS: Final[dict[str, Any]] = {"lab run": LabResult, "lab list": list[LabEntry]}
