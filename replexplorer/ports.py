@@ -17,6 +17,7 @@ from replexplorer.core.load.pacing import CLOSED, POISSON
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.commit_cost import CpuUsed
+from replexplorer.core.system import DEFAULT
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import (
     DiskState,
@@ -97,6 +98,8 @@ class NodeAddress:
     published_port: int | None
     identity: str = ""
     """Another one when the node was recreated, though name and address are the same."""
+    system: str = DEFAULT
+    """What its stack is (`core.system.SYSTEMS`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ class UpOptions:
     """Any image that has a server; None: the program's own of that flavour."""
     flavor: str | None = None
     """mysql or mariadb."""
+    system: str | None = None
+    """How its nodes keep the same rows (`core.system.SYSTEMS`)."""
 
 
 Report = Callable[[str, float | None], None]

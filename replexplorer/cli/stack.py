@@ -21,6 +21,7 @@ from replexplorer.cli.wiring import (
 )
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
+from replexplorer.core.system import SYSTEMS
 from replexplorer.core.topology import MOST_REPLICAS, SOURCE
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
@@ -37,10 +38,22 @@ if TYPE_CHECKING:
 def up_arguments(parser: ArgumentParser) -> None:
     """How many replicas, and of which image."""
     parser.add_argument(
+        "--system",
+        choices=tuple(SYSTEMS),
+        help="how a new stack's nodes keep the same rows; default: async, with or without semi-sync",
+    )
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument(
         "--replicas",
         type=whole_number(1, MOST_REPLICAS),
         metavar="N",
         help="how many replicas; without it a live stack keeps its own and a new one has 1",
+    )
+    number.add_argument(
+        "--nodes",
+        type=whole_number(2, MOST_REPLICAS + 1),
+        metavar="N",
+        help="how many nodes in all; without it a live stack keeps its own, and a new group has 3",
     )
     server = parser.add_mutually_exclusive_group()
     server.add_argument(
@@ -49,7 +62,9 @@ def up_arguments(parser: ArgumentParser) -> None:
         help="any image that has a MySQL, Percona or MariaDB server, instead of our own",
     )
     server.add_argument(
-        "--flavor", choices=("mysql", "mariadb"), help="which server a new stack runs; default: mysql"
+        "--flavor",
+        choices=("mysql", "mariadb"),
+        help="which server a new stack runs; default: mysql, for galera mariadb",
     )
     add_json(parser)
 
@@ -87,7 +102,10 @@ def up(call: Call) -> int:
 
 
 async def _up(call: Call) -> int:
-    options = UpOptions(replicas=call.args.replicas, image=call.args.image, flavor=call.args.flavor)
+    replicas = call.args.replicas if call.args.nodes is None else call.args.nodes - 1
+    options = UpOptions(
+        replicas=replicas, image=call.args.image, flavor=call.args.flavor, system=call.args.system
+    )
     async with composed(call, "up", up=options) as session:
         asks = session.options.reapply == "ask"
         created = await session.up(
@@ -173,6 +191,7 @@ async def _status_of(session: Session, *, patient: bool = False) -> Status:
     seen = await session.status(patient=patient)
     return status_document(
         stack=seen.stack,
+        system=seen.system,
         state=seen.state,
         nodes=seen.nodes,
         protection=seen.protection,

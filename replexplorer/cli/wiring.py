@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.model.fitted import Calibration
+from replexplorer.core.system import DEFAULT
 from replexplorer.core.tick import Tick
 from replexplorer.core.wire import DiskState, Lease
 from replexplorer.engine.fleet import Outside
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from replexplorer.cli.entry import Call
 
 
+_OF_NEW_STACKS: Final = ("replicas", "image", "flavor", "system")
 _DRIVER_WITHIN_S: Final = 5.0
 """How long `down` asks who drives the load."""
 
@@ -150,16 +152,21 @@ def _connection(node: NodeAddress, credentials: Credentials) -> ControlConnectio
 
 
 async def new_stack_options(stack: DockerProvider, values: Configuration, asked: UpOptions) -> UpOptions:
-    """What `up` is to make: flags first; the configured replicas, image and flavor only for a new stack."""
-    if values.replicas == 1 and values.image is None and values.flavor is None:
+    """What `up` is to make: flags first; what is configured only for a new stack, and its image and flavor
+    only for one of the configured system."""
+    defaults = Configuration.model_fields
+    if all(getattr(values, key) == defaults[key].default for key in _OF_NEW_STACKS):
         return asked
-    if await stack.nodes():
+    if await stack.nodes() or asked.system not in (None, values.system or DEFAULT):
         return asked
+    system = asked.system or values.system
+    replicas = values.replicas if system in (None, DEFAULT) else None
     names_server = asked.image is not None or asked.flavor is not None
     return UpOptions(
-        replicas=values.replicas if asked.replicas is None else asked.replicas,
+        replicas=replicas if asked.replicas is None else asked.replicas,
         image=asked.image if names_server else values.image,
         flavor=asked.flavor if names_server or values.image is not None else values.flavor,
+        system=system,
     )
 
 

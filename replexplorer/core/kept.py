@@ -2,7 +2,7 @@
 
 Law: a link is kept under both its nodes in order of name and its directions run from the first to the
 second, so a document says the same of every wire whichever node is the source. What is asked of the
-source goes with the role.
+source goes with the role, and what is asked of each member of a group stays with its node.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from replexplorer.core.topology import Roster, ends_of, is_pair
 
 def kept(name: KnobName, value: Value, roster: Roster) -> tuple[str, Value]:
     """A knob with its value as the document of a stack with these nodes has them."""
+    if name.knob.place is Place.MEMBERS:
+        return f"{name.key}@{roster.source if name.node == SOURCE else name.node}", value
     if name.knob.backing is not Backing.LINK:
         return str(name), value
     link = roster.link(name.node)

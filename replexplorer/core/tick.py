@@ -24,6 +24,7 @@ from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import ServerTruth
+from replexplorer.core.system import DEFAULT, system_of
 from replexplorer.core.topology import Roster
 
 
@@ -36,6 +37,8 @@ class Tick:
     stack: str
     state: str
     """starting, up, partial, down."""
+    system: str = DEFAULT
+    """What the stack is (`core.system.SYSTEMS`)."""
     nodes: tuple[NodeView, ...] = ()
     protection: Protection = field(default_factory=lambda: Protection(ProtectionState.DOWN, requested=False))
     links: tuple[LinkView, ...] = ()
@@ -77,7 +80,10 @@ class Tick:
     def roster(self) -> Roster | None:
         """The nodes' names and the source; None before anything was looked at."""
         source = self.source
-        return None if source is None else Roster(tuple(node.name for node in self.nodes), source.name)
+        if source is None:
+            return None
+        mesh = system_of(self.system).mesh
+        return Roster(tuple(node.name for node in self.nodes), source.name, mesh=mesh)
 
     @property
     def source_disk(self) -> DiskView | None:

@@ -47,6 +47,19 @@ class Role(StrEnum):
     """No login succeeds."""
 
 
+class Belonging(StrEnum):
+    """How a node stands to the group that it is to be a member of."""
+
+    MEMBER = "member"
+    """It takes part, and a majority of the members that it knows answers it."""
+    CUT_OFF = "cut off"
+    """It takes part, and no majority answers it: nothing can be committed there."""
+    JOINING = "joining"
+    """It copies what the others have."""
+    OUTSIDE = "outside"
+    """It runs and is no member."""
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What one look has seen of a node that its role follows from."""
@@ -57,6 +70,8 @@ class Standing:
     """The host that it replicates from, as it was configured; None: from none, or it is not known."""
     refuses_writes: bool | None = None
     """`super_read_only` is on; None while it is not known."""
+    belongs: Belonging | None = None
+    """How it stands to its group; None where there is none, or while it is not known."""
 
 
 def node_name(number: int) -> str:
@@ -105,9 +120,13 @@ def source_of(standings: Sequence[Standing], before: str | None = None) -> str |
     """The node that is the source now; None where there are no nodes.
 
     It follows nobody of the stack and takes writes, or others follow it. Where more than one could
-    be, or nobody can tell, it is the one that has followers, then the one `before`, then the first.
+    be, or nobody can tell, it is the one that has followers, then the one `before`, then the first. Of a
+    group it is the member that takes writes, of several the one `before`; a member that a majority
+    answers before one that is cut off from it.
     """
     names = [each.name for each in standings]
+    if any(each.belongs is not None for each in standings):
+        return _writer_of(standings, before)
     hosts = [each.follows for each in standings]
     free = [each for each in standings if each.reachable and each.follows not in names]
     takers = [each.name for each in free if each.refuses_writes is False]
@@ -119,15 +138,42 @@ def source_of(standings: Sequence[Standing], before: str | None = None) -> str |
     return before if before in followed else next(iter(followed), None)
 
 
+def _writer_of(standings: Sequence[Standing], before: str | None) -> str | None:
+    """The member of a group that takes writes."""
+    for belongs in (Belonging.MEMBER, Belonging.CUT_OFF):
+        takers = [
+            each.name
+            for each in standings
+            if each.reachable and each.belongs is belongs and each.refuses_writes is False
+        ]
+        if takers:
+            return before if before in takers else takers[0]
+    names = [each.name for each in standings]
+    return before if before in names else names[0]
+
+
 def role_of(standing: Standing, source: str | None) -> Role:
     """What a node is, in a stack with this source."""
     if not standing.reachable:
         return Role.DOWN
+    if standing.belongs is not None:
+        return _role_in_group(standing)
     if standing.name == source:
         return Role.PRIMARY
     if standing.follows is not None or standing.refuses_writes is None:
         return Role.REPLICA
     return Role.DETACHED if standing.refuses_writes else Role.PRIMARY
+
+
+def _role_in_group(standing: Standing) -> Role:
+    """What a node that answers is to its group."""
+    match standing.belongs:
+        case Belonging.JOINING:
+            return Role.JOINING
+        case Belonging.OUTSIDE:
+            return Role.DETACHED
+        case _:
+            return Role.PRIMARY if standing.refuses_writes is False else Role.SECONDARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +182,8 @@ class Roster:
 
     names: tuple[str, ...]
     source: str
+    mesh: bool = False
+    """Commits cross the links of all pairs, so a link's knob without a node is meant for all of them."""
 
     @property
     def others(self) -> tuple[str, ...]:

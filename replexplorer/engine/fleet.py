@@ -21,6 +21,7 @@ from replexplorer.core.errors import (
     UsageError,
 )
 from replexplorer.core.knobs.catalogue import Backing, Knob
+from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
 from replexplorer.engine.keeping import Keeping
 from replexplorer.ports import (
@@ -236,7 +237,12 @@ class Fleet:
     @property
     def roster(self) -> Roster:
         """The names, and which of them is the source."""
-        return Roster(tuple(self.members), self.source_name)
+        return Roster(tuple(self.members), self.source_name, mesh=self.system.mesh)
+
+    @property
+    def system(self) -> System:
+        """What the stack is; the default one while no node was found."""
+        return system_of(next((member.address.system for member in self.members.values()), None))
 
     async def discover(self) -> None:
         """Ask the provider which nodes there are; members that stay keep their connections.

@@ -60,6 +60,7 @@ class TickFold:
             wall_s=self.sight.fleet.outside.clock.wall(),
             stack=self.sight.fleet.outside.provider.name,
             state=state_word(nodes) if nodes else "starting",
+            system=self.sight.fleet.system.name,
             nodes=nodes,
             protection=protection,
             links=links,

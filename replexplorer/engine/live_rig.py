@@ -212,6 +212,7 @@ class LiveRig:
             disks=dict(sight.disks),
             counters={name: sample.counters for name, sample in sight.samples.items()},
             exposure=sight.exposures.exposure(),
+            system=self._fleet.system,
         )
 
     async def look(self, *, probe: bool = False) -> Sighting:

@@ -85,11 +85,13 @@ class Configuration(BaseSettings):
     subnet: Annotated[str | None, AfterValidator(_ipv4_network)] = None
     """IPv4 network of a new stack, as `10.77.0.0/24`; none leaves the choice to Docker."""
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
-    """Replicas of a new stack; a live stack keeps what it has."""
+    """Replicas of a new stack of the system async; a live stack keeps what it has."""
     image: Annotated[str | None, Field(min_length=1)] = None
     """Image with a server for a new stack; none is the one that we build."""
     flavor: Literal["mysql", "mariadb"] | None = None
-    """Which server a new stack runs where no image is named; none is mysql."""
+    """Which server a new stack runs where no image is named; none is what its system has first: mysql."""
+    system: Literal["async", "group", "galera"] | None = None
+    """How the nodes of a new stack keep the same rows; none is async."""
     glyphs: Literal["auto", "braille", "block", "ascii"] = "auto"
     """What the charts are drawn with."""
     record: bool = True

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -44,6 +44,7 @@ LOAD_COLUMNS: Final = tuple(each.name for each in fields(LoadView) if each.name 
 """Columns of the load: the fields of `LoadView`, where each is explained."""
 
 PARTS: Final[Mapping[str, TypeAdapter[Any]]] = {
+    "system": TypeAdapter(Literal["async", "group", "galera"]),
     "nodes": TypeAdapter(tuple[NodeView, ...]),
     "protection": TypeAdapter(Protection),
     "links": TypeAdapter(tuple[LinkView, ...]),

@@ -17,6 +17,7 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Loss, Unknown
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
+from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import SOURCE, Role, ends_of, is_pair
 from replexplorer.engine.outcome import Changed, SetResult
 from replexplorer.formats.json.fault import FaultJson
@@ -48,6 +49,7 @@ from replexplorer.formats.json.status import (
 def status_document(
     *,
     stack: str,
+    system: Any = DEFAULT,
     state: Any,
     nodes: Iterable[NodeView],
     protection: Protection,
@@ -66,6 +68,7 @@ def status_document(
     source = next((node.name for node in nodes if node.is_source), SOURCE)
     return Status(
         stack=stack,
+        system=system,
         state=state,
         nodes=[_node(node) for node in nodes],
         protection=_protection(protection),
@@ -183,6 +186,7 @@ def _node(node: NodeView) -> NodeJson:
     return NodeJson(
         name=node.name,
         role=Role(node.role).value,
+        state=node.state,
         is_source=node.is_source,
         host=node.host,
         port=node.port,

@@ -35,6 +35,7 @@ def test_without_a_file_everything_is_default(file: Path) -> None:
         "replicas": 1,
         "image": None,
         "flavor": None,
+        "system": None,
         "glyphs": "auto",
         "record": True,
         "sessions_kept": 50,

@@ -322,6 +322,7 @@ def test_places_decide_the_nodes() -> None:
         allowed = {
             Place.LOAD: {"load"},
             Place.REPLICAS: {"db2"},
+            Place.MEMBERS: {SOURCE, "db2"},
             Place.SOURCE: {SOURCE, "db2"} if name.knob.extra_nodes else {SOURCE},
         }
         assert name.node in allowed[name.knob.place]

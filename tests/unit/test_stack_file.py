@@ -53,7 +53,12 @@ def test_every_object_carries_our_labels(topology: StackFile) -> None:
 
 def test_a_second_replica_is_the_first_under_its_own_name(topology: StackFile) -> None:
     server, sidecar = topology.service("db3", "mysqld"), topology.service("db3", "sidecar")
-    assert server.environment == {"RX_NODE": "db3", "RX_SERVER_ID": "3", "RX_SOURCE": "db1"}
+    assert server.environment == {
+        "RX_NODE": "db3",
+        "RX_SERVER_ID": "3",
+        "RX_SYSTEM": "async",
+        "RX_SOURCE": "db1",
+    }
     assert server.node == sidecar.node == sidecar.hostname == "db3"
     assert sidecar.networks["stack"].aliases == ("db3",)
     assert topology.volume_labels("data", "db3")["dev.replexplorer.node"] == "db3"

@@ -17,6 +17,7 @@ from replexplorer.adapters.docker.base_image import image_id
 from replexplorer.adapters.docker.inventory import Container, Inventory
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
 from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.core.system import System, new_stack, system_of
 from replexplorer.core.topology import MOST_REPLICAS, node_names
 from replexplorer.formats.stack_file import Mount, Service, StackFile, read_stack_file
 from replexplorer.ports import Report, UpOptions
@@ -51,11 +52,12 @@ class Builder:
         found = inventory.take(self._client, self._stack)
         inventory.refuse_other_names(self._stack, found.containers)
         created = not found.containers
-        nodes = self._nodes(options, found)
+        system, flavor = self._check_system(options, found)
+        nodes = self._nodes(options, found, system)
         self._check_image(options, found)
         if _whole(found, nodes) and not any(self._is_cut_off(found, node) for node in nodes):
             return False
-        topology, server_image = self._topology(options.image, options.flavor, found.image())
+        topology, server_image = self._topology(options.image, flavor, found.image(), system)
         if created and not found.empty:
             self._report("removing what a broken start left", None)
             remove_stack(self._client, self._stack)
@@ -72,9 +74,24 @@ class Builder:
             raise
         return created
 
-    def _nodes(self, options: UpOptions, found: Inventory) -> list[str]:
+    def _check_system(self, options: UpOptions, found: Inventory) -> tuple[System, str | None]:
+        """What the stack is, or is to be, and the flavour of a server that is to be made; None: whichever
+        was asked for."""
+        has = found.system()
+        if has is None or not found.containers:
+            asked = options.system or has
+            system, flavor, _ = new_stack(asked, options.flavor, options.replicas)
+            return system, flavor
+        if options.system not in (None, has):
+            raise UsageError(
+                f"stack {self._stack} is {system_of(has).title}, not {system_of(options.system).title}",
+                f"`replexplorer down --stack {self._stack}` first, or another --stack",
+            )
+        return system_of(has), options.flavor
+
+    def _nodes(self, options: UpOptions, found: Inventory, system: System) -> list[str]:
         has = found.asked_replicas()
-        wanted = options.replicas if options.replicas is not None else has or 1
+        wanted = options.replicas if options.replicas is not None else has or system.nodes - 1
         if options.replicas is not None and not 1 <= wanted <= MOST_REPLICAS:
             raise UsageError(f"a stack cannot have {wanted} replicas", f"give 1 to {MOST_REPLICAS}")
         if found.containers and wanted < has:
@@ -107,7 +124,9 @@ class Builder:
                 f"`replexplorer down --stack {self._stack}` first, or another --stack",
             )
 
-    def _topology(self, asked: str | None, flavor: str | None, live: str | None) -> tuple[StackFile, str]:
+    def _topology(
+        self, asked: str | None, flavor: str | None, live: str | None, system: System
+    ) -> tuple[StackFile, str]:
         """stack.yaml with the images in it, all of them here."""
         # Read once before anything is built, so that a broken file costs no build.
         read_stack_file(self._compose / "stack.yaml")
@@ -128,6 +147,7 @@ class Builder:
             "RX_VERSION": replexplorer.__version__,
             "RX_SIDECAR_TAG": made["sidecar"].rpartition(":")[2],
             "RX_MYSQL_IMAGE": image,
+            "RX_SYSTEM": system.name,
         }
         return read_stack_file(self._compose / "stack.yaml", variables), image
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from replexplorer.core.errors import StackUnavailable
+from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import in_order, node_name, node_number
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import NodeAddress
@@ -22,6 +23,9 @@ REPLICAS: Final = f"{LABEL}replicas"
 """On the network: how many replicas were asked for, so that a half-made stack is finished as asked."""
 IMAGE: Final = f"{LABEL}image"
 """On the network: the server's image, for the same reason."""
+
+SYSTEM: Final = f"{LABEL}system"
+"""What the stack is (`core.system.SYSTEMS`); a stack of before there were several has no such label."""
 
 _MYSQL_PORT: Final = 3306
 
@@ -45,6 +49,8 @@ class Container:
     published: tuple[str, int] | None
     """Host and port, as Docker has bound it."""
     by_compose: bool
+    system: str = DEFAULT
+    """What its stack is."""
 
     @property
     def running(self) -> bool:
@@ -92,6 +98,13 @@ class Inventory:
             if name := (network.get("Labels") or {}).get(IMAGE):
                 return str(name)
         return None
+
+    def system(self) -> str | None:
+        """What the stack is; None where nothing of it says so."""
+        if self.containers:
+            return self.containers[0].system
+        labels = (network.get("Labels") or {} for network in self.networks)
+        return next((str(each[SYSTEM]) for each in labels if SYSTEM in each), None)
 
     @property
     def identity(self) -> str:
@@ -161,6 +174,7 @@ def addresses(found: Iterable[Container]) -> list[NodeAddress]:
                 published_host=sidecar.published[0] if sidecar and sidecar.published else None,
                 published_port=sidecar.published[1] if sidecar and sidecar.published else None,
                 identity=sidecar.id if sidecar else "",
+                system=next((made.system for made in (sidecar, server) if made), DEFAULT),
             )
         )
     return nodes
@@ -191,4 +205,5 @@ def _container(item: Mapping[str, Any]) -> Container:
         address=address,
         published=(ports[0]["IP"], ports[0]["PublicPort"]) if ports else None,
         by_compose=COMPOSE_PROJECT in labels,
+        system=labels.get(SYSTEM, DEFAULT),
     )

@@ -13,10 +13,15 @@ from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY, CATALOGUE, Backing, Kind, Knob
+from replexplorer.core.system import ASYNC, GALERA, GROUP, System, who_has
 
 KNOB_VARIABLES: Final = tuple(variable for knob in CATALOGUE for variable in knob.variables)
 """Every name that any server has for any knob."""
-IDENTIFYING: Final = ("version", "version_comment", "server_uuid")
+_GROUP: Final = "group_replication_group_name"
+"""A server has this variable when the plugin is loaded."""
+_GALERA: Final = "wsrep_on"
+"""MariaDB has it always, and it is on in a cluster."""
+IDENTIFYING: Final = ("version", "version_comment", "server_uuid", _GROUP, _GALERA)
 """Variables that say what a server is; all flavours have the first two."""
 
 
@@ -45,14 +50,18 @@ class Capabilities:
     """Knob key to the name of the variable that carries it here; a key that is absent is lacking."""
     ranges: Mapping[str, Range] = field(default_factory=dict)
     """Knob key to this server's own range."""
+    system: System = ASYNC
+    """What it can be a node of, as it was started."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Capabilities:
-        """From a server's variables by lower-case name, and what it says of their ranges."""
+        """From a server's variables by lower-case name, and what it says of their ranges; what means nothing
+        in its system it does not have."""
+        system = _system(variables)
         names = {
             knob.key: next(name for name in knob.variables if name in variables)
             for knob in CATALOGUE
-            if any(name in variables for name in knob.variables)
+            if system.has(knob) and any(name in variables for name in knob.variables)
         }
         version_text = variables.get("version", "")
         return cls(
@@ -62,6 +71,7 @@ class Capabilities:
             server_uuid=variables.get("server_uuid"),
             variables=names,
             ranges={key: ranges[name] for key, name in names.items() if name in ranges},
+            system=system,
         )
 
     @property
@@ -75,6 +85,14 @@ class Capabilities:
             key in self.variables and not self._is_fixed(key)
         )
 
+    def _why_not(self, knob: Knob) -> str:
+        """Why a knob cannot be turned here, and where it can be."""
+        if self._is_fixed(knob.key):
+            return f"{self.title} cannot change it while it runs"
+        if not self.system.has(knob):
+            return f"{self.system.title} does not have it; {who_has(knob)}"
+        return f"{self.title} does not have it"
+
     def _is_fixed(self, key: str) -> bool:
         return key in self.ranges and self.ranges[key].is_fixed
 
@@ -82,8 +100,7 @@ class Capabilities:
         """The catalogue's row, narrowed to this server's range; raise UsageError when it lacks it."""
         knob = BY_KEY[key]
         if not self.has(key):
-            why = "cannot change it while it runs" if self._is_fixed(key) else "does not have it"
-            raise UsageError(f"{key} is not available", f"{self.title} {why}")
+            raise UsageError(f"{key} is not available", self._why_not(knob))
         known = self.ranges.get(key)
         if knob.kind is Kind.CHOICE or known is None or known.high is None or known.high <= 0:
             return knob
@@ -91,6 +108,13 @@ class Capabilities:
         maximum = known.high if knob.maximum is None else min(knob.maximum, known.high)
         ladder = tuple(r for r in knob.ladder if not isinstance(r, str) and minimum <= r <= maximum)
         return replace(knob, minimum=minimum, maximum=maximum, ladder=ladder)
+
+
+def _system(variables: Mapping[str, str]) -> System:
+    """What a server was started for, from its variables."""
+    if _GROUP in variables:
+        return GROUP
+    return GALERA if variables.get(_GALERA, "").lower() in ("on", "1") else ASYNC
 
 
 def version_tuple(text: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.exposure_meter import LogState
+from replexplorer.core.server.membership import Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,12 @@ class Dialect(Protocol):
 
     def register(self) -> tuple[str, ...]:
         """Lets a replica register for semi-sync when it next connects; nothing where it has no switch."""
+        ...
+
+    # -- membership in a group
+
+    def membership(self) -> Question[Membership] | None:
+        """How a server stands to its group; None where it was started for none."""
         ...
 
     # -- positions

@@ -31,6 +31,7 @@ from replexplorer.core.loss.spans import spans_of
 from replexplorer.core.server.commit_counters import Source, Total, Totals
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.exposure_meter import LogState
+from replexplorer.core.server.membership import Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +331,12 @@ class MySql:
     def register(self) -> tuple[str, ...]:
         """The dump that runs is not changed by it: the IO thread has to connect once more."""
         return (f"SET GLOBAL {self.registers} = ON",) if self.registers else ()
+
+    # -- membership in a group
+
+    def membership(self) -> Question[Membership] | None:
+        """A source or a replica is in none."""
+        return None
 
     # -- positions
 

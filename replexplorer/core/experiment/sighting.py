@@ -15,6 +15,8 @@ from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
+from replexplorer.core.system import ASYNC, System
+from replexplorer.core.topology import Roster, in_order
 
 UNKNOWN: Final = "unknown"
 """A server that has not answered yet."""
@@ -49,6 +51,13 @@ class Sighting:
     """By node, for those that were looked at."""
     exposure: Exposure | None = None
     """What a failure would lose, as last looked at; None before that."""
+    system: System = ASYNC
+
+    @property
+    def roster(self) -> Roster:
+        """The names, and which of them is the source."""
+        names = tuple(in_order((self.source, *self.replicas)))
+        return Roster(names, self.source, mesh=self.system.mesh)
 
     def requested(self, name: KnobName) -> Value:
         """What is asked of a knob, its default where nobody asked."""

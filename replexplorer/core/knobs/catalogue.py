@@ -11,148 +11,35 @@ variables and durability); what a server says of itself narrows them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.galera_rows import GALERA_ROWS
+from replexplorer.core.knobs.group_rows import GROUP_ROWS
+from replexplorer.core.knobs.knob import (
+    ON_OFF,
+    Backing,
+    Group,
+    Kind,
+    Knob,
+    Place,
+    Restart,
+    Value,
+)
 
-Value = int | float | str
-"""What a knob holds: a count, a duration in the knob's unit, or a lower-case word."""
-
-
-class Group(StrEnum):
-    """The panel's headings, in their order."""
-
-    LINK = "link"
-    SEMI_SYNC = "semi-sync"
-    DURABILITY = "durability"
-    BINLOG = "binlog"
-    REPLICA = "replica"
-    DISK = "disk"
-    LOAD = "load"
-    SERVER = "server"
-    """What is turned seldom of a server and of what stands in front of its disk."""
-
-
-class Kind(StrEnum):
-    """How a knob's value is written and checked."""
-
-    CHOICE = "choice"
-    INT = "int"
-    FLOAT = "float"
-
-
-class Place(StrEnum):
-    """Which nodes a bare key addresses."""
-
-    SOURCE = "source"
-    """The source: bare keys go to the primary, `key@node` to a replica where it makes sense."""
-    REPLICAS = "replicas"
-    """Each replica has its own value: names are always `key@node`."""
-    LOAD = "load"
-    """The background load: one value a stack."""
-
-
-class Backing(StrEnum):
-    """What carries the knob out."""
-
-    SERVER = "global"
-    """SET GLOBAL on a server."""
-    LINK = "link"
-    """The agents at both ends of a link."""
-    DISK = "disk"
-    """The agent beside the server, through the shim in front of its fsyncs."""
-    LOAD = "load"
-    """The load's own process."""
-
-
-class Restart(StrEnum):
-    """What has to be restarted around the change, so that it takes effect."""
-
-    NONE = "none"
-    APPLIER = "applier"
-    """STOP/START REPLICA SQL_THREAD on that replica."""
-    SESSIONS = "sessions"
-    """New sessions of the load: the variable is copied into a session when it begins."""
-
-
-ON_OFF: Final = ("off", "on")
-"""The words of a switch."""
-_TRUE: Final = frozenset({"on", "1", "true", "yes", "enabled"})
-_FALSE: Final = frozenset({"off", "0", "false", "no", "disabled"})
-
-
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """One row of the catalogue."""
-
-    key: str
-    """The name that is typed: the server's own variable name where it has one."""
-    label: str
-    """At most 15 characters, for the panel."""
-    group: Group
-    kind: Kind
-    place: Place
-    backing: Backing
-    default: Value
-    help: str
-    """One sentence: what it does."""
-    unit: str = ""
-    """Unit of the value: `ms`, `us`, `s`, `B` (a size), `commits`, `clients`; empty for words and plain
-    counts."""
-    choices: tuple[str, ...] = ()
-    """The words of a CHOICE, in ladder order."""
-    synonyms: tuple[tuple[str, str], ...] = ()
-    """Words that mean one of the choices to the server, each with its choice: it reads back as that."""
-    words: tuple[tuple[str, Value], ...] = ()
-    """Words that a number may be given as, each with its value; the first of a value is how it is written."""
-    minimum: float | None = None
-    maximum: float | None = None
-    multiple: int = 1
-    """Of what a whole number must be a multiple: a server rounds any other silently."""
-    below_minimum: str = ""
-    """Why a value below the minimum is refused, when that is more than a range."""
-    ladder: tuple[Value, ...] = ()
-    """The values that the arrow keys walk through; a CHOICE walks its choices."""
-    restart: Restart = Restart.NONE
-    risk: str = ""
-    """What is lost, after the values that lose it, `not 1:` or `after_commit:`; without such a head any but
-    the default does. Empty when none loses anything."""
-    variables: tuple[str, ...] = ()
-    """Server variables that carry it, newest name first; the server has one of them or lacks the knob."""
-    aliases: tuple[str, ...] = ()
-    """Other names that are accepted on input."""
-    files: bool = False
-    """Besides its words it takes a file of SQL: a path, or a name that ends with `.sql`."""
-    extra_nodes: bool = False
-    """A SOURCE knob that a replica has as well (`key@node`)."""
-    seldom: bool = False
-    """Turned seldom: the panel has it behind its heading's last line while it is at its default."""
-    beyond_model: bool = False
-    """It changes what a commit takes, and the model does not look at it."""
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """Every name that is accepted for it on input, its own first."""
-        return tuple(dict.fromkeys((self.key, *self.aliases, *self.variables)))
-
-    def is_file(self, text: str) -> bool:
-        """Whether a user's file is meant."""
-        return self.files and ("/" in text or text.endswith(".sql"))
-
-    def word(self, text: str) -> str:
-        """The word as it is kept: lower-case, synonyms resolved, whatever means on or off as that."""
-        word = text.strip().lower().replace("-", "_")
-        if set(ON_OFF) <= set(self.choices):
-            word = "on" if word in _TRUE else "off" if word in _FALSE else word
-        return dict(self.synonyms).get(word, word)
-
-    @property
-    def steps(self) -> tuple[Value, ...]:
-        """The values that the arrow keys walk through, in order."""
-        return self.ladder or self.choices
-
+__all__ = (
+    "BY_KEY",
+    "CATALOGUE",
+    "MIB",
+    "ON_OFF",
+    "Backing",
+    "Group",
+    "Kind",
+    "Knob",
+    "Place",
+    "Restart",
+    "Value",
+)
 
 _HALF_OF_RTT: Final = tuple((word, "auto") for word in ("auto", "off", "none", "default"))
 _AS_FSYNC_DELAY: Final = tuple((word, "auto") for word in ("auto", "default"))
@@ -351,6 +238,8 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         choices=ON_OFF,
         variables=_semi_sync_names("wait_no_replica", maria="wait_no_slave"),
     ),
+    *GROUP_ROWS,
+    *GALERA_ROWS,
     Knob(
         keys.SYNC_BINLOG,
         "sync_binlog",

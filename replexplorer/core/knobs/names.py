@@ -104,9 +104,9 @@ def expand(keys: Iterable[Knob], replicas: Sequence[str], pairs: Sequence[str] =
         if knob.place is Place.LOAD:
             names.append(KnobName(knob.key, Place.LOAD))
             continue
-        if knob.place is Place.SOURCE:
+        if knob.place is not Place.REPLICAS:
             names.append(KnobName(knob.key, SOURCE))
-        if knob.place is Place.REPLICAS or knob.extra_nodes:
+        if knob.place is not Place.SOURCE or knob.extra_nodes:
             names.extend(KnobName(knob.key, replica) for replica in replicas)
         if knob.backing is Backing.LINK:
             names.extend(KnobName(knob.key, pair) for pair in pairs)
@@ -144,21 +144,22 @@ def parse_name(text: str) -> KnobName:
     if not at:
         if knob.place is Place.REPLICAS:
             raise UsageError(f"{knob.key} is a knob of each replica", f"write {knob.key}@NODE")
-        node = SOURCE if knob.place is Place.SOURCE else Place.LOAD
+        node = Place.LOAD if knob.place is Place.LOAD else SOURCE
     return KnobName(knob.key, str(node))
 
 
 def addressed(text: str, roster: Roster) -> tuple[KnobName, ...]:
     """The names that `KEY[@NODE]` addresses on a stack with these nodes; raise UsageError.
 
-    A bare key of a replica's knob addresses every replica, any other the source or the load. A node
-    is given by its name or its alias, a link by its far node or by both its nodes.
+    A bare key of a replica's knob addresses every replica, a link's in a mesh every link, a member's every
+    node, any other the source or the load. A node is given by its name or its alias, a link by its far node
+    or by both its nodes.
     """
     key, at, written = (part.strip() for part in text.partition("@"))
     knob = find(key)
-    everywhere = expand((knob,), roster.others)
+    everywhere = expand((knob,), roster.others, roster.pairs if roster.mesh else ())
     if not at:
-        names = everywhere if knob.place is Place.REPLICAS else everywhere[:1]
+        names = everywhere if knob.place in (Place.REPLICAS, Place.MEMBERS) else everywhere[:1]
         if not names:
             raise UsageError(f"{knob.key} is a knob of each replica", "this stack has none")
         return names

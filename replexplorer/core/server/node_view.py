@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replexplorer.core.server.membership import Membership
+
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
@@ -37,5 +39,9 @@ class NodeView:
     """Why a thread of it does not run, in the server's words; None while it has none."""
     follows: str | None = None
     """The node that it replicates from, as it was configured; None: from none, or that is not known."""
+    state: str | None = None
+    """What the server calls its membership in a group (ONLINE, RECOVERING, ...); None of one in none."""
+    member: Membership | None = None
+    """What it says of its group; None of one in none."""
     is_source: bool = False
     """The others follow it, or did when it was last seen: a source that is down still is it."""

@@ -23,7 +23,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.topology import Roster, in_order
+from replexplorer.core.topology import in_order
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.engine.finish import to_the_end
 from replexplorer.ports import LoadSettings, Report, ServerProcess
@@ -315,8 +315,7 @@ def _behind(seen: Sighting) -> tuple[str, ...]:
 
 def _addresses(fault: Fault, seen: Sighting) -> tuple[str, ...]:
     """All that `KIND@NODE` may be typed as for this one, in a stack as it was last seen."""
-    roster = Roster(tuple(in_order((seen.source, *seen.replicas))), seen.source)
-    aliases = (alias for alias, node in roster.aliases.items() if node == fault.node)
+    aliases = (alias for alias, node in seen.roster.aliases.items() if node == fault.node)
     return tuple(f"{fault.kind}@{node}" for node in (fault.node, *aliases))
 
 

@@ -17,6 +17,7 @@ from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.commit_counters import CommitSample
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.membership import Membership
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
 from replexplorer.core.server.truth import ApplierSample
@@ -51,6 +52,8 @@ class NodeSample:
     """The host that it replicates from, as it was configured; None: from none."""
     refuses_writes: bool | None = None
     """`super_read_only` is on; None where the server has no such switch."""
+    membership: Membership | None = None
+    """How it stands to its group; None where it is started for none, or does not say."""
 
     @property
     def counters(self) -> Sample:
@@ -77,7 +80,8 @@ def standing_of(fleet: Fleet, sample: NodeSample) -> Standing:
     if not sample.values:
         return replace(fleet.standing(name), reachable=reachable)
     follows = None if sample.follows is None else fleet.node_at(sample.follows)
-    return Standing(name, reachable, follows, sample.refuses_writes)
+    belongs = None if sample.membership is None else sample.membership.belongs
+    return Standing(name, reachable, follows, sample.refuses_writes, belongs)
 
 
 async def answers(sql: Sql, *, within_s: float = _POLL_DEADLINE_S) -> bool:
@@ -102,6 +106,16 @@ async def _sample_reachable(
     if with_gtids:
         view = replace(
             view, gtid_executed=await ask_if_known(sql, dialect.executed(), deadline_s=_POLL_DEADLINE_S)
+        )
+    if (question := dialect.membership()) is not None:
+        membership = await ask(sql, question, deadline_s=_POLL_DEADLINE_S)
+        return NodeSample(
+            at_s,
+            replace(view, state=membership.state, member=membership),
+            status,
+            settings.values,
+            refuses_writes=settings.refuses_writes,
+            membership=membership,
         )
     threads = await ask(sql, dialect.threads(), deadline_s=_POLL_DEADLINE_S)
     if threads is not None or settings.refuses_writes:

@@ -23,6 +23,7 @@ from replexplorer.core.knobs.names import (
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.disk_view import DiskView
+from replexplorer.core.server.membership import judge_group
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.topology import Role, Standing, ends_of, in_order, is_pair, role_of
@@ -236,7 +237,7 @@ class Sight:
         self.pairs = {
             view.replica: view
             for view in views[len(replicas) :]
-            if view.is_asked or view.is_shaped or view.replica in more
+            if view.is_asked or view.is_shaped or view.replica in more or self.fleet.system.mesh
         }
 
     async def look_at_link(self, link: str) -> bool:
@@ -253,11 +254,12 @@ class Sight:
 
     def pairs_of_interest(self, more: Iterable[str] = ()) -> tuple[str, ...]:
         """Links between two nodes that are not the source of which something is asked, or was in force
-        when they were last looked at, and those among `more`."""
+        when they were last looked at, and those among `more`; in a mesh all of them."""
         asked = (name.node for name, value in self.requested.values.items() if value != name.knob.default)
         in_force = (link for link, view in self.pairs.items() if view.is_shaped)
-        among = {link for link in (*asked, *in_force, *more) if is_pair(link)}
-        others = self.fleet.replica_names
+        others, roster = self.fleet.replica_names, self.fleet.roster
+        always = roster.pairs if roster.mesh else ()
+        among = {link for link in (*asked, *in_force, *more, *always) if is_pair(link)}
         return tuple(link for link in in_order(among) if all(end in others for end in ends_of(link)))
 
     def link(self, node: str) -> LinkView | None:
@@ -288,6 +290,8 @@ class Sight:
 
     def protection(self) -> Protection:
         """The protection state from what was last seen."""
+        if self.fleet.system.is_group:
+            return self._group_protection()
         return judge_protection(
             self.source_sample,
             self.source_sample_before,
@@ -299,6 +303,12 @@ class Sight:
             links_open=sum(not self.is_cut(name) for name in self.fleet.replica_names),
             own_offs=self.own.offs,
         )
+
+    def _group_protection(self) -> Protection:
+        """Whether a majority of the group's members answers."""
+        reachable = [name for name in self.fleet.members if self._reachable(name)]
+        members = {name: self.samples[name].membership for name in reachable}
+        return judge_group(members, requested_size=len(self.fleet.members), reachable=reachable)
 
     def _cannot_acknowledge(self, replica: str) -> bool:
         """Whether a replica says itself that it is not connected, or not registered; one that does not

@@ -33,6 +33,8 @@ class Status:
     """The whole stack at one moment; what is not known is None."""
 
     stack: str
+    system: str
+    """What it is (`core.system.SYSTEMS`)."""
     state: str
     nodes: tuple[NodeView, ...]
     protection: Protection
@@ -71,6 +73,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
     nodes = sight.node_views()
     return Status(
         stack=sight.fleet.outside.provider.name,
+        system=sight.fleet.system.name,
         state=await glance.state(nodes),
         nodes=nodes,
         protection=sight.protection(),

@@ -23,6 +23,9 @@ class NodeJson(JsonObject):
     version: str | None
     server_uuid: str | None
     reachable: bool
+    state: str | None = Field(
+        default=None, description="of a group's member, in the server's word: ONLINE, RECOVERING, ..."
+    )
     is_source: bool = Field(description="the others follow it, or did when it was last seen")
     gtid_executed: str | None
     errant_gtids: str | None = Field(
@@ -156,6 +159,9 @@ class Status(JsonObject):
     """`status --json`."""
 
     stack: str
+    system: Literal["async", "group", "galera"] = Field(
+        default="async", description="how its nodes keep the same rows"
+    )
     state: Literal["starting", "up", "partial", "down"]
     nodes: list[NodeJson]
     protection: ProtectionJson

@@ -13,7 +13,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.protection import ProtectionState
-from replexplorer.core.topology import SOURCE, Roster, in_order
+from replexplorer.core.topology import SOURCE, Roster
 from replexplorer.engine.experiment.drills.course import DrillCourse
 from replexplorer.engine.experiment.foreground import caught_up
 from replexplorer.engine.experiment.loan import Loan
@@ -65,8 +65,7 @@ class StepWork:
 
     @property
     def _roster(self) -> Roster:
-        seen = self.loan.rig.seen
-        return Roster(tuple(in_order((seen.source, *seen.replicas))), seen.source)
+        return self.loan.rig.seen.roster
 
     async def _set(self, step: DrillStep) -> None:
         await self.loan.turn(desired_of(map(self.loan.rig.parse, step.settings)))

@@ -1,0 +1,75 @@
+"""A group as its members see it: who takes part, whether a majority answers, what waits and what was refused.
+
+Law: each figure is one member's own; two members may differ, and one that is cut off does not know it yet.
+A group is protected while a member that takes writes has a majority: a commit is confirmed only when most
+members have it. What nobody says is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.topology import Belonging
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One node's view of its group at one look."""
+
+    belongs: Belonging
+    state: str
+    """In the server's word: ONLINE, RECOVERING, Synced, ..."""
+    size: int | None = None
+    """Members in its view, those that do not answer it included."""
+    answering: int | None = None
+    """Of these, how many answer it, itself counted."""
+    view: str | None = None
+    """Names the view: another one after each change of members."""
+    queued: int | None = None
+    """Transactions that wait here to be certified."""
+    to_apply: int | None = None
+    """Transactions of other members that wait here to be applied."""
+    conflicts: int | None = None
+    """Transactions that certification refused, since this node became a member."""
+    certified: int | None = None
+    """Transactions that were checked, since then."""
+    held_ms: float | None = None
+    """How long flow control has held commits back here, in all, since the server's start."""
+    holds: int | None = None
+    """Commits that it held back."""
+
+    @property
+    def is_ready(self) -> bool:
+        """It takes part and has all that the others have."""
+        return self.belongs is Belonging.MEMBER
+
+
+def majority_of(size: int) -> int:
+    """How many members of a group of this size are a majority."""
+    return size // 2 + 1
+
+
+def judge_group(
+    members: Mapping[str, Membership | None], *, requested_size: int, reachable: Sequence[str]
+) -> Protection:
+    """The protection state of a group from what each node that answers says of it.
+
+    `protected`: a majority of the members answers; `blocked`: it does not, or no node is a member; `down`: no
+    node answers. Acknowledgements are those of the other members: a commit needs a majority, its own counted.
+    """
+    if not reachable:
+        return Protection(ProtectionState.DOWN, requested=True)
+    quorate = [each for each in members.values() if each is not None and each.is_ready]
+    seen = quorate or [each for each in members.values() if each is not None]
+    best = max(seen, key=lambda each: each.answering or 0, default=None)
+    size = best.size if best is not None and best.size else requested_size
+    answering = best.answering if best is not None and best.answering is not None else 0
+    return Protection(
+        ProtectionState.PROTECTED if quorate else ProtectionState.BLOCKED,
+        requested=True,
+        operational=bool(quorate),
+        replicas_acking=max(0, answering - 1),
+        replicas_required=majority_of(size) - 1,
+    )

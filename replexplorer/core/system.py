@@ -1,0 +1,139 @@
+"""The systems that a stack can be: how its nodes keep the same rows, and what follows from that.
+
+Law: who needs to know what differs between systems asks a row of `SYSTEMS`; nothing compares names. Which
+knobs a system's servers have is probed (core/dialect/capabilities.py); the rows here only say in words who
+has what another lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.catalogue import Group, Knob, Restart
+from replexplorer.core.topology import MOST_REPLICAS
+
+DEFAULT: Final = "async"
+"""The system of a stack that says nothing of it."""
+
+
+class Rule(StrEnum):
+    """What makes the next commit safe."""
+
+    ACKNOWLEDGED = "acknowledged"
+    """Replicas that acknowledge, as many as are asked for (core/server/protection.py)."""
+    MAJORITY = "majority"
+    """A majority of the members answers (core/server/membership.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One way to keep several servers the same."""
+
+    name: str
+    """As it is typed: `up --system group`."""
+    title: str
+    """For people: `Group Replication`."""
+    flavors: tuple[str, ...]
+    """Servers that have it; the first is what a new stack gets."""
+    nodes: int
+    """Of a new stack, unless more or fewer are asked for."""
+    least_nodes: int
+    rule: Rule
+    mesh: bool
+    """Commits cross the link of any two nodes, so a link's knob without a node turns all of them."""
+    own: frozenset[Group] = frozenset()
+    """The panel's headings that no other system has."""
+    lacks: frozenset[Group] = frozenset()
+    """Those of others that mean nothing here."""
+    applies_itself: bool = False
+    """Its applier is part of the membership: a knob that restarts a replica's applier is absent."""
+    is_built: bool = True
+    """False while it cannot be brought up yet."""
+
+    @property
+    def is_group(self) -> bool:
+        """Its nodes are members that agree on each commit; else a source and those that follow it."""
+        return self.rule is Rule.MAJORITY
+
+    def has(self, knob: Knob) -> bool:
+        """Whether its servers can have a knob."""
+        if self.applies_itself and knob.restart is Restart.APPLIER:
+            return False
+        owners = [system for system in SYSTEMS.values() if knob.group in system.own]
+        return knob.group not in self.lacks and (not owners or self in owners)
+
+
+ASYNC: Final = System(
+    DEFAULT, "asynchronous replication", ("mysql", "mariadb"), 2, 2, Rule.ACKNOWLEDGED, mesh=False
+)
+GROUP: Final = System(
+    "group",
+    "Group Replication",
+    ("mysql",),
+    3,
+    2,
+    Rule.MAJORITY,
+    mesh=True,
+    own=frozenset({Group.GROUP}),
+    lacks=frozenset({Group.SEMI_SYNC}),
+    applies_itself=True,
+    is_built=False,
+)
+GALERA: Final = System(
+    "galera",
+    "Galera",
+    ("mariadb",),
+    3,
+    2,
+    Rule.MAJORITY,
+    mesh=True,
+    own=frozenset({Group.GALERA}),
+    lacks=frozenset({Group.SEMI_SYNC}),
+    applies_itself=True,
+    is_built=False,
+)
+SYSTEMS: Final[Mapping[str, System]] = {each.name: each for each in (ASYNC, GROUP, GALERA)}
+
+
+def system_of(name: str | None) -> System:
+    """The system of this name; None is the default one. Raises UsageError."""
+    found = SYSTEMS.get(DEFAULT if name is None else name)
+    if found is None:
+        raise UsageError(f"no system {name!r}", f"one of {', '.join(SYSTEMS)}")
+    return found
+
+
+def who_has(knob: Knob) -> str:
+    """The systems that can have a knob, in words, with how to bring one up; empty where all can."""
+    having = [system for system in SYSTEMS.values() if system.has(knob)]
+    if len(having) == len(SYSTEMS):
+        return ""
+    named = " and ".join(f"{each.title} (`up --system {each.name}`)" for each in having)
+    return f"{named} {'has' if len(having) == 1 else 'have'} it"
+
+
+def new_stack(name: str | None, flavor: str | None, replicas: int | None) -> tuple[System, str, int]:
+    """What a new stack is: its system, its server's flavour, and how many nodes it has beside the first.
+
+    Raises UsageError for a system that cannot be brought up, a flavour that has no such system, and for too
+    few or too many nodes.
+    """
+    system = system_of(name)
+    if not system.is_built:
+        built = ", ".join(each.name for each in SYSTEMS.values() if each.is_built)
+        raise UsageError(f"{system.title} cannot be brought up yet", f"--system {built}")
+    if flavor is not None and flavor not in system.flavors:
+        raise UsageError(
+            f"{flavor} has no {system.title}", f"--flavor {' or '.join(system.flavors)}, or another --system"
+        )
+    wanted = system.nodes - 1 if replicas is None else replicas
+    if not system.least_nodes - 1 <= wanted <= MOST_REPLICAS:
+        raise UsageError(
+            f"a stack of {system.title} cannot have {wanted + 1} nodes",
+            f"give {system.least_nodes} to {MOST_REPLICAS + 1}",
+        )
+    return system, flavor or system.flavors[0], wanted

@@ -1,0 +1,158 @@
+"""The systems that a stack can be, and what their groups are judged by."""
+
+import pytest
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.knobs.catalogue import BY_KEY
+from replexplorer.core.knobs.names import SOURCE, KnobName, addressed
+from replexplorer.core.server.membership import Membership, judge_group, majority_of
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
+from replexplorer.core.topology import Belonging, Role, Roster, Standing, role_of, source_of
+
+MEMBER, CUT, JOINING, OUTSIDE = (
+    Belonging.MEMBER,
+    Belonging.CUT_OFF,
+    Belonging.JOINING,
+    Belonging.OUTSIDE,
+)
+MESH = Roster(("db1", "db2", "db3"), "db2", mesh=True)
+
+
+def test_a_stack_that_says_nothing_is_asynchronous() -> None:
+    assert system_of(None) is ASYNC
+    with pytest.raises(UsageError, match="no system 'grp'"):
+        system_of("grp")
+
+
+@pytest.mark.parametrize(
+    ("name", "flavor", "replicas", "said"),
+    [
+        ("galera", "mysql", None, "cannot be brought up yet|mysql has no Galera"),
+        ("async", None, 0, "cannot have 1 nodes"),
+        ("async", None, 9, "cannot have 10 nodes"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line(
+    name: str, flavor: str | None, replicas: int | None, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as refused:
+        new_stack(name, flavor, replicas)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_system_that_is_not_built_is_refused_by_name() -> None:
+    for system in SYSTEMS.values():
+        if not system.is_built:
+            with pytest.raises(UsageError, match=system.title):
+                new_stack(system.name, None, None)
+        else:
+            assert new_stack(system.name, None, None) == (system, system.flavors[0], system.nodes - 1)
+
+
+def test_who_has_a_knob_that_another_system_lacks() -> None:
+    semi_sync = BY_KEY["semi_sync"]
+    assert ASYNC.has(semi_sync)
+    assert not GROUP.has(semi_sync)
+    assert not GALERA.has(semi_sync)
+    assert "`up --system async`" in who_has(semi_sync)
+    assert who_has(BY_KEY["sync_binlog"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("standings", "before", "source", "roles"),
+    [
+        pytest.param(
+            [("db1", True, MEMBER, True), ("db2", True, MEMBER, False), ("db3", True, JOINING, True)],
+            "db1",
+            "db2",
+            [Role.SECONDARY, Role.PRIMARY, Role.JOINING],
+            id="after an election",
+        ),
+        pytest.param(
+            [("db1", True, MEMBER, False), ("db2", True, MEMBER, False)],
+            "db2",
+            "db2",
+            [Role.PRIMARY, Role.PRIMARY],
+            id="several take writes: the one of before",
+        ),
+        pytest.param(
+            [("db1", True, CUT, False), ("db2", True, MEMBER, False), ("db3", True, MEMBER, True)],
+            "db1",
+            "db2",
+            [Role.PRIMARY, Role.PRIMARY, Role.SECONDARY],
+            id="isolated, it does not know yet that it is the source no more",
+        ),
+        pytest.param(
+            [("db1", True, CUT, False), ("db2", False, None, None), ("db3", False, None, None)],
+            "db1",
+            "db1",
+            [Role.PRIMARY, Role.DOWN, Role.DOWN],
+            id="the majority is lost",
+        ),
+        pytest.param(
+            [("db1", False, MEMBER, False), ("db2", True, MEMBER, True), ("db3", True, MEMBER, True)],
+            "db1",
+            "db1",
+            [Role.DOWN, Role.SECONDARY, Role.SECONDARY],
+            id="before the election",
+        ),
+        pytest.param(
+            [("db1", True, OUTSIDE, True), ("db2", True, OUTSIDE, True)],
+            None,
+            "db1",
+            [Role.DETACHED, Role.DETACHED],
+            id="nobody is a member",
+        ),
+    ],
+)
+def test_who_takes_the_writes_of_a_group(
+    standings: list[tuple[str, bool, Belonging | None, bool | None]],
+    before: str | None,
+    source: str,
+    roles: list[Role],
+) -> None:
+    seen = [
+        Standing(name, reachable, None, refuses, belongs) for name, reachable, belongs, refuses in standings
+    ]
+    assert source_of(seen, before) == source
+    assert [role_of(each, source) for each in seen] == roles
+
+
+@pytest.mark.parametrize(("size", "majority"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (9, 5)])
+def test_a_majority_is_more_than_half(size: int, majority: int) -> None:
+    assert majority_of(size) == majority
+    assert 2 * majority > size >= 2 * (majority - 1)
+
+
+@pytest.mark.parametrize(
+    ("members", "reachable", "state", "acking", "required"),
+    [
+        ({"db1": (MEMBER, 3, 3)}, ["db1"], ProtectionState.PROTECTED, 2, 1),
+        ({"db1": (MEMBER, 3, 2), "db2": (MEMBER, 3, 2)}, ["db1", "db2"], ProtectionState.PROTECTED, 1, 1),
+        ({"db1": (CUT, 3, 1), "db2": None}, ["db1", "db2"], ProtectionState.BLOCKED, 0, 1),
+        ({"db1": (CUT, 3, 1), "db2": (MEMBER, 2, 2)}, ["db1", "db2"], ProtectionState.PROTECTED, 1, 1),
+        ({"db1": None}, ["db1"], ProtectionState.BLOCKED, 0, 1),
+        ({}, [], ProtectionState.DOWN, None, None),
+    ],
+)
+def test_a_group_is_protected_while_a_majority_answers(
+    members: dict[str, tuple[Belonging, int, int] | None],
+    reachable: list[str],
+    state: ProtectionState,
+    acking: int | None,
+    required: int | None,
+) -> None:
+    seen = {
+        name: None if each is None else Membership(each[0], "ONLINE", size=each[1], answering=each[2])
+        for name, each in members.items()
+    }
+    found = judge_group(seen, requested_size=3, reachable=reachable)
+    assert (found.state, found.replicas_acking, found.replicas_required) == (state, acking, required)
+
+
+def test_a_links_knob_without_a_node_turns_every_link_of_a_mesh() -> None:
+    assert {name.node for name in addressed("rtt", MESH)} == {"db1", "db3", "db1:db3"}
+    assert addressed("rtt@db1:db3", MESH) == (KnobName("rtt", "db1:db3"),)
+    assert addressed("rtt@db1:db2", MESH) == (KnobName("rtt", "db1"),)
+    assert addressed("sync_binlog", MESH) == (KnobName("sync_binlog", SOURCE),)
