@@ -207,9 +207,12 @@ class BootRoles:
     """It takes writes; a node that is made later follows it."""
     detached: frozenset[str] = frozenset()
     """They start, refuse writes and follow nobody until they rejoin."""
+    seeds: tuple[str, ...] = ()
+    """Of a group: the members, as `NODE:PORT`, that a server which starts asks to let it in."""
 
     @property
     def text(self) -> str:
         """`name=value` lines, as start-mysqld reads them."""
         lines = [f"source={self.source}", *(f"detached={node}" for node in sorted(self.detached))]
+        lines += [f"seeds={','.join(self.seeds)}"] if self.seeds else []
         return "".join(f"{line}\n" for line in lines)

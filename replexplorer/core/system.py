@@ -81,7 +81,6 @@ GROUP: Final = System(
     own=frozenset({Group.GROUP}),
     lacks=frozenset({Group.SEMI_SYNC}),
     applies_itself=True,
-    is_built=False,
 )
 GALERA: Final = System(
     "galera",

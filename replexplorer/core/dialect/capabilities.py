@@ -57,7 +57,7 @@ class Capabilities:
     def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> Capabilities:
         """From a server's variables by lower-case name, and what it says of their ranges; what means nothing
         in its system it does not have."""
-        system = _system(variables)
+        system = system_of_server(variables)
         names = {
             knob.key: next(name for name in knob.variables if name in variables)
             for knob in CATALOGUE
@@ -110,7 +110,7 @@ class Capabilities:
         return replace(knob, minimum=minimum, maximum=maximum, ladder=ladder)
 
 
-def _system(variables: Mapping[str, str]) -> System:
+def system_of_server(variables: Mapping[str, str]) -> System:
     """What a server was started for, from its variables."""
     if _GROUP in variables:
         return GROUP

@@ -178,6 +178,27 @@ class Dialect(Protocol):
         """How a server stands to its group; None where it was started for none."""
         ...
 
+    def found(self) -> tuple[str, ...]:
+        """Makes a server the first member of a new group; none where that is not done by statements."""
+        ...
+
+    def after_founding(self) -> tuple[str, ...]:
+        """Runs whenever `found` ran, also when a statement of it failed."""
+        ...
+
+    def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
+        """Makes a server a member of the group that any of these (`NODE:PORT`) is in, whatever it was before;
+        none where it joins by itself as it starts."""
+        ...
+
+    def leave(self) -> tuple[str, ...]:
+        """Lets a server leave its group and stay up; none where it cannot."""
+        ...
+
+    def elect(self, server_uuid: str) -> str | None:
+        """Makes the member with this id the one that takes writes; None where all do."""
+        ...
+
     # -- positions
 
     def executed(self) -> Question[str]:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from replexplorer.core.dialect.capabilities import IDENTIFYING, KNOB_VARIABLES, Range, flavor_name
+from replexplorer.core.dialect.capabilities import (
+    IDENTIFYING,
+    KNOB_VARIABLES,
+    Range,
+    flavor_name,
+    system_of_server,
+)
 from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.group import GroupMySql
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
+from replexplorer.core.system import GROUP
 
 
 class Flavour(Protocol):
@@ -40,6 +48,11 @@ ALIVE: Final = Question("SELECT 1", lambda _: None)
 """Whether it answers at all, before it is known what it is."""
 
 
+_OF_SYSTEMS: Final[Mapping[str, Flavour]] = {GROUP.name: GroupMySql}
+"""Servers that are asked otherwise in a system."""
+
+
 def flavour_of(variables: Mapping[str, str]) -> Flavour:
     """By the answer to `IDENTITY`."""
-    return FLAVOURS[flavor_name(variables)]
+    of_system = _OF_SYSTEMS.get(system_of_server(variables).name)
+    return of_system or FLAVOURS[flavor_name(variables)]

@@ -144,13 +144,13 @@ _BEHIND: Final = (
     " AS waiting_us,"
     f" (SELECT MIN({_AGE.format('last_applied')}) FROM {_WORKERS} WHERE last_applied_transaction <> '')"
     " AS applied_us"
-    f" FROM {_RECEIVER} c WHERE c.channel_name = ''"
+    f" FROM {_RECEIVER} c WHERE c.channel_name = %s"
 )
 """Ages are by the time that the source wrote into the transactions."""
 _BEHIND_BY_HEARTBEAT: Final = (
     f"{_LACKING}, NULL AS applying_us, NULL AS waiting_us,"
     " (SELECT TIMESTAMPDIFF(MICROSECOND, MAX(beaten_at), NOW(6)) FROM replexplorer.heartbeat) AS applied_us"
-    f" FROM {_RECEIVER} c WHERE c.channel_name = ''"
+    f" FROM {_RECEIVER} c WHERE c.channel_name = %s"
 )
 """The same where transactions carry no time: the age of the newest heartbeat that was applied."""
 
@@ -165,6 +165,8 @@ class MySql:
     """The variable that refuses the writes of all clients."""
     counters: ClassVar = "performance_schema.global_status"
     """The table of status variables."""
+    channel: ClassVar[str] = ""
+    """The channel by which a replica receives."""
     lsns: ClassVar = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_flushed_to_disk_lsn")
     """Status variables: up to where redo was made, and up to where it is fsynced."""
 
@@ -338,6 +340,26 @@ class MySql:
         """A source or a replica is in none."""
         return None
 
+    def found(self) -> tuple[str, ...]:
+        """There is no group."""
+        return ()
+
+    def after_founding(self) -> tuple[str, ...]:
+        """There is no group."""
+        return ()
+
+    def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
+        """There is no group."""
+        return ()
+
+    def leave(self) -> tuple[str, ...]:
+        """There is no group."""
+        return ()
+
+    def elect(self, server_uuid: str) -> str | None:
+        """There is no group."""
+        return None
+
     # -- positions
 
     def executed(self) -> Question[str]:
@@ -374,8 +396,7 @@ class MySql:
 
     def behind(self, executed: str) -> Question[Behind | None]:
         """By the times of commit that transactions carry (8.0.1 and later), else by the heartbeat."""
-        by_heartbeat = Question(_BEHIND_BY_HEARTBEAT, _read_behind, (executed,))
-        return Question(_BEHIND, _read_behind, (executed,), instead=by_heartbeat)
+        return behind_of(executed, self.channel)
 
     def log_state(self) -> Question[LogState]:
         """The LSNs are there from 8.0.30 on; with all else they are read within one materialization of the
@@ -415,7 +436,8 @@ class MySql:
         """The received set begins with the relay log; what was executed before is in the other."""
         return Question(
             "SELECT @@GLOBAL.gtid_executed AS executed,"
-            f" (SELECT received_transaction_set FROM {_RECEIVER} WHERE channel_name = '') AS received",
+            f" (SELECT received_transaction_set FROM {_RECEIVER}"
+            f" WHERE channel_name = '{self.channel}') AS received",
             lambda rows: ", ".join(
                 text for text in (_in_line(rows[0]["received"] or ""), _in_line(rows[0]["executed"])) if text
             ),
@@ -628,6 +650,13 @@ class MySql:
             lambda rows: _read_ledger(rows, first),
             (first, first + CLIENTS_A_RUN),
         )
+
+
+def behind_of(executed: str, channel: str) -> Question[Behind | None]:
+    """What a replica that receives by this channel lacks of what was executed elsewhere."""
+    asked = (executed, channel)
+    by_heartbeat = Question(_BEHIND_BY_HEARTBEAT, _read_behind, asked)
+    return Question(_BEHIND, _read_behind, asked, instead=by_heartbeat)
 
 
 def read_waits(rows: Sequence[Row]) -> Waits:

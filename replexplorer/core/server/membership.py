@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from replexplorer.core.event import Severity
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.topology import Belonging
 
@@ -73,3 +74,42 @@ def judge_group(
         replicas_acking=max(0, answering - 1),
         replicas_required=majority_of(size) - 1,
     )
+
+
+class MemberWatch:
+    """Follows what one node says of its group, look by look."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._last: Membership | None = None
+
+    def seen(self, now: Membership | None) -> list[tuple[Severity, str]]:
+        """What is new since the last look, in words; nothing at the first, and while the node is away."""
+        if now is None:
+            return []
+        last, self._last = self._last, now
+        if last is None:
+            return []
+        told: list[tuple[Severity, str]] = []
+        if now.state != last.state or now.belongs is not last.belongs:
+            told.append((_severity(now.belongs), f"{self._node}: {_words(now)}"))
+        if now.is_ready and last.size != now.size and now.size is not None:
+            severity = Severity.WARN if now.size < (last.size or 0) else Severity.INFO
+            told.append((severity, f"{self._node} sees a group of {now.size}"))
+        return told
+
+
+def _severity(belongs: Belonging) -> Severity:
+    match belongs:
+        case Belonging.MEMBER:
+            return Severity.GOOD
+        case Belonging.JOINING:
+            return Severity.INFO
+        case _:
+            return Severity.BAD
+
+
+def _words(now: Membership) -> str:
+    if now.belongs is Belonging.CUT_OFF:
+        return f"{now.state}, and no majority answers: {now.answering} of {now.size}"
+    return now.state

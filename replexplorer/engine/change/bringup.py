@@ -19,6 +19,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, execute, probe
+from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
@@ -92,7 +93,7 @@ async def connect(fleet: Fleet, report: Report) -> None:
     report("connecting", None)
     # Which links there are follows from who is the source.
     await asyncio.gather(*(_learn(fleet, member) for member in fleet.members.values()))
-    await watch_links(fleet)
+    await watch_links(fleet, fleet.roster.pairs if fleet.system.mesh else ())
 
 
 async def _learn(fleet: Fleet, member: Member) -> None:
@@ -117,13 +118,18 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
         fleet, watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
     )
     await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
-    report("waiting for the replica", None)
     started: list[str] = []
 
     def tell(text: str) -> None:
         started.append(text)
         report(text, None)
 
+    if fleet.system.is_group:
+        report("waiting for the members", None)
+        await _while_there(fleet, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell))
+        await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
+        return tuple(started)
+    report("waiting for the replica", None)
     await _while_there(
         fleet,
         watch_links(fleet),

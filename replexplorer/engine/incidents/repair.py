@@ -11,6 +11,7 @@ from replexplorer.core.knobs.names import Desired, KnobName
 from replexplorer.engine.change.bringup import Raised, bring_up
 from replexplorer.engine.change.effect import SEMI_SYNC, doubtful, switched_off, unmet
 from replexplorer.engine.change.faults import Faults
+from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.roles import RoleChanges
 from replexplorer.engine.change.unfinished import Unfinished
@@ -64,6 +65,9 @@ class Repairer:
             name, node = sight.fleet.outside.provider.name, cleared.fault.node
             over += [ahead_words(each, node, gtids, name) for each, gtids in cleared.ahead.items()]
         over += await self._unfinished.finish()
+        if sight.fleet.system.is_group:  # a node whose links were cut can be let in only now
+            await form_group(sight.fleet, over.append)
+            await sight.refresh()
         lost = sight.lost_values(sight.fleet.members)
         unfit = self._roles.too_few_to_acknowledge()
         if unfit is not None:

@@ -18,6 +18,7 @@ from replexplorer.core.knobs.names import (
     same_value,
 )
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.membership import MemberWatch
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.replication import ThreadWatch
 from replexplorer.core.wire import Lease
@@ -52,6 +53,10 @@ class Responder:
         self._chronicle = chronicle
         self._threads: dict[str, ThreadWatch] = {}
         """By replica."""
+        self._members: dict[str, MemberWatch] = {}
+        """By node of a group."""
+        self._takes_writes: str | None = None
+        """The node of a group that did when it was last told."""
         self.on_remade: Callable[[], None] = lambda: None
         """Called when another stack has this one's name: what was turned before is no more."""
 
@@ -68,6 +73,13 @@ class Responder:
             return
         told = self._threads.setdefault(view.name, ThreadWatch()).seen(view)
         if told is not None:
+            self._chronicle.tell(*told)
+
+    def member_seen(self, view: NodeView) -> None:
+        """What a node of a group says of it: told where it is another thing than before."""
+        if self._takes_writes is None and view.is_source:
+            self._takes_writes = view.name
+        for told in self._members.setdefault(view.name, MemberWatch(view.name)).seen(view.member):
             self._chronicle.tell(*told)
 
     async def server_restarted(self, node: str) -> None:
@@ -90,8 +102,17 @@ class Responder:
     async def primary_moved(self) -> None:
         """The primary is another node, or answers at another place or to another password: our load goes
         on there."""
+        self._mark_election()
         if await self._driving.follow():
             self._chronicle.tell(Severity.INFO, f"the load goes on at {self._sight.fleet.source_name}")
+
+    def _mark_election(self) -> None:
+        """Of a group, another member takes writes now: a mark as any change's."""
+        fleet = self._sight.fleet
+        before, self._takes_writes = self._takes_writes, fleet.source_name
+        if fleet.system.is_group and before != fleet.source_name:
+            title = f"election: {fleet.source_name} takes writes"
+            self._chronicle.change_effective(self._chronicle.begin_change(title), title, title)
 
     def stack_seen(self, is_there: bool) -> None:
         """All that was of the stack has gone, or something of its name is there again."""

@@ -67,6 +67,10 @@ class Listener(Protocol):
         """A replica was looked at."""
         ...
 
+    def member_seen(self, view: NodeView) -> None:
+        """A node of a group was looked at."""
+        ...
+
     async def server_restarted(self, node: str) -> None:
         """A server restarted."""
         ...
@@ -212,7 +216,9 @@ class Watcher:
             if sample.view.reachable != reachable:
                 reachable = sample.view.reachable
                 self._listener.reachable_seen(name, reachable)
-            if not sample.view.is_source and sample.view.role is not Role.DETACHED:
+            if sample.membership is not None:
+                self._listener.member_seen(sample.view)
+            elif not sample.view.is_source and sample.view.role is not Role.DETACHED:
                 self._listener.threads_seen(sample.view)
             if sample.view.is_source and not reachable:
                 with contextlib.suppress(ReplexplorerError):

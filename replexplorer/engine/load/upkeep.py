@@ -6,6 +6,7 @@ load stops and says so.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -39,7 +40,12 @@ def is_low(free_bytes: int, total_bytes: int) -> bool:
 
 
 async def trim_binlogs(fleet: Fleet) -> None:
-    """Purge what nobody needs on every node; a node or replica that does not answer keeps all."""
+    """Purge what nobody needs on every node; a node or replica that does not answer keeps all. Members of a
+    group have received all that is committed, and one that is not there yet may need any of it."""
+    if fleet.system.is_group:
+        if await _all_are_members(fleet):
+            await asyncio.gather(*(_trim(member, None) for member in fleet.members.values()))
+        return
     try:
         needed = [await _read_by(replica) for replica in fleet.replicas]
     except ReplexplorerError:
@@ -49,6 +55,18 @@ async def trim_binlogs(fleet: Fleet) -> None:
         return
     for member in fleet.members.values():
         await _trim(member, oldest if member.name == fleet.source_name else None)
+
+
+async def _all_are_members(fleet: Fleet) -> bool:
+    """Whether every node takes part in the group."""
+    try:
+        for member in fleet.members.values():
+            question = member.dialect.membership()
+            if question is None or not (await ask(member.poll, question)).is_ready:
+                return False
+    except ReplexplorerError:
+        return False
+    return True
 
 
 async def _read_by(replica: Member) -> str | None:

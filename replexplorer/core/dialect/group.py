@@ -1,0 +1,132 @@
+"""The dialect of a MySQL server that was started for Group Replication (manual, "Group Replication").
+
+It is MySQL's, but for what a replica's threads and channel are: those of a member belong to the plugin.
+What a member says of its group is its own view: one that is cut off sees the others as UNREACHABLE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from replexplorer.core.dialect.dialect import Behind, Threads
+from replexplorer.core.dialect.mysql import MySql, behind_of
+from replexplorer.core.dialect.question import Question, Row
+from replexplorer.core.dialect.values import whole
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.catalogue import Value
+from replexplorer.core.server.membership import Membership, majority_of
+from replexplorer.core.topology import Belonging
+
+APPLIER: Final = "group_replication_applier"
+"""The channel by which a member receives what the others commit."""
+
+_MEMBERS: Final = "performance_schema.replication_group_members"
+_STATUS: Final = "performance_schema.global_status"
+_US_PER_MS: Final = 1000
+_MEMBERSHIP: Final = (
+    "SELECT m.member_state AS state, m.member_role AS role, s.view_id AS view,"
+    f" (SELECT COUNT(*) FROM {_MEMBERS}) AS size,"
+    f" (SELECT COUNT(*) FROM {_MEMBERS} WHERE member_state IN ('ONLINE', 'RECOVERING')) AS answering,"
+    " s.count_transactions_in_queue AS queued, s.count_transactions_remote_in_applier_queue AS to_apply,"
+    " s.count_conflicts_detected AS conflicts, s.count_transactions_checked AS certified,"
+    f" (SELECT variable_value FROM {_STATUS}"
+    " WHERE variable_name = 'Gr_flow_control_throttle_time_sum') AS held_us,"
+    f" (SELECT variable_value FROM {_STATUS}"
+    " WHERE variable_name = 'Gr_flow_control_throttle_count') AS holds"
+    f" FROM (SELECT @@GLOBAL.server_uuid AS id) AS me LEFT JOIN {_MEMBERS} m ON m.member_id = me.id"
+    " LEFT JOIN performance_schema.replication_group_member_stats s ON s.member_id = me.id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMySql(MySql):
+    """One member's dialect; see `dialect.Dialect` for what each question is."""
+
+    channel: ClassVar = APPLIER
+
+    # -- settings
+
+    def set(self, key: str, value: Value) -> str:
+        """How many primaries there are is agreed by all members, in a statement of its own that answers
+        when they have (manual, "Changing the Group Mode")."""
+        if key == keys.SINGLE_PRIMARY:
+            self.capabilities.knob(key)
+            if value == "on":
+                return "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)"
+            return "SELECT group_replication_switch_to_multi_primary_mode()"
+        return MySql.set(self, key, value)
+
+    # -- membership in a group
+
+    def membership(self) -> Question[Membership] | None:
+        """A server that has not started the plugin is in no row of the members."""
+        return Question(_MEMBERSHIP, _read_membership)
+
+    def found(self) -> tuple[str, ...]:
+        """The variable is off again whatever came of the start: a second group of the same name would be
+        founded by the next."""
+        return ("SET GLOBAL group_replication_bootstrap_group = ON", "START GROUP_REPLICATION")
+
+    def after_founding(self) -> tuple[str, ...]:
+        """See `found`."""
+        return ("SET GLOBAL group_replication_bootstrap_group = OFF",)
+
+    def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
+        """A member that was expelled is in offline mode (`group_replication_exit_state_action`), and may be
+        between two tries to come back by itself."""
+        return (
+            "STOP GROUP_REPLICATION",
+            "SET GLOBAL offline_mode = OFF",
+            f"SET GLOBAL group_replication_group_seeds = '{','.join(seeds)}'",
+            "START GROUP_REPLICATION",
+        )
+
+    def leave(self) -> tuple[str, ...]:
+        """It stays up, with super_read_only on."""
+        return ("STOP GROUP_REPLICATION",)
+
+    def elect(self, server_uuid: str) -> str:
+        """Answers when the new primary takes writes."""
+        return f"SELECT group_replication_set_as_primary('{server_uuid}')"
+
+    # -- replication threads
+
+    def threads(self) -> Question[Threads | None]:
+        """Those of a member are the plugin's."""
+        return Question("SELECT 1", lambda _: None)
+
+    def behind(self, executed: str) -> Question[Behind | None]:
+        """What came by the group's channel and is not applied."""
+        return behind_of(executed, APPLIER)
+
+
+def _read_membership(rows: Sequence[Row]) -> Membership:
+    row = rows[0]
+    state = str(row["state"] or "OFFLINE")
+    size, answering = (whole(row[name]) for name in ("size", "answering"))
+    if state == "OFFLINE":
+        return Membership(Belonging.OUTSIDE, state)
+    held_us = whole(row["held_us"])
+    return Membership(
+        _belongs(state, size or 0, answering or 0),
+        state,
+        size=size,
+        answering=answering,
+        view=str(row["view"]) if row["view"] else None,
+        queued=whole(row["queued"]),
+        to_apply=whole(row["to_apply"]),
+        conflicts=whole(row["conflicts"]),
+        certified=whole(row["certified"]),
+        held_ms=None if held_us is None else held_us / _US_PER_MS,
+        holds=whole(row["holds"]),
+    )
+
+
+def _belongs(state: str, size: int, answering: int) -> Belonging:
+    if state == "RECOVERING":
+        return Belonging.JOINING
+    if state != "ONLINE":
+        return Belonging.OUTSIDE
+    return Belonging.MEMBER if answering >= majority_of(size) else Belonging.CUT_OFF

@@ -1,0 +1,170 @@
+"""Servers that run become the members of one group.
+
+Law: a group is founded only where no node is a member of one and none still waits for the rest of its own,
+at the node that has executed most; all others ask to be let in. Founding beside a group that lives would
+split it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
+from replexplorer.core.role_change import BootRoles
+from replexplorer.core.server.gtid import gtid_count, subtract_gtids
+from replexplorer.core.server.membership import Membership
+from replexplorer.core.topology import Belonging
+from replexplorer.engine.asking import ask, execute
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.fleet import Fleet, Member
+
+JOINS_WITHIN_S: Final = 90.0
+"""How long all members together may take."""
+_LOOK_EVERY_S: Final = 0.1
+_STATEMENT_WITHIN_S: Final = 70.0
+"""START GROUP_REPLICATION answers within a minute (refman: it waits that long for the view)."""
+_AGAIN_AFTER_S: Final = 2.0
+"""A node that was not let in is tried again: another one may have been on its way in."""
+_ALONE_FOR_S: Final = 10.0
+"""Members that are cut off may find each other again by themselves for this long."""
+
+Tell = Callable[[str], None]
+
+
+async def form_group(fleet: Fleet, tell: Tell) -> None:
+    """Let every node that can be reached be a member; `tell` hears each that was not and is.
+
+    A node whose links are all cut is left as it is. Raises StackUnavailable naming the node that is not let
+    in, with why.
+    """
+    await _Forming(fleet, tell).until_all_are_members()
+
+
+class _Forming:
+    """One forming of a group."""
+
+    def __init__(self, fleet: Fleet, tell: Tell) -> None:
+        self._fleet = fleet
+        self._tell = tell
+        self._clock = fleet.outside.clock
+        self._began_s = self._clock.monotonic()
+        self._tried_s: dict[str, float] = {}
+        self._refused: dict[str, str] = {}
+        """By node: what the server said when it was last not let in."""
+
+    async def until_all_are_members(self) -> None:
+        while True:
+            seen = await self._look()
+            cut = await self._cut()
+            missing = [name for name, each in seen.items() if not each.is_ready and name not in cut]
+            if not missing:
+                await self._keep()
+                return
+            if self._clock.monotonic() - self._began_s > JOINS_WITHIN_S:
+                raise await self._why_not(missing[0], seen)
+            await self._go_on(seen, missing)
+            await self._clock.sleep(_LOOK_EVERY_S)
+
+    async def _look(self) -> dict[str, Membership]:
+        """What each node that answers says of its group."""
+        found = {}
+        for name, member in self._fleet.members.items():
+            question = member.probed.membership() if member.probed is not None else None
+            if question is not None:
+                with contextlib.suppress(ReplexplorerError):
+                    found[name] = await ask(member.control, question)
+        return found
+
+    async def _cut(self) -> set[str]:
+        """Nodes whose links to all others are cut."""
+        names = list(self._fleet.members)
+        if len(names) < 2:
+            return set()
+        states = {name: await self._cuts(name, names) for name in names}
+        return {name for name, cuts in states.items() if cuts and all(cuts)}
+
+    async def _cuts(self, name: str, names: list[str]) -> list[bool]:
+        agent = self._fleet.members[name].agent
+        try:
+            links = await asyncio.gather(*(agent.link(peer) for peer in names if peer != name))
+        except ReplexplorerError:
+            return []
+        return [bool(link.shape.cut) or link.flap is not None for link in links]
+
+    async def _go_on(self, seen: Mapping[str, Membership], missing: list[str]) -> None:
+        """One step towards a group of all."""
+        if any(each.is_ready for each in seen.values()):
+            joining = [name for name in missing if seen[name].belongs is not Belonging.JOINING]
+            await asyncio.gather(*(self._join(name) for name in joining if self._is_due(name)))
+        elif any(each.belongs is Belonging.JOINING for each in seen.values()):
+            return
+        elif any(each.belongs is Belonging.CUT_OFF for each in seen.values()):
+            if self._clock.monotonic() - self._began_s > _ALONE_FOR_S:
+                await self._begin_anew(seen)
+        else:
+            await self._found()
+
+    def _is_due(self, name: str) -> bool:
+        tried_s = self._tried_s.get(name)
+        return tried_s is None or self._clock.monotonic() - tried_s >= _AGAIN_AFTER_S
+
+    async def _found(self) -> None:
+        """Let the node that has executed most be the first member."""
+        members = list(self._fleet.members.values())
+        executed = {each.name: await ask(each.control, each.dialect.executed()) for each in members}
+        first = max(members, key=lambda each: gtid_count(executed[each.name]))
+        self._tell(f"{first.name}: founds the group")
+        try:
+            await self._run(first, first.dialect.found())
+        finally:
+            await to_the_end(execute(first.control, first.dialect.after_founding()))
+
+    async def _begin_anew(self, seen: Mapping[str, Membership]) -> None:
+        """No majority comes back: all leave what is left of their group, and the next look founds one."""
+        for name, each in seen.items():
+            if each.belongs is Belonging.CUT_OFF:
+                member = self._fleet.members[name]
+                await self._run(member, member.dialect.leave())
+
+    async def _join(self, name: str) -> None:
+        member = self._fleet.members[name]
+        try:
+            await self._run(member, member.dialect.join(self._seeds()))
+        except ServerRefused as refused:
+            self._refused[name] = refused.message
+        else:
+            self._refused.pop(name, None)
+            self._tell(f"{name}: joins the group")
+        self._tried_s[name] = self._clock.monotonic()
+
+    async def _run(self, member: Member, statements: tuple[str, ...]) -> None:
+        await execute(member.control, statements, deadline_s=_STATEMENT_WITHIN_S)
+
+    def _seeds(self) -> tuple[str, ...]:
+        return tuple(f"{name}:{member.address.port}" for name, member in self._fleet.members.items())
+
+    async def _keep(self) -> None:
+        """Servers that start from now on ask the others to let them in."""
+        roles = BootRoles(self._fleet.source_name, seeds=self._seeds())
+        await self._fleet.outside.provider.keep_roles(roles)
+
+    async def _why_not(self, name: str, seen: Mapping[str, Membership]) -> StackUnavailable:
+        """Why a node is no member, in the server's words."""
+        state = seen[name].state
+        said = self._refused.get(name)
+        member = self._fleet.members[name]
+        with contextlib.suppress(ReplexplorerError):
+            executed = await ask(member.control, member.dialect.executed())
+            others = await ask(self._fleet.source.control, self._fleet.source.dialect.executed())
+            if errant := subtract_gtids(executed, others):
+                return StackUnavailable(
+                    f"{name} is not let in: it has transactions that the group has not: {errant}",
+                    f"`replexplorer rejoin {name}` gives it a copy of the group's data",
+                )
+        return StackUnavailable(
+            f"{name} is no member of the group ({state}){f': {said}' if said else ''}",
+            f"its log: {self._fleet.outside.provider.server_log(name)}",
+        )
