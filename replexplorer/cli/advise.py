@@ -76,7 +76,12 @@ def run(call: Call) -> int:
 
 async def _run(call: Call, goals: tuple[Goal, ...]) -> int:
     console, report = call.console, report_directory(call.args.report)
-    requested, roster, origin = await requested_of(call, "advise")
+    requested, roster, origin, system = await requested_of(call, "advise")
+    if system.is_group:
+        raise UsageError(
+            f"advise chooses among semi-sync's settings, and {system.title} has none",
+            "`replexplorer predict` says what a group should make",
+        )
     replicas = roster.others
     named = desired_of(parse_assignment(text, roster) for text in call.args.assignments)
     values = {**defaults(replicas), **requested, **named}

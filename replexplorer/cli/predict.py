@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +34,7 @@ from replexplorer.core.model.exposure import expected_exposure
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
 from replexplorer.core.model.operating_point import beyond, looked_at, operating_point_of, unacknowledged
 from replexplorer.core.model.prediction import alone_ms, predict
+from replexplorer.core.system import ASYNC, SYSTEMS, System, system_of, who_has
 from replexplorer.core.text import number, table
 from replexplorer.core.topology import Roster, new_roster
 from replexplorer.formats import paths
@@ -56,6 +57,11 @@ def run_arguments(parser: ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="as `set` takes them; others are the stack's, or the defaults where none runs",
     )
+    parser.add_argument(
+        "--system",
+        choices=tuple(SYSTEMS),
+        help="predict for a new stack of this system; without it for the stack that runs, else async",
+    )
     add_json(parser)
 
 
@@ -67,6 +73,7 @@ class _Asked(NamedTuple):
     replicas: tuple[str, ...]
     origin: str
     """Where the knobs that were not named come from."""
+    system: System = ASYNC
 
 
 def run(call: Call) -> int:
@@ -88,14 +95,15 @@ def _is_list(text: str) -> bool:
 
 async def _run_list(call: Call, texts: Sequence[str]) -> int:
     """Predict for every combination, as `sweep` would measure them."""
-    requested, roster, origin = await requested_of(call, "predict")
+    requested, roster, origin, system = await requested_of(call, "predict", call.args.system)
     replicas = roster.others
     grid = read_grid(texts, partial(parse_assignment, roster=roster), scene_texts)
+    _check_system([name for cell in grid.cells for name in cell.values], system)
     calibrated = load_calibration(paths.calibration_file())
     documents = []
     for cell in grid.cells:
         values = {**defaults(replicas), **requested, **cell.values}
-        documents.append(predicted(_Asked(values, tuple(cell.values), replicas, origin), calibrated))
+        documents.append(predicted(_Asked(values, tuple(cell.values), replicas, origin, system), calibrated))
     for warning in dict.fromkeys(warning for document in documents for warning in document.warnings):
         call.console.warn(warning)
     if call.console.json:
@@ -121,10 +129,11 @@ async def _run_list(call: Call, texts: Sequence[str]) -> int:
 
 
 async def _run(call: Call, texts: Sequence[str]) -> int:
-    requested, roster, origin = await requested_of(call, "predict")
+    requested, roster, origin, system = await requested_of(call, "predict", call.args.system)
     replicas = roster.others
     named = desired_of(parse_assignment(text, roster) for text in texts)
-    asked = _Asked({**defaults(replicas), **requested, **named}, tuple(named), replicas, origin)
+    _check_system(named, system)
+    asked = _Asked({**defaults(replicas), **requested, **named}, tuple(named), replicas, origin, system)
     calibrated = load_calibration(paths.calibration_file())
     document = predicted(asked, calibrated)
     for warning in document.warnings:
@@ -132,24 +141,39 @@ async def _run(call: Call, texts: Sequence[str]) -> int:
     return delivered(call.console, document, partial(render, document))
 
 
-async def requested_of(call: Call, verb: str) -> tuple[Mapping[KnobName, Value], Roster, str]:
-    """What is requested of the stack, its nodes, and whose values these are."""
+async def requested_of(
+    call: Call, verb: str, system: str | None = None
+) -> tuple[Mapping[KnobName, Value], Roster, str, System]:
+    """What is requested of the stack, its nodes, whose values these are, and what it is; of a `system` that
+    is named and not the stack's the defaults."""
     try:
         async with attached(call, verb) as session:
-            requested = {name: view.requested for name, view in session.knobs().items()}
-            return requested, session.roster, "stack"
+            if system in (None, session.system.name):
+                requested = {name: view.requested for name, view in session.knobs().items()}
+                return requested, session.roster, "stack", session.system
     except (StackUnavailable, MissingPiece):
-        return {}, _NO_STACK, "defaults"
+        pass
+    if system is None:
+        return {}, _NO_STACK, "defaults", ASYNC
+    named = system_of(system)
+    return {}, new_roster(named.nodes - 1, mesh=named.mesh), "defaults", named
+
+
+def _check_system(named: Iterable[KnobName], system: System) -> None:
+    """Raise UsageError for a knob that the system's servers cannot have."""
+    for name in named:
+        if not system.has(name.knob):
+            raise UsageError(f"{system.title} has no {name.key}", who_has(name.knob))
 
 
 def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     """The document; raises UsageError when nobody would commit."""
     values, calibration = asked.values, calibrated.calibration
-    setting = operating_point_of(values, asked.replicas)
+    setting = operating_point_of(values, asked.replicas, system=asked.system)
     rate_tps = None
     if values[KnobName(keys.LOAD_MODE, Place.LOAD)] == OPEN:
         rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)])
-    stuck = unacknowledged(values, asked.replicas)
+    stuck = unacknowledged(values, asked.replicas, asked.system)
     ceiling_tps = None if stuck else _ceiling_tps(setting, calibration)
     prediction = predict(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
     if prediction is None:

@@ -29,6 +29,17 @@ class Rule(StrEnum):
     """A majority of the members answers (core/server/membership.py)."""
 
 
+class Waits(StrEnum):
+    """For whom a commit waits before a client is told of it."""
+
+    ASKED = "asked"
+    """For as many replicas as the knobs say, or none."""
+    MAJORITY = "majority"
+    """Until most members have it: the nearest ones that make a majority with its own."""
+    ALL = "all"
+    """Until all members have it: the farthest."""
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """One way to keep several servers the same."""
@@ -43,6 +54,7 @@ class System:
     """Of a new stack, unless more or fewer are asked for."""
     least_nodes: int
     rule: Rule
+    waits: Waits
     mesh: bool
     """Commits cross the link of any two nodes, so a link's knob without a node turns all of them."""
     own: frozenset[Group] = frozenset()
@@ -59,6 +71,16 @@ class System:
         """Its nodes are members that agree on each commit; else a source and those that follow it."""
         return self.rule is Rule.MAJORITY
 
+    def others_needed(self, nodes: int) -> int | None:
+        """How many of the other nodes must have a commit, of this many in all; None: the knobs say."""
+        match self.waits:
+            case Waits.ASKED:
+                return None
+            case Waits.MAJORITY:
+                return nodes // 2
+            case Waits.ALL:
+                return max(0, nodes - 1)
+
     def has(self, knob: Knob) -> bool:
         """Whether its servers can have a knob."""
         if self.applies_itself and knob.restart is Restart.APPLIER:
@@ -68,7 +90,14 @@ class System:
 
 
 ASYNC: Final = System(
-    DEFAULT, "asynchronous replication", ("mysql", "mariadb"), 2, 2, Rule.ACKNOWLEDGED, mesh=False
+    DEFAULT,
+    "asynchronous replication",
+    ("mysql", "mariadb"),
+    2,
+    2,
+    Rule.ACKNOWLEDGED,
+    Waits.ASKED,
+    mesh=False,
 )
 GROUP: Final = System(
     "group",
@@ -77,6 +106,7 @@ GROUP: Final = System(
     3,
     2,
     Rule.MAJORITY,
+    Waits.MAJORITY,
     mesh=True,
     own=frozenset({Group.GROUP}),
     lacks=frozenset({Group.SEMI_SYNC}),
@@ -89,6 +119,7 @@ GALERA: Final = System(
     3,
     2,
     Rule.MAJORITY,
+    Waits.ALL,
     mesh=True,
     own=frozenset({Group.GALERA}),
     lacks=frozenset({Group.SEMI_SYNC}),

@@ -227,7 +227,7 @@ class Roster:
         return self.source if self.source in ends else ends[0]
 
 
-def new_roster(replicas: int = MOST_REPLICAS) -> Roster:
+def new_roster(replicas: int = MOST_REPLICAS, *, mesh: bool = False) -> Roster:
     """The nodes of a stack that is not made or not known yet."""
     names = node_names(replicas)
-    return Roster(tuple(names), names[0])
+    return Roster(tuple(names), names[0], mesh=mesh)

@@ -162,6 +162,7 @@ class TickFold:
             backlog=last.backlog,
             deadlocks=last.deadlocks,
             lock_timeouts=last.lock_timeouts,
+            conflicts=last.conflicts,
             lateness_p99_ms=last.lateness_p99_ms,
             processes=last.processes,
         )

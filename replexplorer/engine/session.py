@@ -26,6 +26,7 @@ from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.system import System
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Lease
@@ -394,6 +395,11 @@ class Session:
     def roster(self) -> Roster:
         """The names by which nodes are addressed."""
         return self.fleet.roster
+
+    @property
+    def system(self) -> System:
+        """What the stack is."""
+        return self.fleet.system
 
     @property
     def credentials(self) -> Credentials | None:

@@ -14,6 +14,8 @@ from replexplorer.core.stats.histogram import Histogram
 
 DEADLOCK: Final = 1213
 LOCK_TIMEOUT: Final = 1205
+CONFLICT: Final = 3101
+"""ER_TRANSACTION_ROLLBACK_DURING_COMMIT: certification refused it, another member changed the row first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class Tally:
             others=self.queries[2],
             deadlocks=self.retried[DEADLOCK],
             lock_timeouts=self.retried[LOCK_TIMEOUT],
+            conflicts=self.retried[CONFLICT],
             errors_by_number={str(number): times for number, times in self.refused.items()},
             cpu_busiest_percent=cpu_percent,
             statements={name: _taken(found) for name, found in self.statements_s.items()},

@@ -108,6 +108,7 @@ def load_report(
         },
         deadlocks=total.deadlocks if total is not None else 0,
         lock_timeouts=total.lock_timeouts if total is not None else 0,
+        conflicts=total.conflicts if total is not None else 0,
         errors_by_number=dict(total.errors_by_number) if total is not None else {},
         statements=_statements(total) if settings.by_statement and total is not None else None,
         anatomy=_anatomy(anatomy, circumstances) if anatomy is not None else None,
@@ -258,8 +259,9 @@ def render(report: LoadReport) -> str:
     if report.commit_cost is not None:
         rows.append(("a commit costs", cost_line(report.commit_cost)))
     trouble = f"errors {report.errors}, outcome unknown {report.unknown}, reconnects {report.reconnects}"
-    if report.deadlocks or report.lock_timeouts:
+    if report.deadlocks or report.lock_timeouts or report.conflicts:
         trouble += f"; retried: deadlocks {report.deadlocks}, lock timeouts {report.lock_timeouts}"
+        trouble += f", conflicts {report.conflicts}" if report.conflicts else ""
     if report.errors_by_number:
         counts = ", ".join(f"{name}: {times}" for name, times in report.errors_by_number.items())
         trouble += f"; by number {counts}"

@@ -147,7 +147,7 @@ def test_a_group_is_protected_while_a_majority_answers(
         name: None if each is None else Membership(each[0], "ONLINE", size=each[1], answering=each[2])
         for name, each in members.items()
     }
-    found = judge_group(seen, requested_size=3, reachable=reachable)
+    found = judge_group(GROUP, seen, requested_size=3, reachable=reachable)
     assert (found.state, found.replicas_acking, found.replicas_required) == (state, acking, required)
 
 

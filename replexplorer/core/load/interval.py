@@ -21,6 +21,7 @@ _SUMS: Final = (
     "others",
     "deadlocks",
     "lock_timeouts",
+    "conflicts",
 )
 _HISTOGRAMS: Final = ("service", "response", "lateness", "log_sync", "log_wait")
 _CPU_LIMIT_PERCENT: Final = 80.0
@@ -91,6 +92,8 @@ class Interval:
     """Transactions that the server rolled back for a deadlock (1213) and that were retried."""
     lock_timeouts: int = 0
     """Transactions that waited too long for a lock (1205) and were retried."""
+    conflicts: int = 0
+    """Transactions that a group's certification refused and that were retried."""
     errors_by_number: Mapping[str, int] = field(default_factory=dict)
     """Refusals by MySQL's number."""
     processes: int = 1
@@ -123,7 +126,7 @@ class Interval:
     @property
     def retries(self) -> int:
         """Transactions retried."""
-        return self.deadlocks + self.lock_timeouts
+        return self.deadlocks + self.lock_timeouts + self.conflicts
 
     @property
     def latency(self) -> Histogram:

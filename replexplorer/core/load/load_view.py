@@ -62,6 +62,7 @@ class LoadView:
     """Arrivals that wait for a client now."""
     deadlocks: int = 0
     lock_timeouts: int = 0
+    conflicts: int = 0
     """Transactions retried within the interval, in none of the other counts."""
     lateness_p99_ms: float | None = None
     """How late the generator was itself."""

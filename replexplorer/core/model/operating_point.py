@@ -20,6 +20,7 @@ from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
 from replexplorer.core.model.fitted import Calibration, OperatingPoint
+from replexplorer.core.system import ASYNC, System
 
 Values = Mapping[KnobName, Value | None]
 """Knobs by name; one that is missing or None counts as its default."""
@@ -62,12 +63,17 @@ _LOOKED_AT: Final = (
 
 
 def operating_point_of(
-    values: Values, replicas: Sequence[str], *, rtts_ms: Sequence[float | None] | None = None
+    values: Values,
+    replicas: Sequence[str],
+    *,
+    rtts_ms: Sequence[float | None] | None = None,
+    system: System = ASYNC,
 ) -> OperatingPoint:
     """What these knobs mean to the model, on a stack with these replicas.
 
     `rtts_ms` are the links' measured round trips; without them those asked count. With more replicas
-    required than there are commits fall back after the timeout: then the farthest one counts.
+    required than there are commits fall back after the timeout: then the farthest one counts. In a group
+    commits always wait, for the members that its `system` says.
     """
     asked_ms = [link_of(values, replica).total_ms for replica in _whole(values, replicas)]
     if rtts_ms is None:
@@ -75,15 +81,18 @@ def operating_point_of(
     workload = str(value_of(values, keys.WORKLOAD, Place.LOAD))
     writes = workload not in READ_ONLY
     sync_binlog = int(value_of(values, keys.SYNC_BINLOG))
-    required = min(int(value_of(values, keys.SEMI_SYNC_REPLICAS)), max(len(rtts_ms), 1))
+    needed = system.others_needed(len(replicas) + 1)
+    asked = int(value_of(values, keys.SEMI_SYNC_REPLICAS)) if needed is None else needed
+    waits = value_of(values, keys.SEMI_SYNC) == "on" if needed is None else needed > 0
+    required = min(asked, max(len(rtts_ms), 1))
     redo = int(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) == 1
     return OperatingPoint(
         clients=int(value_of(values, keys.CLIENTS, Place.LOAD)),
         workload=workload,
         rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
         rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
-        semi_sync=writes and value_of(values, keys.SEMI_SYNC) == "on",
-        after_commit=value_of(values, keys.WAIT_POINT) == "after_commit",
+        semi_sync=writes and waits,
+        after_commit=needed is None and value_of(values, keys.WAIT_POINT) == "after_commit",
         redo_fsyncs=float(writes and redo),
         binlog_fsyncs=1 / sync_binlog if writes and sync_binlog else 0.0,
         fsync_delay_ms=float(value_of(values, keys.FSYNC_DELAY)),
@@ -91,9 +100,12 @@ def operating_point_of(
     )
 
 
-def unacknowledged(values: Values, replicas: Sequence[str]) -> str | None:
+def unacknowledged(values: Values, replicas: Sequence[str], system: System = ASYNC) -> str | None:
     """In words, when no commit is acknowledged under these settings: fewer links are whole than the
     source waits for; None where they are, and where nobody waits."""
+    if (needed := system.others_needed(len(replicas) + 1)) is not None:
+        whole = len(_whole(values, replicas))
+        return None if whole >= needed else f"no commit is acknowledged: {needed} members must have it"
     reads = str(value_of(values, keys.WORKLOAD, Place.LOAD)) in READ_ONLY
     if reads or value_of(values, keys.SEMI_SYNC) != "on":
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from replexplorer.core.event import Severity
 from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.system import System
 from replexplorer.core.topology import Belonging
 
 
@@ -53,12 +54,12 @@ def majority_of(size: int) -> int:
 
 
 def judge_group(
-    members: Mapping[str, Membership | None], *, requested_size: int, reachable: Sequence[str]
+    system: System, members: Mapping[str, Membership | None], *, requested_size: int, reachable: Sequence[str]
 ) -> Protection:
     """The protection state of a group from what each node that answers says of it.
 
     `protected`: a majority of the members answers; `blocked`: it does not, or no node is a member; `down`: no
-    node answers. Acknowledgements are those of the other members: a commit needs a majority, its own counted.
+    node answers. Acknowledgements are those of the other members: as many are needed as the system waits for.
     """
     if not reachable:
         return Protection(ProtectionState.DOWN, requested=True)
@@ -72,7 +73,7 @@ def judge_group(
         requested=True,
         operational=bool(quorate),
         replicas_acking=max(0, answering - 1),
-        replicas_required=majority_of(size) - 1,
+        replicas_required=system.others_needed(size),
     )
 
 

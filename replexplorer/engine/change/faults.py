@@ -31,6 +31,7 @@ from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.accounts import Accounts
+from replexplorer.engine.change.joining import form_group
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
@@ -48,6 +49,7 @@ _LOSES_COMMITS: Final = {"kill", "power_cut"}
 """Of a source: its replicas may have what it comes back without."""
 _CUTS_LINKS: Final = {"isolate", "partition"}
 """Before these and those the exposure meter looks, so that what it said is of the moment of the failure."""
+_TO_A_REPLICAS_THREAD: Final = frozenset({"applier_stop", "receiver_stop"})
 _TO_A_SERVER: Final = _ENDS_A_SERVER | {"applier_stop", "receiver_stop", "disk_stall", "disk_full"}
 """Done to a server that runs; taking one of the first back would start a server that did not."""
 _UNDO: Final = "fault over: "
@@ -119,6 +121,11 @@ class Faults:
     ) -> Iterator[ReplexplorerError]:
         """Why it cannot be injected now; a journal that nobody knows of is no reason."""
         held = {(fault.kind, fault.node) for fault in self.in_force()}
+        if self._fleet.system.is_group and request.kind.key in _TO_A_REPLICAS_THREAD:
+            yield UsageError(
+                f"{request.kind.key}: {self._fleet.system.title} has no replica's threads to stop",
+                "isolate, kill, stop and pause are for a member",
+            )
         for node in request.nodes:
             if (request.kind.key, node) in held:
                 yield UsageError(
@@ -151,7 +158,16 @@ class Faults:
             in_force = ", ".join(map(str, self.in_force())) or "none is"
             raise UsageError(f"no fault {text} is in force", f"in force: {in_force}")
         ahead = await self._take_all_back(meant)
+        if meant and self._fleet.system.is_group:
+            await self._let_in()
         return tuple(Cleared(fault, ahead.get(fault.number, {})) for fault in meant)
+
+    async def _let_in(self) -> None:
+        """Nodes of a group that were away are members again."""
+        async with self._turns.change(anyway=True):
+            await self._fleet.discover()
+            await form_group(self._fleet, lambda text: self._chronicle.tell(Severity.INFO, text))
+            await self._sight.refresh()
 
     async def _check(self, request: FaultRequest) -> None:
         await self._fleet.discover()  # a server may have ended since the last look

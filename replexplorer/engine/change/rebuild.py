@@ -60,15 +60,20 @@ class Rebuild:
             if not member.dialect.copies:
                 await self._has_all_binlogs(member.name, source)
             if errant:
-                await self._consented(consent, member.name, errant)
-            await (self._copy if member.dialect.copies else self._empty)(course, member, source)
+                await self.consented(consent, member.name, errant)
+            if member.dialect.copies:
+                await self._keep_writes_away(course, member, source)
+                await self.copy(course, member, source)
+            else:
+                await self._empty(course, member, source)
             member = fleet.member(member.name)
         async with course.step(f"follow {source.name}", member.name) as said:
             await self._nodes.follow(member, source, said)
         await self._nodes.sight.look(member.name)
         return errant
 
-    async def _consented(self, consent: Consent | None, node: str, errant: str) -> None:
+    async def consented(self, consent: Consent | None, node: str, errant: str) -> None:
+        """Raises StackUnavailable where somebody says no."""
         if consent is not None and not await consent(node, errant):
             count = gtid_count(errant)
             raise StackUnavailable(
@@ -77,13 +82,12 @@ class Rebuild:
                 "`replexplorer rejoin` again, and yes, replaces its data",
             )
 
-    async def _copy(self, course: RoleCourse, member: Member, source: Member) -> None:
-        """Replace a node's data by a copy of the source's."""
+    async def copy(self, course: RoleCourse, member: Member, source: Member) -> None:
+        """Replace a node's data by a copy of the source's; the node takes no writes of clients already."""
         fleet, credentials = self._nodes.fleet, self._nodes.fleet.credentials
         if credentials is None:
             raise StackUnavailable("no stack is attached", "replexplorer up")
         self._nodes.fleet.need(Ability.STOP_SERVERS)
-        await self._keep_writes_away(course, member, source)
         async with course.step(f"copy {source.name}", member.name) as said:
             for each in (source, member):
                 if not await ask(each.control, each.dialect.can_copy()):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
 from replexplorer.core.event import Severity
@@ -21,6 +21,7 @@ from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.role_change import ChangeKind, RecoveryPoint, RoleChange, RoleStep, choose
 from replexplorer.core.server.gtid import gtid_count
 from replexplorer.engine.asking import ledger_rows
+from replexplorer.engine.change.group_roles import GroupRoles
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.promotion import FollowingLoad, Promotion
 from replexplorer.engine.change.rebuild import Consent, Rebuild
@@ -59,6 +60,7 @@ class RoleChanges:
         self._nodes = RoleNodes(sight, turns, report)
         self._promotion = Promotion(self._nodes, load)
         self._rebuild = Rebuild(self._nodes)
+        self._group = GroupRoles(self._nodes, self._rebuild, load, report)
         self._endings = Endings(self._nodes, self._promotion, chronicle)
         self._fleet = sight.fleet
         self._clock = sight.fleet.outside.clock
@@ -72,6 +74,8 @@ class RoleChanges:
         such node, StackUnavailable while the source answers and where nobody can be promoted; then nothing
         is changed but that a source that was frozen or hung has ended.
         """
+        if self._fleet.system.is_group:
+            self._group.refuse_failover()
         since_s = self._clock.monotonic() if since_s is None else since_s
         self._fleet.need(Ability.STOP_SERVERS)
         async with self._turns.change(anyway=anyway):
@@ -109,6 +113,9 @@ class RoleChanges:
         Raises UsageError where there is no such node, StackUnavailable while the source does not answer,
         and where no replica has everything in time; then the source takes writes as before.
         """
+        if self._fleet.system.is_group:
+            async with self._turns.change(anyway=anyway):
+                return await self._marked(self._group.switchover(to))
         async with self._turns.change(anyway=anyway):
             await self._nodes.look()
             source = self._fleet.source_name
@@ -150,6 +157,9 @@ class RoleChanges:
         Raises UsageError where there is no such node or it is the source, StackUnavailable where either
         does not answer, or consent is not given.
         """
+        if self._fleet.system.is_group:
+            async with self._turns.change(anyway=anyway):
+                return await self._marked(self._group.rejoin(node, consent, rebuild=rebuild))
         async with self._turns.change(anyway=anyway):
             await self._nodes.look()
             source = self._fleet.source
@@ -183,6 +193,12 @@ class RoleChanges:
             fenced=True,
         )
 
+    async def _marked(self, work: Coroutine[Any, Any, RoleChange]) -> RoleChange:
+        """A change of a group's roles, told in the log; an election is a mark of its own."""
+        done = await work
+        self._chronicle.tell(Severity.GOOD, f"{done.kind} of {done.source_before} is done")
+        return done
+
     async def settle(self) -> str | None:
         """End a change of roles that somebody was interrupted in, by what its nodes are now; answers what
         was done, in words, None where there was none. Whoever is still at it is waited for."""
@@ -196,7 +212,10 @@ class RoleChanges:
                 return None
             told = f"{change}, begun by {change.by}, was interrupted at '{change.step}'"
             try:
-                told = f"{told}: {await to_the_end(self._endings.end(change))}"
+                if self._fleet.system.is_group:  # its members have agreed on what they are
+                    await self._nodes.forget()
+                else:
+                    told = f"{told}: {await to_the_end(self._endings.end(change))}"
             except ReplexplorerError as error:
                 told = f"{told}, and cannot be ended yet: {error}"
         self._chronicle.tell(Severity.WARN, told)

@@ -118,7 +118,10 @@ class Outlook:
         for name in self.sight.names():
             effective = self.sight.effective_value(name)
             values[name] = self.sight.requested_value(name) if effective is None else effective
-        setting = operating_point_of(values, self.sight.fleet.replica_names, rtts_ms=self._rtts_ms())
+        fleet = self.sight.fleet
+        setting = operating_point_of(
+            values, fleet.replica_names, rtts_ms=self._rtts_ms(), system=fleet.system
+        )
         disk = self.sight.source_disk
         return replace(setting, fsync_ms=disk.measured_ms if disk else None)
 

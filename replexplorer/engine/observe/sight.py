@@ -308,7 +308,9 @@ class Sight:
         """Whether a majority of the group's members answers."""
         reachable = [name for name in self.fleet.members if self._reachable(name)]
         members = {name: self.samples[name].membership for name in reachable}
-        return judge_group(members, requested_size=len(self.fleet.members), reachable=reachable)
+        return judge_group(
+            self.fleet.system, members, requested_size=len(self.fleet.members), reachable=reachable
+        )
 
     def _cannot_acknowledge(self, replica: str) -> bool:
         """Whether a replica says itself that it is not connected, or not registered; one that does not

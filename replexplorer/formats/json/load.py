@@ -116,6 +116,9 @@ class LoadReport(JsonObject):
     queries: dict[Literal["read", "write", "other"], int]
     deadlocks: int
     lock_timeouts: int
+    conflicts: int = Field(
+        default=0, description="transactions that a group's certification refused, and that were retried"
+    )
     errors_by_number: dict[str, int]
     statements: list[StatementLatency] | None
     anatomy: LoadAnatomy | None

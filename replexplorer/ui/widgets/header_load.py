@@ -47,6 +47,7 @@ _ERRORS: Final = (
     ("reconnects", "reconn/s", "reconn/s", "bad b"),
     ("deadlocks", "deadlocks/s", "deadl/s", "warn b"),
     ("lock_timeouts", "lock timeouts/s", "lock t/s", "warn b"),
+    ("conflicts", "conflicts/s", "confl/s", "warn b"),
 )
 """What is counted, its words and shorter ones, its ink."""
 
