@@ -47,7 +47,7 @@ class NodesScreen(ListingScreen):
 
 def _rows(tick: Tick, node: NodeView, width: int) -> list[Line]:
     """One node."""
-    state = ("up", "good") if node.reachable else ("✖ down", "bad b")
+    state = _state(node)
     port = f" :{node.published_port}" if node.published_port else ""
     version = (node.version or "").partition("-")[0]
     server = (f"{node.flavor or ''} {version}{port}".strip(), "text")
@@ -70,6 +70,15 @@ def _rows(tick: Tick, node: NodeView, width: int) -> list[Line]:
         for link in tick.pairs
         if ends_of(link.replica)[1] == node.name
     ]
+
+
+def _state(node: NodeView) -> Run:
+    """Up or down; of a group's member the server's own word."""
+    if not node.reachable:
+        return ("✖ down", "bad b")
+    if node.member is None:
+        return ("up", "good")
+    return (node.member.state, "good" if node.member.is_ready else "warn b")
 
 
 def _thread(state: str | None) -> Run:

@@ -8,6 +8,7 @@ from replexplorer.core.fault import PARTITION_FAULT, takes_down, written
 from replexplorer.core.link_view import LinkView, partition_words
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.protection import Protection, ProtectionState
+from replexplorer.core.system import system_of
 from replexplorer.core.tick import Tick
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.effects import contradiction_of, fsync_too_short, rtt_is_apart
@@ -106,6 +107,8 @@ def acks(tick: Tick) -> Segment:
     required = protection.replicas_required
     if required is None:
         return ([],)
+    if system_of(tick.system).is_group:
+        return _members(tick)
     acking, counted = protection.replicas_acking, protection.replicas_counted
     if acking is not None and tick.nodes:
         acking = min(acking, len(tick.replicas))
@@ -122,6 +125,14 @@ def acks(tick: Tick) -> Segment:
         [(pair, ink)],
         [],
     )
+
+
+def _members(tick: Tick) -> Segment:
+    """`members 3/3`: those that take part and that the others hear, of all nodes."""
+    part = sum(node.member is not None and node.member.is_ready for node in tick.nodes)
+    count = f"{part}/{len(tick.nodes)}"
+    ink = "good b" if part == len(tick.nodes) else "warn b" if part else "bad b"
+    return ([("members ", "muted"), (count, ink)], [(count, ink)], [])
 
 
 def rtt(link: LinkView | None) -> Segment:

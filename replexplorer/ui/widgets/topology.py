@@ -14,9 +14,11 @@ from textual.reactive import reactive
 from replexplorer.core.link import NO_PARTITION
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.system import system_of
 from replexplorer.core.tick import Tick
-from replexplorer.core.topology import Role, link_between
+from replexplorer.core.topology import Belonging, Role, link_between
 from replexplorer.ui.widgets.lines import Lines
+from replexplorer.ui.words.group import group_line
 from replexplorer.ui.words.runs import Line, Run, width_of
 from replexplorer.ui.words.truth import replica_runs
 
@@ -53,6 +55,8 @@ class Topology(Lines):
             if not rows:
                 start = [*first, (f"  {other}" if other else "", "muted")]
             rows.append([*start, *_arrow(replica, begins, source, links), *_replica(replica, source)])
+        if system_of(self.tick.system).is_group:
+            return [*(rows or [first]), group_line(self.tick.nodes, width)]
         if lags := self._lags(self.tick, width):
             return [*(rows or [first]), lags]
         behind = [(node.name, node.lag_s) for node in replicas if node.lag_s is not None and node.lag_s >= 1]
@@ -100,7 +104,10 @@ def _named(node: NodeView) -> list[Run]:
         return [(node.name, "muted"), (" ✖ down", "bad b")]
     if node.name.startswith(node.role):
         return [(node.name, "muted")]
-    return [(f"{node.name} ", "title b"), (node.role, "muted")]
+    runs: list[Run] = [(f"{node.name} ", "title b"), (node.role, "muted")]
+    if node.member is not None and not node.member.is_ready:
+        runs.append((f" {node.state}", "warn b"))
+    return runs
 
 
 def _server(node: NodeView) -> str:
@@ -119,6 +126,8 @@ def _arrow(
     """The stream: whole, connecting, or broken, by symbol and not by colour alone."""
     if begins is None:
         return [("     ", "text")]
+    if replica.member is not None:
+        return _between_members(replica, links.get(replica.name))
     link = links.get(replica.name if begins == source.name else link_between(begins, replica.name))
     if not replica.reachable or replica.io_thread == "error" or replica.sql_thread == "error":
         return [(" ╌✖╌ ", "bad b")]
@@ -129,3 +138,15 @@ def _arrow(
     if replica.io_thread == "off" or replica.sql_thread == "off":
         return [(" ╌‖╌ ", "warn b")]
     return [(" ──▸ ", "good")]
+
+
+def _between_members(member: NodeView, link: LinkView | None) -> list[Run]:
+    """Members send to each other: both ways, on the way in, or cut off."""
+    told = member.member
+    if link is not None and link.partition not in (None, NO_PARTITION):
+        return [(" ╌✖╌ ", "fault b")]
+    if told is None or told.belongs in (Belonging.OUTSIDE, Belonging.CUT_OFF):
+        return [(" ╌✖╌ ", "bad b")]
+    if told.belongs is Belonging.JOINING:
+        return [(" ╌╌▸ ", "warn b")]
+    return [(" ◂─▸ ", "good")]

@@ -1,0 +1,53 @@
+"""What a group's members say of it, in one line: refused transactions, what waits, what is held back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replexplorer.core.server.node_view import NodeView
+from replexplorer.ui.words.runs import Line, Run, width_of
+
+
+def group_line(nodes: Sequence[NodeView], width: int) -> Line:
+    """` conflicts 3  to apply db2 12  flow control 0.4 s`: as much as there is room for, the rarest last."""
+    parts = [part for part in (_conflicts(nodes), _waiting(nodes), _held(nodes)) if part]
+    line: Line = []
+    for part in parts:
+        longer: Line = [*line, ("  " if line else " ", "text"), *part]
+        if width_of(longer) > width:
+            break
+        line = longer
+    return line
+
+
+def _conflicts(nodes: Sequence[NodeView]) -> list[Run]:
+    """Of certification, which every member does alike: the most that one has counted."""
+    found = [each.member.conflicts for each in nodes if each.member and each.member.conflicts is not None]
+    if not found:
+        return []
+    most = max(found)
+    return [("conflicts ", "muted"), (f"{most:,}", "warn b" if most else "text")]
+
+
+def _waiting(nodes: Sequence[NodeView]) -> list[Run]:
+    """What waits at each member to be certified and to be applied."""
+    runs: list[Run] = []
+    for node in nodes:
+        member = node.member
+        if member is None or (member.queued is None and member.to_apply is None):
+            continue
+        count = (member.queued or 0) + (member.to_apply or 0)
+        runs += [(f" {node.name} ", "muted"), (f"{count:,}", "warn b" if count > _MUCH else "text")]
+    return [("queued", "muted"), *runs] if runs else []
+
+
+def _held(nodes: Sequence[NodeView]) -> list[Run]:
+    """How long flow control has held commits back."""
+    held_ms = max((each.member.held_ms or 0.0 for each in nodes if each.member), default=0.0)
+    if not held_ms:
+        return []
+    return [("flow control held ", "muted"), (f"{held_ms / 1000:.1f} s", "warn b")]
+
+
+_MUCH = 1000
+"""Transactions: a queue that takes seconds."""
