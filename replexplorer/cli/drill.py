@@ -13,18 +13,20 @@ from replexplorer.cli.experiment import concluded, listing, stack_for
 from replexplorer.cli.output import Output
 from replexplorer.cli.own_drills import drill_named, own_drill_file, own_drills, shipped_drills
 from replexplorer.cli.running import run_async
-from replexplorer.cli.wiring import recorded_ticks
+from replexplorer.cli.wiring import for_new_stack, recorded_ticks
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.matrix import MATRIX, Matrix, chosen_cells, matrix_cells
 from replexplorer.core.experiment.sweep_text import duration_text
 from replexplorer.core.knobs.names import parse_assignment
+from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.formats.json.drill import DrillEntry
+from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.drill_pages import write_drill_report
@@ -154,12 +156,17 @@ def _list(call: Call) -> int:
 def _table(drills: Sequence[Drill], columns: int | None) -> str:
     """A drill a row, its title in as many as it needs."""
     rows = [
-        (drill.name, drill.title, *(f"{drill.seconds(quick=quick):.0f} s" for quick in (False, True)))
+        (drill.name, _titled(drill), *(f"{drill.seconds(quick=quick):.0f} s" for quick in (False, True)))
         for drill in drills
     ]
     matrix = Matrix()
     minutes = [f"{matrix.seconds(quick=quick) / 60:.0f} min" for quick in (False, True)]
     return listing([*rows, (matrix.name, matrix.title, *minutes)], columns)
+
+
+def _titled(drill: Drill) -> str:
+    """Its title, with its systems where it is not for a source and its replicas."""
+    return drill.title if DEFAULT in drill.systems else f"{drill.title} ({', '.join(drill.systems)})"
 
 
 def _entry(drill: Drill | Matrix, file: Path | None = None) -> DrillEntry:
@@ -199,7 +206,8 @@ async def _run_matrix(call: Call, run: MatrixRun) -> int:
 async def _run(call: Call, drill: Drill) -> int:
     console, args = call.console, call.args
     report = report_directory(args.report)
-    async with stack_for(call, f"drill {drill.name}") as session:
+    up = await for_new_stack(call, UpOptions(system=drill.systems[0]))
+    async with stack_for(call, f"drill {drill.name}", up) as session:
         conditions = conditions_of(session)
         async with session.observed(console.hear):
             result = await session.console.do(Run(DrillRun(drill, args.quick, DrillNarration(console))))

@@ -23,14 +23,14 @@ _EXIT_CODES: Final = {"holds": 0, "deviates": 1, "aborted": StackUnavailable.exi
 
 
 @asynccontextmanager
-async def stack_for(call: Call, holder: str) -> AsyncIterator[Session]:
+async def stack_for(call: Call, holder: str, up: UpOptions | None = None) -> AsyncIterator[Session]:
     """Bring a stack up where none is, and remove it again if this call made it; `--beside` is read from the
     call."""
     console = call.console
     async with composed(
         call,
         holder,
-        up=UpOptions(),
+        up=up or UpOptions(),
         on_quit="remove",
         beside=call.args.beside,
         recorded=True,

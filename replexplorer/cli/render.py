@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value, same_value
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.system import system_of
 from replexplorer.core.text import folded, number, table
 from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.get import GetKnob
@@ -50,9 +51,11 @@ def render_status(status: Status, columns: int | None = None) -> str:
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
         *(_errant_line(node, status.stack) for node in status.nodes if node.errant_gtids),
         "",
-        f"protection  {protection.state.upper()}: {_state_words(protection)}",
+        f"protection  {protection.state.upper()}: {_state_words(protection, status.system)}",
     ]
-    if protection.replicas_required is not None:
+    if system_of(status.system).is_group:
+        parts += _group_lines(status)
+    elif protection.replicas_required is not None:
         parts.append(
             f"            replicas {_acking(protection)} of "
             f"{protection.replicas_required} required, wait point {_shown(protection.wait_point)}, "
@@ -70,6 +73,28 @@ def render_status(status: Status, columns: int | None = None) -> str:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
     return "\n".join(_folded(line, columns) for part in parts for line in part.split("\n"))
+
+
+def _group_lines(status: Status) -> list[str]:
+    """What the members say of the group."""
+    told = [node for node in status.nodes if node.member is not None]
+    ready = sum(node.member.in_majority for node in told if node.member)
+    needed = status.protection.replicas_required
+    lines = [
+        f"{_LABEL}{system_of(status.system).title}: {ready} of {len(status.nodes)} take part; a commit is on"
+        f" {_shown(needed)} more before it is acknowledged"
+    ]
+    for node in told:
+        member = node.member
+        if member is None or not member.size:
+            continue
+        held = "" if not member.held_ms else f", flow control held {number(member.held_ms)} ms"
+        lines.append(
+            f"member      {node.name}: {node.state}, hears {_shown(member.answering)} of {member.size} (view"
+            f" {_shown(member.view)}), to certify {_shown(member.queued)}, to apply {_shown(member.to_apply)},"
+            f" certified {_shown(member.certified)}, conflicts {_shown(member.conflicts)}{held}"
+        )
+    return lines
 
 
 _FAILURES = (
@@ -128,7 +153,16 @@ def _load_words(load: StatusLoad) -> str:
     return f"{clients}, {load.mode}{rate}, {load.workload}, driven by {load.driver}"
 
 
-def _state_words(protection: ProtectionJson) -> str:
+_GROUP_STATE_WORDS = {
+    "protected": "a majority of the members answers",
+    "blocked": "no majority of the members answers: nothing can be committed",
+    "down": "no node answers",
+}
+
+
+def _state_words(protection: ProtectionJson, system: str) -> str:
+    if system_of(system).is_group:
+        return _GROUP_STATE_WORDS.get(protection.state, _STATE_WORDS[protection.state])
     words = _STATE_WORDS[protection.state]
     if not protection.no_ack_can_come:
         return words
@@ -232,7 +266,7 @@ def _node_row(node: NodeJson) -> tuple[str, ...]:
     server = " ".join(part for part in (node.flavor, node.version) if part) or "-"
     address = f"{node.host}:{node.port}" if node.host else "-"
     lag = "-" if node.lag_s is None else f"{node.lag_s:.1f} s"
-    state = "up" if node.reachable else "DOWN"
+    state = (node.state or "up") if node.reachable else "DOWN"
     return (
         node.name,
         node.role,

@@ -170,6 +170,15 @@ async def new_stack_options(stack: DockerProvider, values: Configuration, asked:
     )
 
 
+async def for_new_stack(call: Call, options: UpOptions) -> UpOptions:
+    """These options where there is no stack yet; one that is there keeps what it is."""
+    stack = provider_of(load_configuration_of(call).values)
+    try:
+        return UpOptions() if await stack.nodes() else options
+    finally:
+        await stack.close()
+
+
 @asynccontextmanager
 async def composed(
     call: Call,

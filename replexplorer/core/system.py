@@ -20,7 +20,7 @@ DEFAULT: Final = "async"
 """The system of a stack that says nothing of it."""
 
 
-class Rule(StrEnum):
+class SafeBy(StrEnum):
     """What makes the next commit safe."""
 
     ACKNOWLEDGED = "acknowledged"
@@ -53,7 +53,7 @@ class System:
     nodes: int
     """Of a new stack, unless more or fewer are asked for."""
     least_nodes: int
-    rule: Rule
+    rule: SafeBy
     waits: Waits
     mesh: bool
     """Commits cross the link of any two nodes, so a link's knob without a node turns all of them."""
@@ -69,7 +69,7 @@ class System:
     @property
     def is_group(self) -> bool:
         """Its nodes are members that agree on each commit; else a source and those that follow it."""
-        return self.rule is Rule.MAJORITY
+        return self.rule is SafeBy.MAJORITY
 
     def others_needed(self, nodes: int) -> int | None:
         """How many of the other nodes must have a commit, of this many in all; None: the knobs say."""
@@ -95,7 +95,7 @@ ASYNC: Final = System(
     ("mysql", "mariadb"),
     2,
     2,
-    Rule.ACKNOWLEDGED,
+    SafeBy.ACKNOWLEDGED,
     Waits.ASKED,
     mesh=False,
 )
@@ -105,7 +105,7 @@ GROUP: Final = System(
     ("mysql",),
     3,
     2,
-    Rule.MAJORITY,
+    SafeBy.MAJORITY,
     Waits.MAJORITY,
     mesh=True,
     own=frozenset({Group.GROUP}),
@@ -118,7 +118,7 @@ GALERA: Final = System(
     ("mariadb",),
     3,
     2,
-    Rule.MAJORITY,
+    SafeBy.MAJORITY,
     Waits.ALL,
     mesh=True,
     own=frozenset({Group.GALERA}),

@@ -32,6 +32,7 @@ from replexplorer.core.experiment.drill_verdict import SIGNS
 from replexplorer.core.fault import kind_of, parse_fault
 from replexplorer.core.knobs.names import parse_assignment
 from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.system import system_of
 from replexplorer.core.topology import MOST_REPLICAS, new_roster
 from replexplorer.formats.configuration import closest, first_error
 from replexplorer.formats.lab_files import canonical_key, typed_value
@@ -94,12 +95,15 @@ class PrecheckTable(_Part):
     within: Seconds = 15.0
 
 
+SystemName = Literal["async", "group", "galera"]
+
+
 class DrillTables(_Part):
     """The file."""
 
     title: Annotated[str, Field(min_length=1)]
     teaches: str = ""
-    system: Literal["async"] = "async"
+    system: SystemName | Annotated[list[SystemName], Field(min_length=1)] = "async"
     clients: Annotated[int, Field(ge=1, le=1024)] = DEFAULT_CLIENTS
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     survivor: str = ""
@@ -135,7 +139,8 @@ class _Reader:
         self._file = file
         self._lines = lines
         self._tables = tables
-        self._roster = new_roster(tables.replicas)
+        first = tables.system if isinstance(tables.system, str) else tables.system[0]
+        self._roster = new_roster(tables.replicas, mesh=system_of(first).mesh)
 
     def drill(self) -> Drill:
         """The drill; raises UsageError."""
@@ -151,6 +156,7 @@ class _Reader:
             title=tables.title,
             teaches=tables.teaches,
             settings=self._settings(tables.set, ("set",)),
+            systems=(tables.system,) if isinstance(tables.system, str) else tuple(tables.system),
             clients=tables.clients,
             replicas=tables.replicas,
             survivor=tables.survivor,

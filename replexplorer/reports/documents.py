@@ -15,6 +15,7 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.disk_view import DiskView
 from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Loss, Unknown
+from replexplorer.core.server.membership import Membership
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
 from replexplorer.core.system import DEFAULT
@@ -37,6 +38,7 @@ from replexplorer.formats.json.status import (
     FsyncCounts,
     LinkJson,
     LossJson,
+    MemberJson,
     NodeJson,
     ProtectionJson,
     Status,
@@ -182,11 +184,27 @@ def set_report(result: SetResult, source: str, took_ms: float | None = None) -> 
     )
 
 
+def _member(member: Membership) -> MemberJson:
+    return MemberJson(
+        in_majority=member.is_ready,
+        size=member.size,
+        answering=member.answering,
+        view=member.view,
+        queued=member.queued,
+        to_apply=member.to_apply,
+        conflicts=member.conflicts,
+        certified=member.certified,
+        held_ms=member.held_ms,
+        holds=member.holds,
+    )
+
+
 def _node(node: NodeView) -> NodeJson:
     return NodeJson(
         name=node.name,
         role=Role(node.role).value,
         state=node.state,
+        member=None if node.member is None else _member(node.member),
         is_source=node.is_source,
         host=node.host,
         port=node.port,

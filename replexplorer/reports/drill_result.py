@@ -36,7 +36,7 @@ def drill_document(result: DrillResult) -> DrillRunJson:
     return DrillRunJson(
         drill=result.drill.name,
         title=result.drill.title,
-        system=SYSTEM,
+        system=result.system,
         server=result.server,
         settings={str(name): value for name, value in result.settings.items()},
         started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]

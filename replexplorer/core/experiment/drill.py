@@ -13,6 +13,7 @@ from typing import Final
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import kind_of
+from replexplorer.core.system import DEFAULT
 
 DEFAULT_CLIENTS: Final = 8
 WRITING: Final = "writing"
@@ -164,6 +165,8 @@ class Drill:
     """What it shows, in a sentence."""
     settings: tuple[str, ...] = ()
     """`KEY=VALUE` as they are typed, in force from the start."""
+    systems: tuple[str, ...] = (DEFAULT,)
+    """That it can be run on; the first is what a stack that it brings up is."""
     clients: int = DEFAULT_CLIENTS
     """That write to the ledger."""
     replicas: int = 1

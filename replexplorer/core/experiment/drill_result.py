@@ -13,6 +13,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.system import DEFAULT
 
 _US: int = 1_000_000
 
@@ -45,6 +46,8 @@ class DrillResult:
     started_wall_s: float
     quick: bool = False
     clients: int = 0
+    system: str = DEFAULT
+    """What the stack was."""
     settings: Mapping[KnobName, Value] = field(default_factory=dict)
     """The knobs that it set and those of durability and protection, as effective before the first fault."""
     duration_s: float = 0.0

@@ -62,7 +62,7 @@ def _number(
         ladder=ladder,
         variables=(key,),
         seldom=True,
-        beyond_model=True,
+        beyond_model="flow_control" in key,
     )
 
 

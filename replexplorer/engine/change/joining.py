@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
@@ -96,9 +96,11 @@ class _Forming:
 
     async def _go_on(self, seen: Mapping[str, Membership], missing: list[str]) -> None:
         """One step towards a group of all."""
-        if any(each.is_ready for each in seen.values()):
+        if ready := [name for name, each in seen.items() if each.is_ready]:
+            # Asked of each other, two that join at once wait for each other (20 s and not 4, measured).
+            seeds = self._addresses(ready)
             joining = [name for name in missing if seen[name].belongs is not Belonging.JOINING]
-            await asyncio.gather(*(self._join(name) for name in joining if self._is_due(name)))
+            await asyncio.gather(*(self._join(name, seeds) for name in joining if self._is_due(name)))
         elif any(each.belongs is Belonging.JOINING for each in seen.values()):
             return
         elif any(each.belongs is Belonging.CUT_OFF for each in seen.values()):
@@ -129,10 +131,10 @@ class _Forming:
                 member = self._fleet.members[name]
                 await self._run(member, member.dialect.leave())
 
-    async def _join(self, name: str) -> None:
+    async def _join(self, name: str, seeds: tuple[str, ...]) -> None:
         member = self._fleet.members[name]
         try:
-            await self._run(member, member.dialect.join(self._seeds()))
+            await self._run(member, member.dialect.join(seeds))
         except ServerRefused as refused:
             self._refused[name] = refused.message
         else:
@@ -143,12 +145,12 @@ class _Forming:
     async def _run(self, member: Member, statements: tuple[str, ...]) -> None:
         await execute(member.control, statements, deadline_s=_STATEMENT_WITHIN_S)
 
-    def _seeds(self) -> tuple[str, ...]:
-        return tuple(f"{name}:{member.address.port}" for name, member in self._fleet.members.items())
+    def _addresses(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(f"{name}:{self._fleet.members[name].address.port}" for name in names)
 
     async def _keep(self) -> None:
         """Servers that start from now on ask the others to let them in."""
-        roles = BootRoles(self._fleet.source_name, seeds=self._seeds())
+        roles = BootRoles(self._fleet.source_name, seeds=self._addresses(self._fleet.members))
         await self._fleet.outside.provider.keep_roles(roles)
 
     async def _why_not(self, name: str, seen: Mapping[str, Membership]) -> StackUnavailable:

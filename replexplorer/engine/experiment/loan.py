@@ -22,6 +22,7 @@ from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.gtid import subtract_gtids
+from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import in_order
 from replexplorer.engine.experiment.rig import Rig
@@ -308,9 +309,16 @@ def _behind(seen: Sighting) -> tuple[str, ...]:
         if has
         and node.name != seen.source
         and node.gtid_executed is not None
-        and (node.io_thread, node.sql_thread) == ("on", "on")
+        and _receives(node)
         and subtract_gtids(has, node.gtid_executed)
     )
+
+
+def _receives(node: NodeView) -> bool:
+    """Whether a node gets what the source commits."""
+    if node.member is not None:
+        return node.member.is_ready
+    return (node.io_thread, node.sql_thread) == ("on", "on")
 
 
 def _addresses(fault: Fault, seen: Sighting) -> tuple[str, ...]:

@@ -10,6 +10,21 @@ from replexplorer.formats.json.fault import FaultJson
 from replexplorer.formats.json.model import JsonObject, Scalar
 
 
+class MemberJson(JsonObject):
+    """What a member says of its group; null where it does not say. Counts are since it became a member."""
+
+    in_majority: bool = Field(description="it takes part, and a majority of the members answers it")
+    size: int | None = Field(description="members in its view, those that do not answer included")
+    answering: int | None = Field(description="of these, those that answer it, itself counted")
+    view: str | None = Field(description="another one after each change of members")
+    queued: int | None = Field(description="transactions that wait here to be certified")
+    to_apply: int | None = Field(description="transactions of others that wait here to be applied")
+    conflicts: int | None = Field(description="transactions that certification refused")
+    certified: int | None = Field(description="transactions that were checked")
+    held_ms: float | None = Field(description="how long flow control has held commits back, in all")
+    holds: int | None = Field(description="commits that it held back")
+
+
 class NodeJson(JsonObject):
     """One server."""
 
@@ -26,6 +41,7 @@ class NodeJson(JsonObject):
     state: str | None = Field(
         default=None, description="of a group's member, in the server's word: ONLINE, RECOVERING, ..."
     )
+    member: MemberJson | None = Field(default=None, description="null for a node of no group")
     is_source: bool = Field(description="the others follow it, or did when it was last seen")
     gtid_executed: str | None
     errant_gtids: str | None = Field(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.drill import Drill, DrillStep
 from replexplorer.core.experiment.drill_result import (
@@ -23,6 +23,7 @@ from replexplorer.core.experiment.drill_verdict import judge
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
+from replexplorer.core.system import system_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.conductor import Conductor, why_aborted
 from replexplorer.engine.experiment.drills.course import DrillCourse
@@ -61,6 +62,7 @@ class DrillRun:
         """
 
         def check(seen: Sighting) -> None:
+            self._check_system(seen)
             for text in self._settings():
                 rig.parse(text)
 
@@ -81,6 +83,15 @@ class DrillRun:
         else:
             rig.log.tell(Severity.BAD, f"the drill was aborted: {result.aborted}")
         return result
+
+    def _check_system(self, seen: Sighting) -> None:
+        """Raise UsageError for a drill of another system than the stack's."""
+        if seen.system.name not in self.drill.systems:
+            meant = " or ".join(system_of(name).title for name in self.drill.systems)
+            raise UsageError(
+                f"{self.drill.name} is a drill of {meant}, and this stack is {seen.system.title}",
+                "`replexplorer drill list` says which are for it",
+            )
 
     def _settings(self) -> Iterable[str]:
         yield from self.drill.settings
@@ -108,6 +119,7 @@ class DrillRun:
         course = work.course
         course.began_s, result.started_wall_s = rig.clock.monotonic(), rig.clock.wall()
         course.take(await rig.look())
+        result.system = rig.seen.system.name
         result.server, result.settings = rig.seen.server, self._effective(rig)
 
     def _effective(self, rig: Rig) -> dict[KnobName, Value]:
