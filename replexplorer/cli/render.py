@@ -90,9 +90,10 @@ def _group_lines(status: Status) -> list[str]:
             continue
         held = "" if not member.held_ms else f", flow control held {number(member.held_ms)} ms"
         lines.append(
-            f"member      {node.name}: {node.state}, hears {_shown(member.answering)} of {member.size} (view"
-            f" {_shown(member.view)}), to certify {_shown(member.queued)}, to apply {_shown(member.to_apply)},"
-            f" certified {_shown(member.certified)}, conflicts {_shown(member.conflicts)}{held}"
+            f"member      {node.name}: {node.state}, hears {_shown(member.answering)} of {member.size}"
+            f" (view {_shown(member.view)}), to certify {_shown(member.queued)},"
+            f" to apply {_shown(member.to_apply)}, certified {_shown(member.certified)},"
+            f" conflicts {_shown(member.conflicts)}{held}"
         )
     return lines
 

@@ -126,19 +126,35 @@ def test_a_majority_is_more_than_half(size: int, majority: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "reachable", "state", "acking", "required"),
+    ("members", "writers", "state", "acking", "required"),
     [
-        ({"db1": (MEMBER, 3, 3)}, ["db1"], ProtectionState.PROTECTED, 2, 1),
-        ({"db1": (MEMBER, 3, 2), "db2": (MEMBER, 3, 2)}, ["db1", "db2"], ProtectionState.PROTECTED, 1, 1),
-        ({"db1": (CUT, 3, 1), "db2": None}, ["db1", "db2"], ProtectionState.BLOCKED, 0, 1),
-        ({"db1": (CUT, 3, 1), "db2": (MEMBER, 2, 2)}, ["db1", "db2"], ProtectionState.PROTECTED, 1, 1),
-        ({"db1": None}, ["db1"], ProtectionState.BLOCKED, 0, 1),
-        ({}, [], ProtectionState.DOWN, None, None),
+        pytest.param(
+            {"db1": (MEMBER, 3, 3), "db2": (MEMBER, 3, 3), "db3": (MEMBER, 3, 3)},
+            ["db1"], ProtectionState.PROTECTED, 2, 1, id="whole",
+        ),
+        pytest.param(
+            {"db1": (MEMBER, 3, 2), "db2": (MEMBER, 3, 2)},
+            ["db1"], ProtectionState.PROTECTED, 1, 1, id="two of three",
+        ),
+        pytest.param(
+            {"db1": (CUT, 3, 1), "db2": None},
+            ["db1"], ProtectionState.BLOCKED, 0, 1, id="the majority is lost",
+        ),
+        pytest.param(
+            {"db1": (CUT, 3, 1), "db2": (MEMBER, 2, 2), "db3": (MEMBER, 2, 2)},
+            ["db1", "db2"], ProtectionState.PROTECTED, 1, 1, id="the others went on without it",
+        ),
+        pytest.param(
+            {"db2": (MEMBER, 3, 3), "db3": (MEMBER, 3, 3)},
+            [], ProtectionState.BLOCKED, 1, 1, id="killed, and nobody is elected yet",
+        ),
+        pytest.param({"db1": None}, ["db1"], ProtectionState.BLOCKED, 0, 1, id="no member"),
+        pytest.param({}, [], ProtectionState.DOWN, None, None, id="nobody answers"),
     ],
-)
-def test_a_group_is_protected_while_a_majority_answers(
+)  # fmt: skip
+def test_a_group_is_protected_while_a_majority_answers_and_takes_writes(
     members: dict[str, tuple[Belonging, int, int] | None],
-    reachable: list[str],
+    writers: list[str],
     state: ProtectionState,
     acking: int | None,
     required: int | None,
@@ -147,7 +163,7 @@ def test_a_group_is_protected_while_a_majority_answers(
         name: None if each is None else Membership(each[0], "ONLINE", size=each[1], answering=each[2])
         for name, each in members.items()
     }
-    found = judge_group(GROUP, seen, requested_size=3, reachable=reachable)
+    found = judge_group(GROUP, seen, writers, requested_size=3)
     assert (found.state, found.replicas_acking, found.replicas_required) == (state, acking, required)
 
 

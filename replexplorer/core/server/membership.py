@@ -7,7 +7,7 @@ members have it. What nobody says is None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from replexplorer.core.event import Severity
@@ -54,25 +54,31 @@ def majority_of(size: int) -> int:
 
 
 def judge_group(
-    system: System, members: Mapping[str, Membership | None], *, requested_size: int, reachable: Sequence[str]
+    system: System,
+    members: Mapping[str, Membership | None],
+    writers: Collection[str],
+    *,
+    requested_size: int,
 ) -> Protection:
-    """The protection state of a group from what each node that answers says of it.
+    """The protection state of a group from what each node that answers says of it; `writers` take writes.
 
-    `protected`: a majority of the members answers; `blocked`: it does not, or no node is a member; `down`: no
-    node answers. Acknowledgements are those of the other members: as many are needed as the system waits for.
+    `protected`: a majority of the members answers, and one of them takes writes; `blocked`: it does not, no
+    node is a member, or none is elected yet; `down`: no node answers. Acknowledgements are those of the other
+    members that can be reached: as many are needed as the system waits for.
     """
-    if not reachable:
+    if not members:
         return Protection(ProtectionState.DOWN, requested=True)
-    quorate = [each for each in members.values() if each is not None and each.is_ready]
-    seen = quorate or [each for each in members.values() if each is not None]
+    quorate = {name: each for name, each in members.items() if each is not None and each.is_ready}
+    seen = [*quorate.values()] or [each for each in members.values() if each is not None]
     best = max(seen, key=lambda each: each.answering or 0, default=None)
     size = best.size if best is not None and best.size else requested_size
     answering = best.answering if best is not None and best.answering is not None else 0
+    takes = any(name in writers for name in quorate)
     return Protection(
-        ProtectionState.PROTECTED if quorate else ProtectionState.BLOCKED,
+        ProtectionState.PROTECTED if takes else ProtectionState.BLOCKED,
         requested=True,
         operational=bool(quorate),
-        replicas_acking=max(0, answering - 1),
+        replicas_acking=max(0, min(answering, len(quorate) or answering) - 1),
         replicas_required=system.others_needed(size),
     )
 

@@ -28,6 +28,9 @@ _STATEMENT_WITHIN_S: Final = 70.0
 """START GROUP_REPLICATION answers within a minute (refman: it waits that long for the view)."""
 _AGAIN_AFTER_S: Final = 2.0
 """A node that was not let in is tried again: another one may have been on its way in."""
+_BY_ITSELF_S: Final = 8.0
+"""A server that starts asks to be let in by itself, and has this long (4 s on an idle machine) before it is
+told to begin again."""
 _ALONE_FOR_S: Final = 10.0
 """Members that are cut off may find each other again by themselves for this long."""
 
@@ -51,6 +54,7 @@ class _Forming:
         self._tell = tell
         self._clock = fleet.outside.clock
         self._began_s = self._clock.monotonic()
+        self._has_founded = False
         self._tried_s: dict[str, float] = {}
         self._refused: dict[str, str] = {}
         """By node: what the server said when it was last not let in."""
@@ -99,8 +103,8 @@ class _Forming:
         if ready := [name for name, each in seen.items() if each.is_ready]:
             # Asked of each other, two that join at once wait for each other (20 s and not 4, measured).
             seeds = self._addresses(ready)
-            joining = [name for name in missing if seen[name].belongs is not Belonging.JOINING]
-            await asyncio.gather(*(self._join(name, seeds) for name in joining if self._is_due(name)))
+            joining = [name for name in missing if self._is_due(name, seen[name])]
+            await asyncio.gather(*(self._join(name, seeds) for name in joining))
         elif any(each.belongs is Belonging.JOINING for each in seen.values()):
             return
         elif any(each.belongs is Belonging.CUT_OFF for each in seen.values()):
@@ -109,9 +113,14 @@ class _Forming:
         else:
             await self._found()
 
-    def _is_due(self, name: str) -> bool:
-        tried_s = self._tried_s.get(name)
-        return tried_s is None or self._clock.monotonic() - tried_s >= _AGAIN_AFTER_S
+    def _is_due(self, name: str, seen: Membership) -> bool:
+        """Whether a node is to be told to join now."""
+        now_s, tried_s = self._clock.monotonic(), self._tried_s.get(name)
+        if seen.belongs is Belonging.JOINING:
+            return False
+        if tried_s is not None:
+            return now_s - tried_s >= _AGAIN_AFTER_S
+        return self._has_founded or now_s - self._began_s >= _BY_ITSELF_S
 
     async def _found(self) -> None:
         """Let the node that has executed most be the first member."""
@@ -119,6 +128,7 @@ class _Forming:
         executed = {each.name: await ask(each.control, each.dialect.executed()) for each in members}
         first = max(members, key=lambda each: gtid_count(executed[each.name]))
         self._tell(f"{first.name}: founds the group")
+        self._has_founded = True
         try:
             await self._run(first, first.dialect.found())
         finally:

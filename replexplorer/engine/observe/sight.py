@@ -306,10 +306,12 @@ class Sight:
 
     def _group_protection(self) -> Protection:
         """Whether a majority of the group's members answers."""
-        reachable = [name for name in self.fleet.members if self._reachable(name)]
-        members = {name: self.samples[name].membership for name in reachable}
+        seen = {name: self.samples[name] for name in self.fleet.members if self._reachable(name)}
         return judge_group(
-            self.fleet.system, members, requested_size=len(self.fleet.members), reachable=reachable
+            self.fleet.system,
+            {name: sample.membership for name, sample in seen.items()},
+            [name for name, sample in seen.items() if sample.refuses_writes is False],
+            requested_size=len(self.fleet.members),
         )
 
     def _cannot_acknowledge(self, replica: str) -> bool:
