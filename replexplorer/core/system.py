@@ -29,7 +29,7 @@ class SafeBy(StrEnum):
     """A majority of the members answers (core/server/membership.py)."""
 
 
-class Waits(StrEnum):
+class WaitsFor(StrEnum):
     """For whom a commit waits before a client is told of it."""
 
     ASKED = "asked"
@@ -54,7 +54,7 @@ class System:
     """Of a new stack, unless more or fewer are asked for."""
     least_nodes: int
     rule: SafeBy
-    waits: Waits
+    waits: WaitsFor
     mesh: bool
     """Commits cross the link of any two nodes, so a link's knob without a node turns all of them."""
     own: frozenset[Group] = frozenset()
@@ -74,11 +74,11 @@ class System:
     def others_needed(self, nodes: int) -> int | None:
         """How many of the other nodes must have a commit, of this many in all; None: the knobs say."""
         match self.waits:
-            case Waits.ASKED:
+            case WaitsFor.ASKED:
                 return None
-            case Waits.MAJORITY:
+            case WaitsFor.MAJORITY:
                 return nodes // 2
-            case Waits.ALL:
+            case WaitsFor.ALL:
                 return max(0, nodes - 1)
 
     def has(self, knob: Knob) -> bool:
@@ -96,7 +96,7 @@ ASYNC: Final = System(
     2,
     2,
     SafeBy.ACKNOWLEDGED,
-    Waits.ASKED,
+    WaitsFor.ASKED,
     mesh=False,
 )
 GROUP: Final = System(
@@ -106,7 +106,7 @@ GROUP: Final = System(
     3,
     2,
     SafeBy.MAJORITY,
-    Waits.MAJORITY,
+    WaitsFor.MAJORITY,
     mesh=True,
     own=frozenset({Group.GROUP}),
     lacks=frozenset({Group.SEMI_SYNC}),
@@ -119,7 +119,7 @@ GALERA: Final = System(
     3,
     2,
     SafeBy.MAJORITY,
-    Waits.ALL,
+    WaitsFor.ALL,
     mesh=True,
     own=frozenset({Group.GALERA}),
     lacks=frozenset({Group.SEMI_SYNC}),

@@ -77,7 +77,7 @@ class Build(_Strict):
     args: dict[str, str] = {}
 
 
-class Membership(_Strict):
+class OnNetwork(_Strict):
     """How a service is on a network."""
 
     aliases: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Service(_Strict):
     sysctls: dict[str, str] = {}
     stop_signal: str | None = None
     network_mode: Annotated[str, Field(pattern=r"^service:.+")] | None = None
-    networks: dict[str, Membership] = {}
+    networks: dict[str, OnNetwork] = {}
     ports: tuple[Annotated[str, AfterValidator(_loopback_port)], ...] = ()
     volumes: tuple[Mount, ...] = ()
     labels: dict[str, str] = {}
@@ -198,7 +198,7 @@ def _renamed(service: Service, node: str) -> Service:
             "environment": environment,
             "labels": {**service.labels, f"{LABEL}node": node},
             "networks": {
-                name: Membership(aliases=tuple(node if a == _FURTHER else a for a in membership.aliases))
+                name: OnNetwork(aliases=tuple(node if a == _FURTHER else a for a in membership.aliases))
                 for name, membership in service.networks.items()
             },
         }

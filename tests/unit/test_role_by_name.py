@@ -13,7 +13,7 @@ WORDS = {"primary", "replica", "replica2"}
 ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py", "replexplorer/formats/json/status.py"}
 """Where the words stand: the roles with the aliases, and the JSON that names the roles."""
 OTHER_MEANINGS = {
-    ("replexplorer/core/knobs/catalogue.py", 'REPLICA = "replica"'),
+    ("replexplorer/core/knobs/knob.py", 'REPLICA = "replica"'),
     ("replexplorer/core/dialect/mysql.py", '.replace("slave", "replica")'),
 }
 """The panel's group of a replica's knobs; a server's own column names."""

@@ -1,0 +1,169 @@
+"""Group Replication on three real servers: members, links, writes that follow an election, a lost majority.
+
+One stack, shared by this file; tests run in their order and leave all three nodes as members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.cli.wiring import outside_of
+from replexplorer.core.errors import UsageError
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.topology import Role
+from replexplorer.engine.asking import execute
+from replexplorer.engine.console import Clear, Failover, Inject, Switchover, Turn
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import LoadSettings, UpOptions
+from tests.integration.conftest import PREFIX, LiveStack, take_down
+from tests.integration.sessions import attached, connected
+from tests.waiting import until
+
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("group")]
+
+THREE = ("db1", "db2", "db3")
+ROWS = "SELECT COUNT(*) AS rows_here FROM sandbox.group_t"
+
+
+@pytest.fixture(scope="module")
+def group(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
+    """Three members, made as `up --system group` makes them."""
+    stack = DockerProvider(f"{PREFIX}-group")
+    try:
+        yield asyncio.run(brought_up(stack))
+    finally:
+        asyncio.run(take_down(stack))
+
+
+async def brought_up(stack: DockerProvider) -> LiveStack:
+    session = Session(outside_of(stack), SessionOptions(holder="up", up=UpOptions(system="group")))
+    await session.up(lambda _: None)
+    await session.disconnect()
+    return LiveStack(stack, await stack.credentials())
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
+
+
+async def until_so(session: Session, what: str, is_so: Callable[[], bool], within_s: float = 60.0) -> None:
+    """Look until it is so."""
+
+    async def looked() -> bool:
+        await session.sight.refresh()
+        return is_so()
+
+    await until(looked, what, within_s=within_s)
+
+
+def ready(session: Session) -> set[str]:
+    return {node.name for node in session.nodes if node.member is not None and node.member.is_ready}
+
+
+async def count(session: Session, node: str) -> int:
+    rows = await session.fleet.member(node).control.query(ROWS)
+    return int(rows[0]["rows_here"])
+
+
+async def test_three_members_one_of_which_takes_writes(group: LiveStack) -> None:
+    async with connected(group, "test") as session:
+        status = await session.status()
+        assert (status.system, status.state) == ("group", "up")
+        assert [(node.name, node.role, node.state) for node in status.nodes] == [
+            ("db1", Role.PRIMARY, "ONLINE"),
+            ("db2", Role.SECONDARY, "ONLINE"),
+            ("db3", Role.SECONDARY, "ONLINE"),
+        ]
+        assert status.protection.state is ProtectionState.PROTECTED
+        assert (status.protection.replicas_acking, status.protection.replicas_required) == (2, 1)
+        assert {(link.replica) for link in status.links} == {"db2", "db3", "db2:db3"}
+        members = [node.member for node in status.nodes if node.member is not None]
+        assert len({member.view for member in members}) == 1
+        assert all(member.size == member.answering == 3 for member in members)
+        await session.fleet.source.control.query("CREATE TABLE sandbox.group_t (id INT PRIMARY KEY)")
+        await session.fleet.source.control.query("INSERT INTO sandbox.group_t VALUES (1)")
+        for node in THREE:
+            await until_so(session, f"the row is on {node}", lambda: True)
+        await until(lambda: _all_have(session, 1), "every member has the row")
+
+
+async def _all_have(session: Session, rows: int) -> bool:
+    return [await count(session, node) for node in THREE] == [rows] * 3
+
+
+async def test_knobs_are_those_that_members_have(group: LiveStack) -> None:
+    async with attached(group) as session:
+        keys = {name.key for name in session.knobs()}
+        assert {"group_replication_consistency", "group_replication_flow_control_mode"} <= keys
+        assert not {"semi_sync", "wait_point", "replica_parallel_workers"} & keys
+        with pytest.raises(UsageError, match="semi_sync is not available") as refused:
+            await turn(session, "semi_sync=on")
+        assert "Group Replication does not have it" in refused.value.hint
+        await turn(session, "group_replication_consistency=after", "group_replication_member_expel_timeout=0")
+        for node in THREE:
+            assert session.sight.samples[node].values["group_replication_consistency"] == "after"
+        with pytest.raises(UsageError, match="applier_stop"):
+            await session.console.do(Inject(parse_fault("applier_stop@db2", session.fleet.roster)))
+        with pytest.raises(UsageError, match="elects"):
+            await session.console.do(Failover(None, 0.0))
+
+
+async def test_a_commit_waits_for_the_nearest_majority(group: LiveStack) -> None:
+    async with attached(group) as session:
+        await turn(session, "rtt=80ms", "rtt@db1:db2=20ms")
+        source = session.fleet.source
+        clock = session.outside.clock
+        took_ms = []
+        for _ in range(5):
+            began_s = clock.monotonic()
+            await execute(source.kick, (source.dialect.kick(),))
+            took_ms.append((clock.monotonic() - began_s) * 1000)
+        assert 18 <= min(took_ms) < 78, took_ms
+        await turn(session, "rtt=0")
+        assert session.sight.links["db2"].rtt_asked_ms == 0
+
+
+async def test_the_primary_is_chosen_and_the_load_follows_it(group: LiveStack) -> None:
+    async with attached(group) as session:
+        await session.drive(LoadSettings(clients=2, workload="ledger", ledger=None))
+        done = await session.console.do(Switchover("db2"))
+        assert (done.source_before, done.source) == ("db1", "db2")
+        assert "group_replication_set_as_primary" in done.steps[0].statements[0]
+        assert session.fleet.source_name == "db2"
+        await until(lambda: _commits_after(session), "the load commits at the new primary")
+        await session.driving.stop()
+
+
+async def _commits_after(session: Session) -> bool:
+    return sum(each.commits for each in session.load.inbox.take()) > 0
+
+
+async def test_a_killed_primary_is_replaced_and_comes_back(group: LiveStack) -> None:
+    async with attached(group) as session:
+        await turn(session, "group_replication_member_expel_timeout=0")
+        before = session.fleet.source_name
+        await session.console.do(Inject(parse_fault(f"kill@{before}", session.fleet.roster)))
+        await until_so(session, "another takes writes", lambda: session.fleet.source_name != before)
+        assert session.sight.protection().state is ProtectionState.PROTECTED
+        await session.fleet.source.control.query("INSERT INTO sandbox.group_t VALUES (2)")
+        await session.console.do(Clear(None))
+        assert ready(session) == set(THREE)
+        await until(lambda: _all_have(session, 2), "every member has the row")
+
+
+async def test_without_a_majority_nothing_commits_and_healing_ends_that(group: LiveStack) -> None:
+    async with attached(group) as session:
+        source = session.fleet.source_name
+        await session.console.do(Inject(parse_fault(f"isolate@{source}", session.fleet.roster)))
+        await until_so(session, "the others elect", lambda: session.fleet.source_name != source, within_s=90)
+        assert source not in ready(session)
+        await session.console.do(Clear(None))
+        assert ready(session) == set(THREE)
+        assert session.sight.protection().state is ProtectionState.PROTECTED
