@@ -67,7 +67,7 @@ def judge_group(
     members that can be reached: as many are needed as the system waits for.
     """
     if not members:
-        return Protection(ProtectionState.DOWN, requested=True)
+        return Protection(ProtectionState.DOWN, requested=True, by_majority=True)
     quorate = {name: each for name, each in members.items() if each is not None and each.is_ready}
     seen = [*quorate.values()] or [each for each in members.values() if each is not None]
     best = max(seen, key=lambda each: each.answering or 0, default=None)
@@ -80,6 +80,7 @@ def judge_group(
         operational=bool(quorate),
         replicas_acking=max(0, min(answering, len(quorate) or answering) - 1),
         replicas_required=system.others_needed(size),
+        by_majority=True,
     )
 
 

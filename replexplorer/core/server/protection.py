@@ -52,6 +52,8 @@ class Protection:
     """While blocked: age of the oldest commit that waits for its acknowledgement."""
     waiting: int | None = None
     """While blocked: commits under way in the server, all behind that one; None when unknown."""
+    by_majority: bool = False
+    """Of a group: what answers, or does not, is a majority of its members."""
     since_s: float | None = None
     """When this state began, on the session's clock; None when unknown."""
     settled: bool = True

@@ -22,7 +22,10 @@ class StateWord(NamedTuple):
 
 STATES: Final[Mapping[ProtectionState, StateWord]] = {
     ProtectionState.PROTECTED: StateWord(
-        "●", "PROTECTED", "protected", "semi-sync works: an acknowledged commit is on a replica"
+        "●",
+        "PROTECTED",
+        "protected",
+        "semi-sync works: an acknowledged commit is on a replica; or a group's majority answers",
     ),
     ProtectionState.ARMED: StateWord(
         "◐", "ARMED", "armed", "semi-sync is on, unproven: the next commit waits for a replica"
@@ -31,7 +34,10 @@ STATES: Final[Mapping[ProtectionState, StateWord]] = {
         "○", "ASYNC", "async", "semi-sync is off: a crash of the primary may lose acknowledged commits"
     ),
     ProtectionState.BLOCKED: StateWord(
-        "◼", "BLOCKED", "blocked", "commits wait for an acknowledgement that does not come"
+        "◼",
+        "BLOCKED",
+        "blocked",
+        "commits wait for an acknowledgement, or for a group's majority, that does not come",
     ),
     ProtectionState.DEGRADED: StateWord(
         "▲", "DEGRADED", "degraded", "semi-sync is on and fell back: commits are asynchronous now"
