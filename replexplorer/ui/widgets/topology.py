@@ -104,10 +104,9 @@ def _named(node: NodeView) -> list[Run]:
         return [(node.name, "muted"), (" ✖ down", "bad b")]
     if node.name.startswith(node.role):
         return [(node.name, "muted")]
-    runs: list[Run] = [(f"{node.name} ", "title b"), (node.role, "muted")]
     if node.member is not None and not node.member.is_ready:
-        runs.append((f" {node.state}", "warn b"))
-    return runs
+        return [(f"{node.name} ", "title b"), (node.member.state, "warn b")]
+    return [(f"{node.name} ", "title b"), (node.role, "muted")]
 
 
 def _server(node: NodeView) -> str:
