@@ -319,6 +319,8 @@ class Faults:
     async def _start(self, fault: Fault) -> None:
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
+        if self._fleet.system.is_group:  # while it is on its way in its variables cannot be set
+            await self._let_in()
 
     async def _take_back(self, fault: Fault) -> bool:
         """Undo it; whether knobs were turned for that, which has a mark of its own."""

@@ -46,7 +46,7 @@ class LinkChange:
         two round trips; no answer is not a failure. Raises ReplexplorerError with the link as it was.
         """
         primary, replica = self._fleet.ends(step.link)
-        carries_events = primary is self._fleet.source
+        carries_events = self._has_a_stream(primary)
         if not carries_events:
             await watch_link(primary, replica)  # nobody probes it before somebody asks something of it
         towards, back = await asyncio.gather(
@@ -86,7 +86,7 @@ class LinkChange:
         events flow again, as after a partition. Raises ReplexplorerError with no end that flaps, as far as
         one can be reached."""
         primary, replica = self._fleet.ends(link)
-        carries_events = primary is self._fleet.source
+        carries_events = self._has_a_stream(primary)
         before = await _stream(replica) if flap is None and carries_events else None
         if flap is not None:
             try:
@@ -97,6 +97,10 @@ class LinkChange:
                 raise
         elif await _end_flap(primary, replica) and carries_events and not settings.is_silent:
             await self._until_stream_moves(replica, before, settings, warnings)
+
+    def _has_a_stream(self, primary: Member) -> bool:
+        """Whether a replica's IO thread receives over the links of this node; a group's members have none."""
+        return primary is self._fleet.source and not self._fleet.system.is_group
 
     async def _measure(self, primary: Member, replica: Member, settings: LinkSettings) -> float | None:
         """Wait for probes sent since the change; the round trip that they measured."""

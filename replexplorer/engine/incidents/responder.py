@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
@@ -29,6 +30,9 @@ from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
+
+_LET_IN_WITHIN_S: Final = 30.0
+_LOOK_EVERY_S: Final = 0.5
 
 
 class Responder:
@@ -87,8 +91,22 @@ class Responder:
         self._chronicle.server_restarted(node)
         if node == self._sight.fleet.source_name:
             self._sight.own.offs = 0
+        if self._sight.fleet.system.is_group:
+            await self._until_member(node)
         await self._sight.look_at_links()
         await self._lost.restore(f"{node} restarted", self._sight.lost_values((node,)))
+
+    async def _until_member(self, node: str) -> None:
+        """Wait for a server to be let into its group: its variables cannot be set on the way there; one that
+        is not let in in time is left to `up`."""
+        clock = self._sight.fleet.outside.clock
+        ends_s = clock.monotonic() + _LET_IN_WITHIN_S
+        while clock.monotonic() < ends_s:
+            sample = self._sight.samples.get(node)
+            if sample is not None and sample.membership is not None and sample.membership.is_ready:
+                return
+            await clock.sleep(_LOOK_EVERY_S)
+            await self._sight.look(node)
 
     async def sidecar_restarted(self, node: str) -> None:
         """A sidecar's agent began without its rules: restore links and disk as configured."""

@@ -21,7 +21,7 @@ from replexplorer.core.server.membership import Membership
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Evidence, Protection, acks_between, blocked_after_s, judge
 from replexplorer.core.server.truth import ApplierSample
-from replexplorer.core.topology import Role, Standing
+from replexplorer.core.topology import Belonging, Role, Standing
 from replexplorer.engine.asking import ask, ask_if_known, probe
 from replexplorer.engine.fleet import Fleet, Member
 from replexplorer.ports import Clock, Sql
@@ -187,9 +187,15 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
     """What a replica has executed and its source lacks, empty for none; None when one does not say.
 
     The replica is asked first, for the source only grows meanwhile. A commit that waits for its
-    acknowledgement may be executed there and is owned by its session here: it lacks nothing.
+    acknowledgement may be executed there and is owned by its session here: it lacks nothing. Members of one
+    group apply the same transactions, each in its own time: none of them is ahead.
     """
     try:
+        question = replica.dialect.membership()
+        if question is not None:
+            seen = await ask(replica.poll, question, deadline_s=_POLL_DEADLINE_S)
+            if seen.belongs is not Belonging.OUTSIDE:
+                return ""
         executed = await ask(replica.poll, replica.dialect.executed(), deadline_s=_POLL_DEADLINE_S)
         position = await ask(primary.poll, primary.dialect.position(), deadline_s=_POLL_DEADLINE_S)
     except ReplexplorerError:
