@@ -19,8 +19,8 @@ from replexplorer.core.tick import Tick
 from replexplorer.core.topology import in_order
 
 PANEL_ORDER: Final = (
-    Group.LINK, Group.SEMI_SYNC, Group.GROUP, Group.GALERA, Group.DURABILITY, Group.DISK, Group.LOAD, Group.BINLOG, Group.SERVER,
-    Group.REPLICA,
+    Group.LINK, Group.SEMI_SYNC, Group.GROUP, Group.GALERA, Group.DURABILITY, Group.DISK, Group.LOAD,
+    Group.BINLOG, Group.SERVER, Group.REPLICA,
 )  # fmt: skip
 """Headings as the panel shows them: what a demonstration turns stands above the fold."""
 
