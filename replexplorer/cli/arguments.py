@@ -54,6 +54,8 @@ class _HelpLayout(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, max_help_position=18, **options)
+        # Python 3.11 does not count that verbs are indented, and folds the longest one's line.
+        self._action_max_length = 16
 
 
 class Parser(argparse.ArgumentParser):

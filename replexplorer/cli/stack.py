@@ -22,7 +22,7 @@ from replexplorer.cli.wiring import (
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.knobs.names import Desired, format_value
 from replexplorer.core.system import SYSTEMS
-from replexplorer.core.topology import MOST_REPLICAS, SOURCE
+from replexplorer.core.topology import MOST_REPLICAS, SOURCE, Roster
 from replexplorer.engine.session import Session
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import closest
@@ -213,6 +213,17 @@ def _print_status(call: Call, document: Status) -> None:
         call.console.print(render_status(document, call.console.columns))
 
 
+def node_named(wanted: str, roster: Roster) -> str:
+    """The node of this name or alias; raises UsageError."""
+    node = roster.find(wanted)
+    if node is None:
+        near = closest(wanted, [*roster.names, *roster.aliases])
+        raise UsageError(
+            f"no node {wanted!r} in this stack", near or f"its nodes are {', '.join(roster.names)}"
+        )
+    return node
+
+
 def dsn(call: Call) -> int:
     """The address of a server, by the path that the load takes too."""
     return run_async(_dsn(call))
@@ -225,12 +236,7 @@ async def _dsn(call: Call) -> int:
     async with attached(call, "dsn") as session:
         views = {view.name: view for view in session.nodes}
         roster = session.roster
-        node = roster.find(wanted)
-        if node is None:
-            near = closest(wanted, [*roster.names, *roster.aliases])
-            raise UsageError(
-                f"no node {wanted!r} in this stack", near or f"its nodes are {', '.join(roster.names)}"
-            )
+        node = node_named(wanted, roster)
         view = views[node]
         credentials = session.credentials
     if not view.reachable or credentials is None:

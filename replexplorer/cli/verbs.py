@@ -56,6 +56,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("export", "a recorded session as csv, jsonl or md", "recorded:export"),
     Verb("predict", "what the model expects of settings; changes nothing", "predict:run"),
     Verb("advise", "which settings meet goals for latency, TPS and loss", "advise:run"),
+    Verb("check-schema", "tables that hurt replication, each with its remedy", "check_schema:run"),
     Verb("dsn", "the address of a server for mysql, mycli, sysbench", "stack:dsn"),
     Verb("doctor", "what is here and what is missing, with the remedy", "machine:doctor"),
     Verb("config", "effective configuration and where each value came from", "machine:config"),

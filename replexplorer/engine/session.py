@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from replexplorer import __version__
+from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.sighting import Sighting
@@ -27,6 +28,7 @@ from replexplorer.core.link_view import partition_words
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.system import System
+from replexplorer.core.tables.check import TablesReport
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Roster
 from replexplorer.core.wire import Lease
@@ -54,6 +56,7 @@ from replexplorer.engine.load.driving import Driver, Driving
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.status import Status, take_status
+from replexplorer.engine.observe.tables import tables_report
 from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
@@ -392,6 +395,11 @@ class Session:
         return self.sight.node_views()
 
     @property
+    def server(self) -> Capabilities | None:
+        """What the source's server has; None until it was reached."""
+        return self.fleet.source.capabilities
+
+    @property
     def roster(self) -> Roster:
         """The names by which nodes are addressed."""
         return self.fleet.roster
@@ -413,6 +421,11 @@ class Session:
     def knobs(self) -> dict[KnobName, KnobView]:
         """Every knob that the servers have, requested and effective, as last looked at."""
         return self.sight.views()
+
+    async def check_tables(self, node: str, databases: Sequence[str] = ()) -> TablesReport:
+        """What of a node's tables hurts replication, in these databases or in all of the user's; raises
+        UsageError for a database that is not there, StackUnavailable when the node is down."""
+        return await tables_report(self.fleet.member(node), databases)
 
     def unmet(self) -> tuple[str, ...]:
         """What is requested, set and without effect, each in a line."""

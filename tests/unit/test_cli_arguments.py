@@ -33,6 +33,7 @@ CONTRACT = [
     "export",
     "predict",
     "advise",
+    "check-schema",
     "dsn",
     "doctor",
     "config",
@@ -50,7 +51,7 @@ def test_help_names_every_verb_examples_and_exit_codes(capsys: pytest.CaptureFix
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
     for verb in VERBS:
-        assert f"{verb.name:<12} {verb.summary}" in text
+        assert f"{verb.name:<12}  {verb.summary}" in text
     assert "examples:" in text
     assert "exit codes:" in text
     assert max(map(len, text.splitlines())) <= 100

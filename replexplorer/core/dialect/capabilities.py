@@ -7,7 +7,7 @@ compared as a tuple only (MySQL goes from 9.7 to 26.7).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -33,6 +33,8 @@ class Range:
     high: int | None
     is_fixed: bool = False
     """It cannot change while the server runs."""
+    words: tuple[str, ...] = ()
+    """The words that it takes, lower-case; empty where the server lists none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Capabilities:
         if not self.has(key):
             raise UsageError(f"{key} is not available", self._why_not(knob))
         known = self.ranges.get(key)
+        if knob.kind is Kind.CHOICE and known is not None:
+            return _with_words(knob, known.words)
         if knob.kind is Kind.CHOICE or known is None or known.high is None or known.high <= 0:
             return knob
         minimum = max(knob.minimum or 0, known.low or 0)
@@ -115,6 +119,15 @@ def system_of_server(variables: Mapping[str, str]) -> System:
     if _GROUP in variables:
         return GROUP
     return GALERA if variables.get(_GALERA, "").lower() in ("on", "1") else ASYNC
+
+
+def _with_words(knob: Knob, words: Sequence[str]) -> Knob:
+    """A choice narrowed to what the server lists, where that leaves any."""
+    choices = tuple(choice for choice in knob.choices if choice in words)
+    if not choices:
+        return knob
+    ladder = tuple(rung for rung in knob.ladder if rung in choices)
+    return replace(knob, choices=choices, ladder=ladder if len(ladder) > 1 else ())
 
 
 def version_tuple(text: str) -> tuple[int, ...]:

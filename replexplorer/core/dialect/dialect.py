@@ -13,12 +13,15 @@ from typing import Protocol
 
 from replexplorer.core.dialect.capabilities import Capabilities
 from replexplorer.core.dialect.question import Question
+from replexplorer.core.dialect.table_questions import Description
 from replexplorer.core.knobs.catalogue import Value
 from replexplorer.core.loss.client_log import Rows
 from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.exposure_meter import LogState
 from replexplorer.core.server.membership import Membership
+from replexplorer.core.tables.check import Remedy
+from replexplorer.core.tables.table import TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +356,19 @@ class Dialect(Protocol):
         ...
 
     # -- tables
+
+    def describe(self, databases: Sequence[str]) -> Description:
+        """All tables of these databases, with columns, indexes and foreign keys."""
+        ...
+
+    def holds_null(self, table: TableName, column: str) -> Question[bool]:
+        """Whether a column holds a NULL now; it may take a look at the whole table."""
+        ...
+
+    def mend(self, table: TableName, remedy: Remedy) -> str:
+        """What is to be done about a finding of `core.tables.check`, as a statement to be run or put into
+        a job by whoever owns the table."""
+        ...
 
     def table_bytes(self, database: str, table: str) -> Question[int]:
         """Size of a table's file; 0 where there is none."""

@@ -17,6 +17,8 @@ from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities,
 from replexplorer.core.dialect.dialect import Behind, Position, Sent, SourceAddress, Waits
 from replexplorer.core.dialect.mysql import OLD_NAMES, MySql, read_waits
 from replexplorer.core.dialect.question import Question, Row, listed
+from replexplorer.core.dialect.table_questions import Description, description, written_default
+from replexplorer.core.dialect.timed import MARIADB_TIMED
 from replexplorer.core.dialect.values import whole
 from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gtids
@@ -24,6 +26,7 @@ from replexplorer.core.server.gtid import parse_gtids, subtract_gtids, unite_gti
 _POSITION: Final = re.compile(r"(\d+)-(\d+)-(\d+)")
 _ACK_STATE: Final = "Waiting for semi-sync ACK from slave"
 _COMMIT_STATES: Final = ("Commit", "Waiting for prior transaction to commit", "Commit implicit")
+_STATE_EVENT: Final = "Gtid_list"
 _HAS: Final = "CONCAT_WS(',', @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos)"
 """All that a server has executed: its binlog's state, and what a replica took over with a copy."""
 _EXECUTED: Final = f"SELECT {_HAS} AS executed"
@@ -68,10 +71,15 @@ class MariaDb(MySql):
         """With what cannot change while the server runs."""
         return Question(
             "SELECT variable_name AS name, numeric_min_value AS low, numeric_max_value AS high,"
-            " read_only AS fixed FROM information_schema.system_variables"
+            " read_only AS fixed, enum_value_list AS words FROM information_schema.system_variables"
             f" WHERE variable_name IN ({listed(KNOB_VARIABLES)})",
             lambda rows: {
-                str(row["name"]).lower(): Range(whole(row["low"]), whole(row["high"]), row["fixed"] == "YES")
+                str(row["name"]).lower(): Range(
+                    whole(row["low"]),
+                    whole(row["high"]),
+                    row["fixed"] == "YES",
+                    tuple(str(row["words"] or "").lower().split(",")) if row["words"] else (),
+                )
                 for row in rows
             },
         )
@@ -92,14 +100,21 @@ class MariaDb(MySql):
         return Question("SELECT NULL AS timeouts", lambda _: None)
 
     def commits(self, account: str) -> Question[Totals] | None:
-        """The redo log is in no instrument, and of its locks few are: nothing is taken apart."""
-        return None
+        """The binlog's fsync, semi-sync's wait and the time in the commit; of the redo log and of the queue
+        nothing is told."""
+        return MARIADB_TIMED.question(account)
 
     # -- positions
 
     def purged(self) -> Question[str]:
-        """It keeps no such set: nothing is known to be gone."""
-        return Question("SELECT '' AS purged", lambda rows: str(rows[0]["purged"]))
+        """The oldest binlog that is there begins with the state in which it was begun (MariaDB knowledge
+        base, "SHOW BINLOG EVENTS": without a name the first is meant)."""
+        return Question(
+            "SHOW BINLOG EVENTS LIMIT 4",
+            lambda rows: gtids_of(
+                next((row["Info"] for row in rows if row["Event_type"] == _STATE_EVENT), "")
+            ),
+        )
 
     def executed(self) -> Question[str]:
         """Under after_sync with what waits for its acknowledgement: that is in the binlog."""
@@ -211,6 +226,10 @@ class MariaDb(MySql):
         return (*MySql.empty(self, databases), "SET GLOBAL gtid_slave_pos = ''")
 
     # -- tables
+
+    def describe(self, databases: Sequence[str]) -> Description:
+        """Defaults are SQL already."""
+        return description(databases, written_default)
 
     def table_bytes(self, database: str, table: str) -> Question[int]:
         """Of a table with a file of its own."""

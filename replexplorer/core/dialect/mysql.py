@@ -22,16 +22,26 @@ from replexplorer.core.dialect.dialect import (
     Waits,
 )
 from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
+from replexplorer.core.dialect.table_questions import (
+    Description,
+    bare_default,
+    description,
+    holds_null,
+    mend,
+)
+from replexplorer.core.dialect.timed import ACK_STAGES, HANDLER_COMMIT, MYSQL_TIMED
 from replexplorer.core.dialect.values import from_server, is_on, literal, whole
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.catalogue import BY_KEY, Value
 from replexplorer.core.load.workload import LEDGER_TABLE
 from replexplorer.core.loss.client_log import CLIENTS_A_RUN, Rows
 from replexplorer.core.loss.spans import spans_of
-from replexplorer.core.server.commit_counters import Source, Total, Totals
+from replexplorer.core.server.commit_counters import Totals
 from replexplorer.core.server.counters import ServerStatus
 from replexplorer.core.server.exposure_meter import LogState
 from replexplorer.core.server.membership import Membership
+from replexplorer.core.tables.check import Remedy
+from replexplorer.core.tables.table import TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,8 @@ _SEMI_SYNC_COUNTERS: Final = (
     "tx_waits",
     "tx_wait_time",
 )
+_UNTOLD_RANGES: Final = {keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT: Range(0, 2)}
+"""Of servers that have no table of ranges: a value beyond is cut with a warning, not refused."""
 _RESTART_FAILED: Final = 3707
 _CLONES_FROM: Final = (8, 0, 17)
 _PLAIN_COUNTERS: Final = ("Uptime", "Uptime_since_flush_status", "Binlog_cache_use")
@@ -83,50 +95,6 @@ _POOL_RESIZE: Final = (
 )
 """The code is 0 before and after a resize; older servers have the words alone."""
 _REDO_RESIZE: Final = ("Innodb_redo_log_resize_status",)
-
-_REDO: Final = "wait/io/file/innodb/innodb_log_file"
-_FILES: Final = {
-    _REDO: (Source.REDO_WRITE, Source.REDO_FSYNC),
-    "wait/io/file/sql/binlog": (Source.BINLOG_WRITE, Source.BINLOG_FSYNC),
-}
-_WAITS: Final = {
-    "wait/synch/cond/semisync/COND_binlog_send_": Source.ACK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_log": Source.FLUSH_LOCK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_sync": Source.SYNC_LOCK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_commit": Source.COMMIT_LOCK,
-    "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_after_commit": Source.AFTER_COMMIT_LOCK,
-    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done": Source.FOLLOWING,
-    "idle": Source.IDLE,
-    _REDO: Source.OWN_REDO,
-}
-_ACK_STAGES: Final = ("Waiting for semi-sync ACK from replica", "Waiting for semi-sync ACK from slave")
-_HANDLER_COMMIT: Final = "waiting for handler commit"
-_STAGES: Final = {
-    f"stage/sql/{_HANDLER_COMMIT}": Source.COMMIT_STAGE,
-    **{f"stage/semisync/{stage}": Source.ACK_STAGE for stage in _ACK_STAGES},
-}
-_STATEMENTS: Final = tuple(
-    f"statement/{name}"
-    for name in (
-        "com/Execute",
-        "sql/begin",
-        "sql/commit",
-        "sql/rollback",
-        "sql/select",
-        "sql/insert",
-        "sql/update",
-        "sql/delete",
-        "sql/replace",
-        "sql/call_procedure",
-        "sql/set_option",
-    )
-)
-"""Prepared statements are all `Execute`; the rest is what a user's file sends as text."""
-
-INSTRUMENTS: Final = tuple(name for name in (*_WAITS, *_STAGES) if name not in ("idle", _REDO))
-"""Those that a server has off unless its start says otherwise; the rest is on by default."""
-
-_PS_PER_MS: Final = 1e9
 
 _AGE: Final = "TIMESTAMPDIFF(MICROSECOND, {}_transaction_original_commit_timestamp, NOW(6))"
 _WORKERS: Final = "performance_schema.replication_applier_status_by_worker"
@@ -181,7 +149,7 @@ class MySql:
     @classmethod
     def of(cls, variables: Mapping[str, str], ranges: Mapping[str, Range]) -> MySql:
         """From a server's variables by lower-case name, and its answer to `ranges`."""
-        capabilities = Capabilities.of(variables, ranges)
+        capabilities = Capabilities.of(variables, {**_UNTOLD_RANGES, **ranges})
         return cls(
             capabilities=capabilities,
             semi_sync=_GENERATIONS.get(capabilities.variables.get(keys.SEMI_SYNC, "")),
@@ -290,13 +258,13 @@ class MySql:
         """Under after_sync the leader of one queue alone waits for the acknowledgement, and all others
         stand behind it in their handler's commit. The name of the thread leaves the idle
         acknowledgement receiver out, which shows the same state."""
-        stages = listed(_ACK_STAGES)
+        stages = listed(ACK_STAGES)
         return Question(
             f"SELECT MAX(CASE WHEN t.processlist_state IN ({stages}) THEN s.timer_wait END) / 1e12"
             " AS oldest_wait_s, COUNT(*) AS waiting FROM performance_schema.threads t"
             " JOIN performance_schema.events_statements_current s ON s.thread_id = t.thread_id"
             " WHERE t.name = 'thread/sql/one_connection' AND s.end_event_id IS NULL"
-            f" AND t.processlist_state IN ({stages}, '{_HANDLER_COMMIT}')",
+            f" AND t.processlist_state IN ({stages}, '{HANDLER_COMMIT}')",
             read_waits,
         )
 
@@ -314,21 +282,7 @@ class MySql:
     def commits(self, account: str) -> Question[Totals] | None:
         """A few names by index, no table of events. Files have no account; all else is asked for the
         account alone, so that the poller, the acknowledgement receiver and dump threads are not in it."""
-        columns = "'account', event_name, count_star, sum_timer_wait, 0, 0"
-        parts = (("waits", _WAITS), ("stages", _STAGES), ("statements", _STATEMENTS))
-        return Question(
-            "SELECT 'file' AS kind, event_name AS event, count_write AS times, sum_timer_write AS ps,"
-            " count_misc AS fsyncs, sum_timer_misc AS fsync_ps"
-            " FROM performance_schema.file_summary_by_event_name"
-            f" WHERE event_name IN ({listed(_FILES)})"
-            + "".join(
-                f" UNION ALL SELECT {columns}"
-                f" FROM performance_schema.events_{kind}_summary_by_user_by_event_name"
-                f" WHERE user = '{account}' AND event_name IN ({listed(names)})"
-                for kind, names in parts
-            ),
-            _read_commits,
-        )
+        return MYSQL_TIMED.question(account)
 
     def register(self) -> tuple[str, ...]:
         """The dump that runs is not changed by it: the IO thread has to connect once more."""
@@ -631,6 +585,18 @@ class MySql:
 
     # -- tables
 
+    def describe(self, databases: Sequence[str]) -> Description:
+        """Defaults stand there without quotes."""
+        return description(databases, bare_default)
+
+    def holds_null(self, table: TableName, column: str) -> Question[bool]:
+        """Ends at the first."""
+        return holds_null(table, column)
+
+    def mend(self, table: TableName, remedy: Remedy) -> str:
+        """In words that both flavours know."""
+        return mend(table, remedy)
+
     def table_bytes(self, database: str, table: str) -> Question[int]:
         """Of a table with a file of its own."""
         return Question(
@@ -664,25 +630,6 @@ def read_waits(rows: Sequence[Row]) -> Waits:
     (row,) = rows
     oldest = row["oldest_wait_s"]
     return Waits(None if oldest is None else float(str(oldest)), whole(row["waiting"]))
-
-
-def _read_commits(rows: Sequence[Row]) -> Totals:
-    totals: dict[Source, Total] = {}
-
-    def count(source: Source, times: object, ps: object) -> None:
-        total = Total(int(str(times)), int(str(ps)) / _PS_PER_MS)
-        totals[source] = totals.get(source, Total()) + total
-
-    for row in rows:
-        event = str(row["event"])
-        if row["kind"] == "file":
-            write, fsync = _FILES[event]
-            count(write, row["times"], row["ps"])
-            count(fsync, row["fsyncs"], row["fsync_ps"])
-            continue
-        source = _WAITS.get(event) or _STAGES.get(event) or Source.STATEMENT
-        count(source, row["times"], row["ps"])
-    return totals
 
 
 def _read_sent(rows: Sequence[Row]) -> Sent:
