@@ -17,7 +17,14 @@ from replexplorer.core.change.warnings import warnings_for
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.sweep_runs import SweptRun
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import KnobName, Place, defaults, desired_of, parse_assignment
+from replexplorer.core.knobs.names import (
+    SOURCE,
+    KnobName,
+    Place,
+    defaults,
+    desired_of,
+    parse_assignment,
+)
 from replexplorer.core.model.advice import Basis, MeasuredRun, advise
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.model.goals import Goal, read_goals
@@ -93,7 +100,9 @@ async def _run(call: Call, goals: tuple[Goal, ...]) -> int:
     calibrated = load_calibration(paths.calibration_file())
     evidence, unread = measured_here()
     basis = Basis(calibrated.calibration, calibrated.runs, evidence)
-    advised = advise(goals, values, named, replicas, basis)
+    chosen = {KnobName(key, SOURCE) for key in _CHOSEN}
+    lacking = chosen - requested.keys() if origin == "stack" else ()
+    advised = advise(goals, values, named, replicas, basis, lacking=lacking)
     document = advice_document(
         advised,
         {name: v for name, v in looked_at(values).items() if name.key not in _CHOSEN or name in named},

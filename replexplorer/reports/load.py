@@ -175,6 +175,7 @@ def _anatomy(found: Anatomy, circumstances: Circumstances | None) -> LoadAnatomy
         mean_ms=round(found.mean_ms, 3),
         parts_ms={part.value: round(ms, 3) for part, ms in found.parts.items()},
         excess_ms=round(found.excess_ms, 3),
+        untimed=[part.value for part in found.untimed],
     )
 
 
@@ -361,6 +362,8 @@ def _taken_apart(found: LoadAnatomy, commits: int) -> str:
     told = f"mean {number(found.mean_ms, 2)} of {found.commits:,} of {commits:,} commits{when}"
     if found.excess_ms >= _EXCESS_FROM_MS:
         told += f"; together the parts are {number(found.excess_ms, 2)} more"
+    if found.untimed:
+        told += f"; {', '.join(found.untimed)} are not timed here: in other"
     return f"{parts}  ({told})"
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from replexplorer.adapters.docker.client import connect
-from replexplorer.core.dialect.mysql import INSTRUMENTS
+from replexplorer.core.dialect.timed import MYSQL_TIMED
 from replexplorer.engine.console import Reset
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.session import Session
@@ -47,7 +47,7 @@ class ServerCpu:
 
 async def switch(session: Session, *, on: bool) -> None:
     """Turn the instruments and their polling on or off."""
-    names = ", ".join(f"'{name}'" for name in INSTRUMENTS)
+    names = ", ".join(f"'{name}'" for name in MYSQL_TIMED.instruments)
     word = "YES" if on else "NO"
     await session.fleet.source.control.query(
         "UPDATE performance_schema.setup_instruments"

@@ -31,6 +31,7 @@ MYSQL_9: Mapping[str, str] = {
     "innodb_buffer_pool_size": "134217728",
     "innodb_redo_log_capacity": "100663296",
     "innodb_log_writer_threads": "OFF",
+    "sql_generate_invisible_primary_key": "OFF",
     "sync_relay_log": "10000",
     "replica_parallel_workers": "4",
     "replica_preserve_commit_order": "ON",
@@ -42,7 +43,8 @@ RANGES_9 = [
     {"name": "innodb_doublewrite", "low": "", "high": ""},
 ]
 _NEWER_NAMES = (
-    "rpl_semi_sync", "replica_", "binlog_transaction_compression", "innodb_redo_log_", "innodb_log_writer_"
+    "rpl_semi_sync", "replica_", "binlog_transaction_compression", "innodb_redo_log_",
+    "innodb_log_writer_", "sql_generate_",
 )  # fmt: skip
 MYSQL_57: Mapping[str, str] = {
     **{name: value for name, value in MYSQL_9.items() if not name.startswith(_NEWER_NAMES)},

@@ -14,18 +14,22 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import parse_fault
+from replexplorer.core.server.commit_counters import Source
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.console import Failover, Inject, Rejoin, Reset, Turn
+from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import LoadSettings, UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, take_down
+from tests.integration.poor_tables import checked_and_mended
 from tests.integration.sessions import connected
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
+TIMED = (Source.BINLOG_FSYNC, Source.COMMIT_STAGE, Source.STATEMENT, Source.IDLE)
 ROWS = "SELECT COUNT(*) FROM sandbox.t"
 
 
@@ -65,7 +69,11 @@ async def test_servers_understand_every_question(maria: LiveStack) -> None:
         assert None not in (status.uptime_s, status.clients, status.yes_tx, status.tx_wait_time_us)
         assert (await ask(source.control, dialect.waits())).number == 0
         assert await ask(source.control, dialect.timeouts()) is None
-        assert dialect.commits("sandbox") is None
+        counted = dialect.commits("replexplorer")
+        assert counted is not None
+        totals = await ask(source.control, counted)
+        assert min(totals[each].times for each in TIMED) > 0
+        assert Source.REDO_FSYNC not in totals, "the redo log is in no instrument"
 
         executed = await ask(source.control, dialect.executed())
         assert replica.address.address is not None
@@ -112,6 +120,31 @@ async def test_semi_sync_is_built_in_under_the_old_names_and_waits_after_the_com
         assert protection.state is ProtectionState.PROTECTED
         assert protection.wait_point == "after_commit"
         await session.console.do(Reset())
+
+
+async def test_tables_are_checked_and_mended_as_on_mysql(maria: LiveStack) -> None:
+    async with connected(maria, "check-schema") as session:
+        await checked_and_mended(maria, session)
+
+
+async def test_what_no_binlog_has_any_more_is_known(maria: LiveStack) -> None:
+    async with connected(maria, "test") as session:
+        source = session.fleet.source
+        dialect, sql = source.dialect, source.control
+        before = await ask(sql, dialect.purged())
+        await execute(sql, (dialect.kick(), "FLUSH BINARY LOGS"))
+        executed = await ask(sql, dialect.executed())
+        await until(lambda: purged_to_the_last(source), within_s=30)
+        purged = await ask(sql, dialect.purged())
+        assert before != purged
+        assert subtract_gtids(purged, executed) == subtract_gtids(executed, purged) == ""
+
+
+async def purged_to_the_last(source: Member) -> bool:
+    """A binlog stays while a replica reads it, and while a checkpoint needs it."""
+    names = [name for name, _ in await ask(source.control, source.dialect.binlogs())]
+    await execute(source.control, (source.dialect.purge_binlogs(names[-1]),))
+    return len(await ask(source.control, source.dialect.binlogs())) == 1
 
 
 async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: LiveStack) -> None:

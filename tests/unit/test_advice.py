@@ -36,9 +36,11 @@ def advised(
     pinned: Iterable[str] = (),
     replicas: tuple[str, ...] = ONE,
     basis: Basis = BASIS,
+    lacking: Iterable[str] = (),
 ) -> Advised:
     values = values_of(*texts, replicas=replicas)
-    return advise(read_goals(goals), values, [parse_name(text) for text in pinned], replicas, basis)
+    fixed, missing = (tuple(map(parse_name, names)) for names in (pinned, lacking))
+    return advise(read_goals(goals), values, fixed, replicas, basis, lacking=missing)
 
 
 def settings_of(found: Mapping[KnobName, Value]) -> dict[str, Value]:
@@ -111,6 +113,14 @@ def test_no_loss_with_the_source_takes_semi_sync_and_a_power_cut_takes_fsyncs() 
         assert (chosen["sync_binlog"], chosen["innodb_flush_log_at_trx_commit"]) == (1, 1)
     local = advised("power_cut = 0", "rtt@db2=10").found
     assert {each.settings[parse_name("semi_sync")] for each in local} == {"off", "on"}
+
+
+def test_what_a_server_lacks_is_neither_chosen_nor_advised() -> None:
+    lacking = ("semi_sync_replicas", "binlog_group_commit_sync_delay")
+    found = advised("rpo = 0", "rtt@db2=10", "rtt@db3=10", replicas=("db2", "db3"), lacking=lacking)
+    assert found.found
+    assert all(set(lacking).isdisjoint(settings_of(each.settings)) for each in found.found)
+    assert found.looked_at < advised("rpo = 0", "rtt@db2=10", replicas=("db2", "db3")).looked_at
 
 
 def test_the_cheapest_gives_up_least_and_says_what() -> None:

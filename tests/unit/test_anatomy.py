@@ -60,6 +60,34 @@ def test_one_client_waits_for_each_of_its_own() -> None:
     assert found.excess_ms == 0
 
 
+MARIADB = {
+    Source.BINLOG_WRITE: Total(100, 1),
+    Source.BINLOG_FSYNC: Total(100, 300),
+    Source.COMMIT_STAGE: Total(200, 550),
+    Source.ACK_STAGE: Total(100, 400),
+    Source.STATEMENT: Total(100, 970),
+    Source.IDLE: Total(100, 20),
+}
+"""The same where neither redo log nor queue is in an instrument."""
+
+
+def test_what_a_server_does_not_time_is_named_and_in_other() -> None:
+    found = taken(MARIADB)
+    assert found.parts == pytest.approx(
+        {Part.WIRE: 0.2, Part.EXECUTE: 0.2, Part.BINLOG: 3.0, Part.ACK: 4.0, Part.OTHER: 2.6}
+    )
+    assert found.untimed == (Part.QUEUE, Part.REDO, Part.ENGINE)
+    assert found.untimed_words == "queue, redo, engine are not timed here: in other"
+    assert taken(ONE).untimed == ()
+
+
+def test_after_its_commit_each_client_waits_for_itself_where_no_lock_says_so() -> None:
+    two = {**MARIADB, Source.BINLOG_WRITE: Total(50, 1), Source.BINLOG_FSYNC: Total(50, 150)}
+    served = replace(SERVED, clients=2)
+    assert taken(two, served, CommitPath("after_commit")).parts[Part.ACK] == pytest.approx(4.0)
+    assert taken(two, served).parts[Part.ACK] == pytest.approx(8.0), "one wait a group before it"
+
+
 def test_after_commit_the_engine_comes_before_the_acknowledgement() -> None:
     order = list(taken(ONE, path=CommitPath("after_commit")).parts)
     assert order[-3:] == [Part.ENGINE, Part.ACK, Part.OTHER]

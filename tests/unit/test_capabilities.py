@@ -7,18 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replexplorer.core.dialect.capabilities import Capabilities, Range, flavor_name, version_tuple
+from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.values import from_server, literal
 from replexplorer.core.errors import UsageError
-from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, Backing, Kind, Value
+from replexplorer.core.knobs.names import BY_KEY, CATALOGUE, Backing, Kind, Value, parse_value
 from replexplorer.core.system import ASYNC
 from tests.fakes.servers import MARIADB, MYSQL_9, MYSQL_57, mysql_9
+
+MARIADB_ALONE = {"slave_parallel_mode", "binlog_commit_wait_count", "binlog_commit_wait_usec"}
 
 
 def test_a_new_server_has_every_knob_under_its_new_name() -> None:
     server = mysql_9().capabilities
     assert (server.flavor, server.version, server.title) == ("mysql", (9, 7, 4), "mysql 9.7.4")
     for knob in CATALOGUE:
-        if knob.key == "slave_parallel_mode" or not ASYNC.has(knob):  # MariaDB's alone, or a group's
+        if knob.key in MARIADB_ALONE or not ASYNC.has(knob):
             continue
         assert server.has(knob.key)
         if knob.backing is Backing.SERVER:
@@ -38,11 +41,27 @@ def test_another_flavour_lacks_what_it_lacks_and_keeps_what_it_cannot_change() -
     ranges = {"innodb_doublewrite": Range(None, None, is_fixed=True), "sync_binlog": Range(0, 4294967295)}
     server = Capabilities.of(MARIADB, ranges)
     assert (server.flavor, server.version) == ("mariadb", (10, 11, 19))
-    assert server.variables["binlog_group_commit_sync_delay"] == "binlog_commit_wait_usec"
-    for key in ("semi_sync_replicas", "binlog_order_commits"):
+    assert server.variables["binlog_commit_wait_usec"] == "binlog_commit_wait_usec"
+    for key in ("semi_sync_replicas", "binlog_order_commits", "binlog_group_commit_sync_delay"):
         assert not server.has(key)
     with pytest.raises(UsageError, match="cannot change it while it runs"):
         server.knob("innodb_doublewrite")
+
+
+def test_three_is_a_value_of_the_server_that_says_so() -> None:
+    """MySQL before 9.0 has no table of ranges, and cuts a 3 to 2 with a warning."""
+    key = "innodb_flush_log_at_trx_commit"
+    assert MySql.of(MYSQL_57, {}).capabilities.knob(key).maximum == 2
+    maria = Capabilities.of(MARIADB, {key: Range(0, 3)}).knob(key)
+    assert (maria.maximum, maria.ladder) == (3, (0, 1, 2, 3))
+
+
+def test_a_choice_is_what_the_server_lists() -> None:
+    ranges = {"innodb_doublewrite": Range(None, None, words=("off", "on", "fast"))}
+    knob = Capabilities.of(MARIADB, ranges).knob("innodb_doublewrite")
+    assert (knob.choices, knob.steps) == (("off", "on"), ("off", "on"))
+    with pytest.raises(UsageError):
+        parse_value(knob, "detect_only")
 
 
 def test_metadata_narrows_a_range_and_never_widens_it() -> None:

@@ -70,6 +70,8 @@ BEHIND = {"gtid_io_pos": "0-1-9", "gtid_slave_pos": "0-1-7", "executed": "0-1-7,
         (SERVER.waits(), {"oldest_wait_s": Decimal("0.07"), "waiting": 3}, Waits(0.07, 3)),
         (SERVER.timeouts(), {"timeouts": None}, None),
         (SERVER.executed(), {"executed": "0-1-57,0-2-60,0-2-60"}, "0-1:1-57, 0-2:1-60"),
+        (SERVER.purged(), {"Event_type": "Gtid_list", "Info": "[0-1-57,\n0-2-60]"}, "0-1:1-57, 0-2:1-60"),
+        (SERVER.purged(), {"Event_type": "Gtid_list", "Info": "[]"}, ""),
         (SERVER.position(), {"executed": "0-1-57,"}, Position("", "0-1:1-57")),
         (
             SERVER.sent("10.9.0.3"),
@@ -121,12 +123,12 @@ def test_how_far_redo_is_flushed_has_other_names() -> None:
 
 def test_ranges_say_what_cannot_change() -> None:
     answer: list[dict[str, object]] = [
-        {"name": "INNODB_FLUSH_LOG_AT_TRX_COMMIT", "low": "0", "high": "3", "fixed": "NO"},
-        {"name": "INNODB_DOUBLEWRITE", "low": None, "high": None, "fixed": "YES"},
+        {"name": "INNODB_FLUSH_LOG_AT_TRX_COMMIT", "low": "0", "high": "3", "fixed": "NO", "words": None},
+        {"name": "INNODB_DOUBLEWRITE", "low": None, "high": None, "fixed": "YES", "words": "OFF,ON,FAST"},
     ]
     assert MariaDb.ranges().read(answer) == {
         "innodb_flush_log_at_trx_commit": Range(0, 3),
-        "innodb_doublewrite": Range(None, None, is_fixed=True),
+        "innodb_doublewrite": Range(None, None, is_fixed=True, words=("off", "on", "fast")),
     }
 
 

@@ -19,8 +19,9 @@ from replexplorer.core.dialect.dialect import (
     Threads,
     Waits,
 )
-from replexplorer.core.dialect.mysql import INSTRUMENTS, MySql
+from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question
+from replexplorer.core.dialect.timed import MYSQL_TIMED
 from replexplorer.core.errors import UsageError
 from replexplorer.core.server.commit_counters import Source, Total, Totals
 from replexplorer.core.server.counters import ServerStatus
@@ -353,9 +354,10 @@ def test_what_is_counted_of_commits(answer: list[dict[str, Any]], totals: dict[S
 def test_commits_are_those_of_one_account_by_every_instrument() -> None:
     statement = COMMITS.statement
     assert statement.count("user = 'sandbox'") == 3
-    assert all(f"'{name}'" in statement for name in INSTRUMENTS)
-    assert "idle" not in INSTRUMENTS
-    assert not any("/io/" in name for name in INSTRUMENTS)
+    instruments = MYSQL_TIMED.instruments
+    assert all(f"'{name}'" in statement for name in instruments)
+    assert "idle" not in instruments
+    assert not any("/io/" in name for name in instruments)
 
 
 # -- statements

@@ -89,7 +89,7 @@ def test_no_input_name_stands_for_two_knobs() -> None:
         ("rpl_semi_sync_source_wait_for_replica_count", "semi_sync_replicas"),
         ("rpl_semi_sync_master_wait_for_slave_count", "semi_sync_replicas"),
         ("rpl_semi_sync_master_wait_no_slave", "wait_no_replica"),
-        ("binlog_commit_wait_usec", "binlog_group_commit_sync_delay"),
+        ("binlog_commit_wait_usec", "binlog_commit_wait_usec"),
         ("slave_parallel_threads", "replica_parallel_workers"),
     ],
 )
@@ -182,7 +182,7 @@ def test_values_are_read_in_the_knobs_own_unit(key: str, text: str, value: Value
         ("wait_point", "after_sink", "not known", "did you mean after_sync?"),
         ("wait_point", "1", "not known", "after_sync or after_commit"),
         ("semi_sync", "maybe", "not known", "off or on"),
-        ("innodb_flush_log_at_trx_commit", "3", "out of range", "0 to 2"),
+        ("innodb_flush_log_at_trx_commit", "4", "out of range", "0 to 3"),
         ("sync_binlog", "9" * 5000, "out of range", "0 to 4294967295 commits"),
         ("sync_binlog", "1\n\x1b[31m", "sync_binlog=1", "commits"),
     ],

@@ -269,6 +269,10 @@ def knobs(**values: Value) -> dict[KnobName, Value | None]:
             {"binlog_group_commit_sync_delay": 500, "binlog_group_commit_sync_no_delay_count": 8},
             {"group_delay_ms": 0.0},
         ),
+        ({"innodb_flush_log_at_trx_commit": 3}, {"redo_fsyncs": 2.0}),
+        ({"binlog_commit_wait_count": 20}, {"group_delay_ms": 100.0}),
+        ({"binlog_commit_wait_count": 8, "binlog_commit_wait_usec": 500}, {"group_delay_ms": 0.0}),
+        ({"binlog_commit_wait_usec": 500}, {"group_delay_ms": 0.0}),
     ],
 )
 def test_from_knobs(values: dict[str, Value], expected: OperatingPoint | dict[str, object]) -> None:

@@ -114,8 +114,8 @@ class Knob:
     """The values that the arrow keys walk through; a CHOICE walks its choices."""
     restart: Restart = Restart.NONE
     risk: str = ""
-    """What is lost, after the values that lose it, `not 1:` or `after_commit:`; without such a head any but
-    the default does. Empty when none loses anything."""
+    """What is lost, after the values that lose it, `not 1:`, `0, 2:` or `after_commit:`; without such a head
+    any but the default does. Empty when none loses anything."""
     variables: tuple[str, ...] = ()
     """Server variables that carry it, newest name first; the server has one of them or lacks the knob."""
     aliases: tuple[str, ...] = ()
@@ -126,6 +126,8 @@ class Knob:
     """A SOURCE knob that a replica has as well (`key@node`)."""
     seldom: bool = False
     """Turned seldom: the panel has it behind its heading's last line while it is at its default."""
+    lacking: Value | None = None
+    """What a server that lacks it does all the same, as a value of it; None where that is no value."""
     beyond_model: bool = False
     """It changes what a commit takes, and the model does not look at it."""
 

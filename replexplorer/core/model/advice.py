@@ -10,7 +10,7 @@ is, and between them it may be met. For losses the range is from the usual to th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import product
@@ -154,12 +154,14 @@ def advise(
     pinned: Iterable[KnobName],
     replicas: Sequence[str],
     basis: Basis,
+    *,
+    lacking: Collection[KnobName] = (),
 ) -> Advised:
     """Judge every choice of what decides durability, all other knobs as in `values`; what is `pinned` is
-    not chosen."""
-    fixed = set(pinned)
+    not chosen, and what the servers are `lacking` is not advised."""
+    fixed = {*pinned, *lacking}
     chosen = [
-        _advice(goals, {**values, **settings}, settings, replicas, basis)
+        _advice(goals, {**values, **settings}, _had(settings, lacking), replicas, basis)
         for settings in _choices(values, fixed, replicas)
         if unacknowledged({**values, **settings}, replicas) is None
     ]
@@ -167,6 +169,10 @@ def advise(
     found = _without_idle_delays(each for each in chosen if each.verdict is not Verdict.MISSES)
     closest = min(chosen, key=lambda each: (max(j.shortfall for j in each.judged), each.price), default=None)
     return Advised(tuple(goals), found, None if found else closest, len(chosen))
+
+
+def _had(settings: Mapping[KnobName, Value], lacking: Collection[KnobName]) -> dict[KnobName, Value]:
+    return {name: value for name, value in settings.items() if name not in lacking}
 
 
 def _choices(

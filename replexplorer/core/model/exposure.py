@@ -13,6 +13,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.link import LinkSettings
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.model.operating_point import READ_ONLY, Values, link_of, value_of
+from replexplorer.core.server.durability import redo_fsyncs
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown, silent
 
 _EACH_COMMIT = 1
@@ -41,7 +42,7 @@ def expected_exposure(
     sync = int(value_of(values, keys.SYNC_BINLOG))
     # The background thread that flushes wakes up once a second.
     until_flush = _until_flush(tps, max(1.0, float(value_of(values, keys.INNODB_FLUSH_LOG_AT_TIMEOUT))))
-    if flush != _EACH_COMMIT:
+    if not redo_fsyncs(flush):
         power_cut = until_flush
     elif sync != _EACH_COMMIT:
         # The last group's: its redo is flushed by the next commits, one of each client at most is at risk.

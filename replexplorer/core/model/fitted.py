@@ -67,7 +67,7 @@ class OperatingPoint:
     after_commit: bool = False
     """The wait point."""
     redo_fsyncs: float = 1.0
-    """Redo fsyncs a group of commits waits for: 1 with innodb_flush_log_at_trx_commit=1, else 0."""
+    """Redo fsyncs a group of commits waits for: 1 with innodb_flush_log_at_trx_commit=1, 2 with 3, else 0."""
     binlog_fsyncs: float = 1.0
     """Binlog fsyncs a group waits for: 1/sync_binlog, 0 with sync_binlog=0."""
     fsync_ms: float | None = None

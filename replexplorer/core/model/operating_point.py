@@ -20,6 +20,7 @@ from replexplorer.core.link import DELAYS, NO_PARTITION, LinkSettings
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import acknowledging_rtt_ms
 from replexplorer.core.model.fitted import Calibration, OperatingPoint
+from replexplorer.core.server.durability import redo_fsyncs
 from replexplorer.core.system import ASYNC, System
 
 Values = Mapping[KnobName, Value | None]
@@ -43,6 +44,8 @@ _SELDOM: Final = frozenset(
         keys.INNODB_FLUSH_LOG_AT_TIMEOUT,
         keys.BINLOG_GROUP_COMMIT_SYNC_DELAY,
         keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT,
+        keys.BINLOG_COMMIT_WAIT_COUNT,
+        keys.BINLOG_COMMIT_WAIT_USEC,
         keys.LOAD_MODE,
     }
 )
@@ -85,7 +88,7 @@ def operating_point_of(
     asked = int(value_of(values, keys.SEMI_SYNC_REPLICAS)) if needed is None else needed
     waits = value_of(values, keys.SEMI_SYNC) == "on" if needed is None else needed > 0
     required = min(asked, max(len(rtts_ms), 1))
-    redo = int(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) == 1
+    redo = redo_fsyncs(value_of(values, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT))
     return OperatingPoint(
         clients=int(value_of(values, keys.CLIENTS, Place.LOAD)),
         workload=workload,
@@ -93,7 +96,7 @@ def operating_point_of(
         rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
         semi_sync=writes and waits,
         after_commit=needed is None and value_of(values, keys.WAIT_POINT) == "after_commit",
-        redo_fsyncs=float(writes and redo),
+        redo_fsyncs=float(redo) if writes else 0.0,
         binlog_fsyncs=1 / sync_binlog if writes and sync_binlog else 0.0,
         fsync_delay_ms=float(value_of(values, keys.FSYNC_DELAY)),
         group_delay_ms=_group_delay_ms(values) if writes else 0.0,
@@ -182,8 +185,13 @@ def link_of(values: Values, replica: str) -> LinkSettings:
 
 
 def _group_delay_ms(values: Values) -> float:
-    """binlog_group_commit_sync_delay, unless so few clients already end it early."""
+    """binlog_group_commit_sync_delay, unless so few clients already end it early; or MariaDB's, which needs a
+    number of commits to wait for."""
+    clients = int(value_of(values, keys.CLIENTS, Place.LOAD))
+    awaited = int(value_of(values, keys.BINLOG_COMMIT_WAIT_COUNT))
+    if awaited:
+        return 0.0 if clients >= awaited else int(value_of(values, keys.BINLOG_COMMIT_WAIT_USEC)) / 1000
     enough = int(value_of(values, keys.BINLOG_GROUP_COMMIT_SYNC_NO_DELAY_COUNT))
-    if enough and int(value_of(values, keys.CLIENTS, Place.LOAD)) >= enough:
+    if enough and clients >= enough:
         return 0.0
     return int(value_of(values, keys.BINLOG_GROUP_COMMIT_SYNC_DELAY)) / 1000

@@ -43,7 +43,8 @@ class Part(StrEnum):
     ENGINE = "engine"
     """The rest of the handler's commit: writing to redo log and binlog, making the transaction visible."""
     OTHER = "other"
-    """What no counter explains."""
+    """What no counter explains. Where the server times neither queue nor redo log, these and `engine` are in
+    it."""
 
 
 _BEFORE: Final = (Part.WIRE, Part.EXECUTE, Part.QUEUE, Part.REDO, Part.BINLOG)
@@ -51,6 +52,8 @@ _ORDER: Final = {
     "after_sync": (*_BEFORE, Part.ACK, Part.ENGINE),
     "after_commit": (*_BEFORE, Part.ENGINE, Part.ACK),
 }
+_BY_THE_QUEUE: Final = (Part.QUEUE, Part.REDO, Part.ENGINE)
+"""What is told only where the locks of group commit are in some instrument."""
 _OTHERS_SHARE: Final = 0.05
 """So far the account's statements may be off the load's own before they count as somebody else's."""
 
@@ -68,6 +71,14 @@ class Anatomy:
     could be measured, `other` last."""
     excess_ms: float = 0.0
     """By how much the parts together exceed the mean: 0 when they fit within."""
+    untimed: tuple[Part, ...] = ()
+    """Parts that this server times nothing of: they are in `other`."""
+
+    @property
+    def untimed_words(self) -> str:
+        """`queue, redo, engine are not timed here: in other`; empty where every part is timed."""
+        names = ", ".join(part.value for part in self.untimed)
+        return f"{names} are not timed here: in other" if names else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +101,11 @@ class CommitPath:
 
     wait_point: str = "after_sync"
     redo_fsync: bool = True
-    """The commit waits for the redo log's fsync (innodb_flush_log_at_trx_commit = 1)."""
+    """The commit waits for the redo log's fsync (innodb_flush_log_at_trx_commit 1 or 3)."""
     sync_delay_ms: float = 0.0
     """How long each sync group's leader sleeps (binlog_group_commit_sync_delay)."""
     binlog_fsync: bool = True
     """Commits wait for the binlog's fsync, each one or every n-th (sync_binlog > 0)."""
-
-
-def untimed(flavor: str | None) -> str | None:
-    """Why a server of this flavour has no anatomy, in a few words; None where it has one."""
-    return "MariaDB times no part of a commit" if flavor == "mariadb" else None
 
 
 def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:
@@ -113,7 +119,8 @@ def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy 
     explained_ms = sum(ordered.values())
     ordered[Part.OTHER] = max(0.0, served.mean_ms - explained_ms)
     excess_ms = max(0.0, explained_ms - served.mean_ms)
-    return Anatomy(served.duration_s, served.commits, served.mean_ms, ordered, excess_ms)
+    untimed = () if Source.FLUSH_LOCK in counted.totals else _BY_THE_QUEUE
+    return Anatomy(served.duration_s, served.commits, served.mean_ms, ordered, excess_ms, untimed)
 
 
 def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part, float]:
@@ -140,7 +147,8 @@ def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part
             rest_ms = max(0.0, commit_ms - queue_ms - sum(wait.each_ms for wait in waits.values()))
             slept_ms = min(rest_ms, path.sync_delay_ms * _groups(counted, Source.SYNC_LOCK) / transactions)
             queue_ms += slept_ms
-            parts[Part.ENGINE] = rest_ms - slept_ms
+            if counted.has(Source.FLUSH_LOCK):
+                parts[Part.ENGINE] = rest_ms - slept_ms
     if commits and counted.has(Source.FLUSH_LOCK):
         parts[Part.QUEUE] = queue_ms
     return parts
@@ -186,6 +194,10 @@ def _waits(counted: CommitGrowth, path: CommitPath) -> dict[Part, _Wait]:
     locks = (Source.AFTER_COMMIT_LOCK,) if after_commit else ()
     queues = _groups(counted, *locks, Source.COMMIT_LOCK, Source.SYNC_LOCK)
     ack = counted.total(Source.ACK)
+    if Source.ACK not in counted.totals:
+        # Without an instrument of the sleep (MariaDB) the stage tells: each commit's own wait after it.
+        ack = counted.total(Source.ACK_STAGE)
+        queues = ack.times if after_commit else queues
     if ack.times and queues:
         waits[Part.ACK] = _Wait(ack.ms / queues, queues)
     return waits

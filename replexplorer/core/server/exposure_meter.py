@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from replexplorer.core.server.durability import redo_fsyncs, waits_for_both
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
 
@@ -29,8 +30,6 @@ LATE_S: Final = 2.0
 """A replica whose last answer is older is not reachable."""
 _MOST_LOOKS: Final = 400
 _MOST_COUNTS: Final = 600
-_EACH_COMMIT: Final = 1
-"""The value of both durability settings with which a commit waits for the fsync."""
 _AT_INTERVALS: Final = 0
 """The value of innodb_flush_log_at_trx_commit with which a commit does not even write its redo."""
 
@@ -65,7 +64,7 @@ class LogState:
     @property
     def is_strict(self) -> bool:
         """A client is told only after both fsyncs."""
-        return self.flush_at_commit == self.sync_binlog == _EACH_COMMIT
+        return waits_for_both(self.sync_binlog, self.flush_at_commit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ def _power_cut(window: Sequence[SourceLook], likely: _Likely) -> Loss:
     if all(look.log.is_strict for look in window):
         return Loss(0, 0, 0)
     high = now.committed_after - window[0].committed_before
-    if all(look.log.flush_at_commit == _EACH_COMMIT for look in window):
+    if all(redo_fsyncs(look.log.flush_at_commit) for look in window):
         # The next commit of a session flushes the redo of the one before: one a session is at risk.
         begun = log.connections - window[0].log.connections
         return likely.within(0, min(high, max(look.log.connected for look in window) + max(0, begun)))

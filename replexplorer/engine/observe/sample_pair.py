@@ -12,6 +12,7 @@ from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.anatomy import Anatomy, CommitPath, Served, dissect
 from replexplorer.core.server.commit_counters import CommitGrowth, growth
 from replexplorer.core.server.counters import restarted
+from replexplorer.core.server.durability import redo_fsyncs
 from replexplorer.engine.observe.server_sample import NodeSample
 
 
@@ -73,7 +74,7 @@ class SamplePair:
         path = CommitPath(
             wait_point=str(values.get(keys.WAIT_POINT, "after_sync")),
             binlog_fsync=values.get(keys.SYNC_BINLOG) != 0,
-            redo_fsync=values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT) == 1,
+            redo_fsync=redo_fsyncs(values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) > 0,
             sync_delay_ms=float(values.get(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, 0)) / 1000,
         )
         return dissect(counted, served, path)

@@ -71,6 +71,9 @@ class LoadAnatomy(JsonObject):
     mean_ms: float
     parts_ms: dict[str, float]
     excess_ms: float
+    untimed: list[str] = Field(
+        default_factory=list, description="parts that this server times nothing of: they are in `other`"
+    )
     from_s: float | None = Field(default=None, description="the part of the run that it covers")
     to_s: float | None = None
 

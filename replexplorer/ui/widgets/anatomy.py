@@ -7,7 +7,7 @@ from typing import Final
 
 from textual.reactive import reactive
 
-from replexplorer.core.server.anatomy import Anatomy, Part, untimed
+from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.ui.style.theme import inks_of
@@ -88,7 +88,9 @@ class AnatomyPanel(Lines):
             return (title, told) if width >= WIDE_FROM else ([title[0], *told], [])
         if anatomy is None or width < WIDE_FROM:
             return title, []
-        return title, [(f"mean of {figures.count(anatomy.commits)} commits", "muted")]
+        mean = f"mean of {figures.count(anatomy.commits)} commits"
+        words = "; ".join(filter(None, (anatomy.untimed_words, mean)))
+        return title, [(words if len(words) + width_of(title) + 4 < width else mean, "muted")]
 
     def _row(self, tick: Tick, width: int) -> Line:
         """A small screen's: a check that failed comes before the bar."""
@@ -174,8 +176,6 @@ def _why_none(tick: Tick) -> str:
     """Why there is no anatomy."""
     if tick.viewer:
         return "another app drives the load"
-    if tick.source is not None and (why := untimed(tick.source.flavor)):
-        return why
     return "measuring…" if tick.load is not None and tick.load.state == "running" else "no load runs"
 
 

@@ -83,11 +83,13 @@ class FoldIntent:
 
 
 def risky(name: KnobName, value: Value) -> bool:
-    """Whether the catalogue's risk applies: it begins with `not X:` or with the value it is about."""
+    """Whether the catalogue's risk applies: it begins with `not X:` or with the values it is about."""
     head, colon, _ = name.knob.risk.partition(":")
     if not colon:
         return value != name.knob.default
-    return str(value) != head.removeprefix("not ") if head.startswith("not ") else str(value) == head
+    if head.startswith("not "):
+        return str(value) != head.removeprefix("not ")
+    return str(value) in head.split(", ")
 
 
 def ladder(intent: Intent, width: int) -> list[Run]:

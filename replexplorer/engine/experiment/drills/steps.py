@@ -12,6 +12,7 @@ from replexplorer.core.fault import Fault, parse_fault
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.durability import waits_for_both
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import SOURCE, Roster
 from replexplorer.engine.experiment.drills.course import DrillCourse
@@ -160,7 +161,7 @@ class StepWork:
 def _loses_rows(kind: str, sync_binlog: Value | None, flush: Value | None) -> bool:
     """Whether a source that comes back after this may lack what its replicas have."""
     if kind == "power_cut":
-        return (sync_binlog, flush) != (1, 1)
+        return not waits_for_both(sync_binlog, flush)
     return kind == "kill" and flush == 0
 
 
