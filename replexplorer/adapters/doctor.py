@@ -9,7 +9,7 @@ import locale
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -23,6 +23,8 @@ from replexplorer.formats.paths import shipped
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
+
+    from replexplorer.adapters.docker.images import ImageState
 
 REGISTRY_TIMEOUT_S: Final = 10
 """How long a registry may take to answer."""
@@ -127,20 +129,38 @@ def _docker(
         )
     else:
         docker = _check("docker", "ok", detail)
-    return [docker, _image(client, configuration, progress), _disk(info)], info
+    return [docker, *_images(client, configuration, progress), _disk(info)], info
 
 
-def _image(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> Check:
-    """Our images, or a way to make them."""
+def _images(client: APIClient, configuration: Configuration, progress: Callable[[str], None]) -> list[Check]:
+    """Those that a new stack takes, and those of other servers."""
     from replexplorer.adapters.docker import images
+
+    flavor = None if configuration.image is not None else configuration.flavor or "mysql"
+    server = images.SERVERS[flavor].says if flavor is not None else None
+    states = images.states(shipped("compose"))
+    wanted = [state for state in states if state.says in (server, images.SIDECAR.says)]
+    others = [state for state in states if state not in wanted]
+    return [_image(client, wanted, progress), *map(_other_image, others)]
+
+
+def _other_image(state: ImageState) -> Check:
+    """One that only stacks of another server take: it is made with the first of them."""
+    made = f"built: {_built(state)}" if state.present else "not built yet: the first stack of it does that"
+    return _check(f"{state.says} image", "ok", made)
+
+
+def _built(state: ImageState) -> str:
+    return f"{state.reference} ({state.built_with or 'versions unknown'})"
+
+
+def _image(client: APIClient, states: Sequence[ImageState], progress: Callable[[str], None]) -> Check:
+    """Our images, or a way to make them."""
     from replexplorer.adapters.docker.base_image import BASE, OWN_BASE
     from replexplorer.adapters.docker.client import spoken
 
-    wanted = {"mysqld", "sidecar"} if configuration.image is None else {"sidecar"}
-    states = [state for state in images.states(shipped("compose")) if state.role in wanted]
     if all(state.present for state in states):
-        made = [f"{state.reference} ({state.built_with or 'versions unknown'})" for state in states]
-        return _check("images", "ok", f"built: {'; '.join(made)}")
+        return _check("images", "ok", f"built: {'; '.join(map(_built, states))}")
     with spoken():
         if any(client.images(name) for name in (BASE, OWN_BASE)):
             return _check("images", "ok", "not built yet; their base image is here")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from replexplorer.adapters import doctor
+from replexplorer.adapters.docker.images import ImageState
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import DiskProbe, DiskState, Health, LinkCost, LinkState, Shape
 from replexplorer.formats.configuration import Configuration
@@ -64,7 +65,7 @@ def examined(
 class Absent:
     """An image of ours that is not there."""
 
-    role = "sidecar"
+    role = says = "sidecar"
     reference = "replexplorer/sidecar:x"
     present = False
     built_with = None
@@ -103,6 +104,27 @@ def test_images_are_told_with_the_versions_that_the_archive_gave(
     monkeypatch.setattr(Absent, "built_with", "python3 3.14.2-1, iptables 1.8.11-2")
     _, checks = examined(monkeypatch, tmp_path, Daemon())
     assert checks["images"].detail == "built: replexplorer/sidecar:x (python3 3.14.2-1, iptables 1.8.11-2)"
+
+
+def test_images_of_other_servers_are_named_with_their_state(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = [
+        ImageState("mysqld", "MySQL", "replexplorer/mysql:a", True, "mysql-server-core 9.7.4"),
+        ImageState("mysqld", "MariaDB", "replexplorer/mariadb:b", False),
+        ImageState("sidecar", "sidecar", "replexplorer/sidecar:c", True, "python3 3.14"),
+    ]
+    monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: made)
+    monkeypatch.setattr(doctor, "_connect", Daemon)
+    checks = {each.name: each for each in doctor.examine(Configuration(), tmp_path).checks}
+    assert checks["images"].detail.startswith("built: replexplorer/mysql:a (mysql-server-core 9.7.4); ")
+    assert checks["MariaDB image"].detail == "not built yet: the first stack of it does that"
+    maria = {each.name: each for each in doctor.examine(Configuration(flavor="mariadb"), tmp_path).checks}
+    assert maria["images"].detail.startswith("not built yet")
+    assert maria["MySQL image"].detail == "built: replexplorer/mysql:a (mysql-server-core 9.7.4)"
+    foreign = {each.name: each for each in doctor.examine(Configuration(image="mysql:8.4"), tmp_path).checks}
+    assert foreign["images"].detail == "built: replexplorer/sidecar:c (python3 3.14)"
+    assert {"MySQL image", "MariaDB image"} <= set(foreign)
 
 
 def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ class ImageState:
     """Whether one of the project's images is there, for `doctor`."""
 
     role: str
+    says: str
+    """Of which server it is, in words; `sidecar`."""
     reference: str
     present: bool
     built_with: str | None = None
@@ -109,9 +111,9 @@ def flavor_of(name: str) -> str | None:
 
 
 def states(compose: Path) -> list[ImageState]:
-    """Which of our images are there; raises MissingPiece when Docker does not answer."""
+    """Which of our images are there, the servers' first; raises MissingPiece when Docker does not answer."""
     with client() as daemon:
-        return [_state(daemon, recipe, reference(recipe, compose)) for recipe in (MYSQL, SIDECAR)]
+        return [_state(daemon, each, reference(each, compose)) for each in (*SERVERS.values(), SIDECAR)]
 
 
 def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
@@ -120,8 +122,8 @@ def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
     try:
         labels = daemon.inspect_image(name)["Config"].get("Labels") or {}
     except ImageNotFound:
-        return ImageState(recipe.role, name, present=False)
-    return ImageState(recipe.role, name, present=True, built_with=labels.get(_BUILT_WITH))
+        return ImageState(recipe.role, recipe.says, name, present=False)
+    return ImageState(recipe.role, recipe.says, name, present=True, built_with=labels.get(_BUILT_WITH))
 
 
 def ensure(recipes: Iterable[Recipe], compose: Path, report: Report) -> dict[str, str]:
