@@ -20,6 +20,7 @@ from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
 from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
+from replexplorer.engine.experiment.labs.fitting import fitting
 from replexplorer.engine.experiment.labs.lab import REPEATS, Lab
 from replexplorer.engine.experiment.labs.run import LabRun, assignments
 from replexplorer.engine.experiment.labs.step import LabStep
@@ -146,6 +147,7 @@ async def _run(call: Call, lab: Lab) -> int:
     report = report_directory(args.report)
     async with stack_for(call, f"lab {lab.name}") as session:
         replicas = len(session.sight.node_views()) - 1
+        lab = lab if session.server is None else fitting(lab, session.server)
         turned = assignments(lab, session.console.parse, replicas)
         conditions = conditions_of(session, (each.value for each in turned))
         async with session.observed(console.hear):

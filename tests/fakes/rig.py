@@ -42,6 +42,7 @@ from replexplorer.engine.experiment.rig import Findings
 from replexplorer.ports import LoadSettings, Report, ServerProcess
 from tests.fakes.clock import VirtualClock
 from tests.fakes.journals import FakeJournal, FakeShelf
+from tests.fakes.servers import mysql_9
 
 STEP_S = 0.01
 INTERVAL_S = 0.5
@@ -433,7 +434,7 @@ class FakeRig:
 
     def dialect(self, node: str) -> Dialect:
         """See `experiment.rig.Rig`."""
-        raise UsageError("no server of this test has a dialect")
+        return mysql_9()
 
     async def scale(self, replicas: int, report: Report) -> None:
         """See `experiment.rig.Rig`."""

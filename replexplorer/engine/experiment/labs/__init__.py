@@ -14,6 +14,7 @@ from replexplorer.engine.experiment.labs.durability_modes import DURABILITY_MODE
 from replexplorer.engine.experiment.labs.group_delay import GROUP_DELAY
 from replexplorer.engine.experiment.labs.hot_row import HOT_ROW
 from replexplorer.engine.experiment.labs.lab import Lab
+from replexplorer.engine.experiment.labs.missing_key import MISSING_KEY
 from replexplorer.engine.experiment.labs.phantom_read import PHANTOM_READ
 from replexplorer.engine.experiment.labs.quorum_of_n import QUORUM_OF_N
 from replexplorer.engine.experiment.labs.tour import TOUR
@@ -34,6 +35,7 @@ LABS: Final = {
         QUORUM_OF_N,
         APPLIER_LAG,
         GROUP_DELAY,
+        MISSING_KEY,
     )
 }
 """Every lab by its name."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from replexplorer.core.dialect.dialect import Behind
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.server.gtid import gtid_count
@@ -44,8 +45,8 @@ async def _play(act: Act) -> Played:
         behind = await ask(behind_it, rig.dialect(replica).behind(executed))
     finally:
         await asyncio.gather(source.close(), behind_it.close())
-    lag_s = (behind.applying_us or 0) / 1e6 if behind else 0.0
     waiting = gtid_count(behind.queued or "") if behind else 0
+    lag_s = _lag_s(behind, waiting, found.load.tps)
     act.tell("the replica catches up", None)
     await rig.load.follow(clients=0)
     resting_s = clock.monotonic()
@@ -53,6 +54,15 @@ async def _play(act: Act) -> Played:
     figures = {_LAG: lag_s, _WAITING: waiting, _CATCHING_UP: clock.monotonic() - resting_s}
     await rig.load.follow()
     return Played.of(found, figures)
+
+
+def _lag_s(behind: Behind | None, waiting: int, tps: float) -> float:
+    """Age of the oldest transaction that waits; where transactions carry no time, by how fast they came."""
+    if behind is None or not waiting:
+        return 0.0
+    if behind.applying_us is not None:
+        return behind.applying_us / 1e6
+    return waiting / tps if tps else 0.0
 
 
 def _figure(phases: Phases, phase: str, name: str) -> float:

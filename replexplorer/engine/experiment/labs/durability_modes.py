@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from replexplorer.core.knobs import keys
 from replexplorer.core.server.protection import ProtectionState
@@ -10,7 +11,9 @@ from replexplorer.engine.experiment.labs.evidence import at_most, faster, printe
 from replexplorer.engine.experiment.labs.lab import Lab, Length, Phase, Phases, Publication, Relation
 
 _OFF, _ON = ("semi_sync=off", ProtectionState.OFF), ("semi_sync=on", ProtectionState.PROTECTED)
-_MODES = {
+_Mode = tuple[tuple[str, ProtectionState], tuple[str, ...], str]
+"""Semi-sync with the state that it makes, the settings of durability, and what to watch."""
+_MODES: dict[str, _Mode] = {
     "none": (_OFF, ("sync_binlog=0", "innodb_flush_log_at_trx_commit=0"), "nothing is durable at commit"),
     "local": (_OFF, ("sync_binlog=1", "innodb_flush_log_at_trx_commit=1"), "durable on this disk"),
     "network": (_ON, ("sync_binlog=0", "innodb_flush_log_at_trx_commit=0"), "durable on another host"),
@@ -20,12 +23,15 @@ _MODES = {
         ("sync_binlog=0", "innodb_flush_log_at_trx_commit=2"),
         "written here, durable there: named as not tested then",
     ),
+}
+_DETECT_ONLY: dict[str, _Mode] = {
     "network, detect only": (
         _ON,
         ("sync_binlog=0", "innodb_flush_log_at_trx_commit=2", "innodb_doublewrite=detect_only"),
         "and pages are not written twice: named as not tested then",
     ),
 }
+"""Where the doublewrite buffer can be turned while the server runs."""
 _CLIENTS = (1, 32)
 _NETWORK_SHARE = 0.9
 _EACH_MACHINE = (keys.SYNC_BINLOG, keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)
@@ -67,9 +73,9 @@ def _judge(phases: Phases) -> Sequence[Relation]:
     )
 
 
-def _phases() -> Iterator[Phase]:
+def _phases(modes: Mapping[str, _Mode]) -> Iterator[Phase]:
     for clients in _CLIENTS:
-        for mode, ((semi_sync, state), settings, shows) in _MODES.items():
+        for mode, ((semi_sync, state), settings, shows) in modes.items():
             first = (
                 "workload=update_index", "load_mode=closed", "rtt=2ms", "fsync_delay=2ms",
                 "fsync_delay@replica=2ms",
@@ -88,7 +94,7 @@ def _phases() -> Iterator[Phase]:
             )
 
 
-DURABILITY_MODES = Lab(
+_LAB = Lab(
     name="durability-modes",
     title="Durable on the disk, on the network, on both, on neither",
     teaches="At equal latency an acknowledgement costs no more than an fsync; group commit shares both.",
@@ -99,9 +105,10 @@ DURABILITY_MODES = Lab(
         "MySQL 5.7 DMR4, m3.medium in two zones, each machine durable or relaxed, ping 2 ms, synchronous "
         "write 2 ms, sysbench 0.5 update_index",
     ),
-    phases=tuple(_phases()),
+    phases=tuple(_phases({**_MODES, **_DETECT_ONLY})),
     judge=_judge,
     failure="a crash or a power cut took nothing of `local` and `both` (1/1). Of `none` and `network` (0/0)"
     " it took up to 396 of 2,766 rows from the source that came back; `network` has them on the replica: a"
     " failover loses none, a restart of the source loses them",
 )
+DURABILITY_MODES = replace(_LAB, variants=(replace(_LAB, phases=tuple(_phases(_MODES))),))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -32,7 +33,17 @@ _KINDS: Final = {
     "delay": (_DELAY_US, 0),
     "delay until all are there": (_DELAY_US, _MANY),
 }
-"""binlog_group_commit_sync_delay in us and binlog_group_commit_sync_no_delay_count."""
+"""How long a group waits in us, and for how many commits at most; 0: for as long as that."""
+
+
+def _mysql(delay_us: int, count: int) -> tuple[str, ...]:
+    return f"binlog_group_commit_sync_delay={delay_us}", f"binlog_group_commit_sync_no_delay_count={count}"
+
+
+def _mariadb(delay_us: int, count: int) -> tuple[str, ...]:
+    """It waits for a number of commits, and without one for none; more than there are clients never come."""
+    awaited = count or 10 * _MANY if delay_us else 0
+    return f"binlog_commit_wait_usec={delay_us}", f"binlog_commit_wait_count={awaited}"
 
 
 def _name(kind: str, clients: int) -> str:
@@ -87,7 +98,7 @@ def _median_ms(result: PhaseResult) -> float:
     return result.service.percentile_ms(50) or inf
 
 
-def _phases() -> Iterator[Phase]:
+def _phases(knobs: Callable[[int, int], tuple[str, ...]]) -> Iterator[Phase]:
     first = (
         "semi_sync=off", "sync_binlog=1", "innodb_flush_log_at_trx_commit=2", "rtt=0",
         f"fsync_delay={_FSYNC_MS}ms", "workload=update_index", "load_mode=closed",
@@ -98,12 +109,7 @@ def _phases() -> Iterator[Phase]:
                 continue
             yield Phase(
                 _name(kind, clients),
-                (
-                    *first,
-                    f"binlog_group_commit_sync_delay={delay_us}",
-                    f"binlog_group_commit_sync_no_delay_count={count}",
-                    f"clients={clients}",
-                ),
+                (*first, *knobs(delay_us, count), f"clients={clients}"),
                 full=Length(20),
                 quick=Length(5),
                 state=ProtectionState.OFF,
@@ -120,10 +126,11 @@ def _shows(delay_us: int, clients: int) -> str:
     return "who has just committed comes back in time for the group that is about to be fsynced"
 
 
-GROUP_DELAY = Lab(
+_LAB = Lab(
     name="group-delay",
     title="Waiting for company before a slow fsync",
     teaches="A short sleep before the binlog's fsync makes one group of two; alone it is only a sleep.",
-    phases=tuple(_phases()),
+    phases=tuple(_phases(_mysql)),
     judge=_judge,
 )
+GROUP_DELAY = replace(_LAB, variants=(replace(_LAB, phases=tuple(_phases(_mariadb))),))

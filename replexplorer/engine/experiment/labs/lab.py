@@ -336,6 +336,8 @@ class Lab:
     source: Publication | None = None
     replicas: int = 1
     """Replicas that it needs; those that are missing are brought up for it and removed again."""
+    variants: tuple[Lab, ...] = ()
+    """The same by other knobs, for servers that lack those of this one; the first that fits is run."""
     references: Callable[[Phases], Sequence[Reference]] = lambda _: ()
     """Lines that are drawn across its phases."""
     failure: str = ""

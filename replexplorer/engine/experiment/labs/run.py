@@ -10,6 +10,7 @@ from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of, parse_assignment
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.experiment.conductor import Conductor, why_aborted
+from replexplorer.engine.experiment.labs.fitting import fitting
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Phases
 from replexplorer.engine.experiment.labs.phase_run import PhaseRun
 from replexplorer.engine.experiment.labs.repeats import judged, merged
@@ -42,6 +43,8 @@ class LabRun:
         Raises StackUnavailable when another driver holds the load or another experiment runs, and what
         turning raises for settings that this stack cannot have; everything is restored before it does.
         """
+
+        self.lab = fitting(self.lab, rig.dialect(rig.seen.source).capabilities)
 
         def check(seen: Sighting) -> None:
             assignments(self.lab, rig.parse, len(seen.replicas))

@@ -1,0 +1,57 @@
+"""Labs on servers that lack some of their knobs: left out, by other knobs, or refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.mariadb import MariaDb
+from replexplorer.core.errors import UsageError
+from replexplorer.engine.experiment.labs import LABS
+from replexplorer.engine.experiment.labs.fitting import fitting
+from tests.fakes.servers import MARIADB, mysql_9
+
+DOUBLEWRITE = {"name": "INNODB_DOUBLEWRITE", "low": None, "high": None}
+MARIA = MariaDb.of(
+    MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "NO", "words": "OFF,ON,FAST"}])
+).capabilities
+OLDER = MariaDb.of(
+    MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "YES", "words": "OFF,ON"}])
+).capabilities
+MYSQL = mysql_9().capabilities
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_lab_is_whole_on_the_server_that_it_was_written_for(name: str) -> None:
+    assert fitting(LABS[name], MYSQL).phases == LABS[name].phases
+
+
+@pytest.mark.parametrize("name", sorted(set(LABS) - {"quorum-of-n"}))
+@pytest.mark.parametrize("server", [MARIA, OLDER], ids=["11.8", "10.11"])
+def test_a_lab_turns_nothing_that_the_server_lacks(name: str, server: Capabilities) -> None:
+    fitted = fitting(LABS[name], server)
+    keys = {text.partition("@")[0].partition("=")[0] for phase in fitted.phases for text in phase.settings}
+    assert all(server.has(key) for key in keys)
+    settings = {text for phase in fitted.phases for text in phase.settings}
+    assert "innodb_doublewrite=detect_only" not in settings
+
+
+def test_one_that_needs_more_acknowledgements_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"quorum-of-n .*semi_sync_replicas, which mariadb 10.11.19 lacks"):
+        fitting(LABS["quorum-of-n"], MARIA)
+
+
+def test_waiting_for_company_goes_by_the_server_s_own_knobs() -> None:
+    fitted = fitting(LABS["group-delay"], MARIA)
+    assert {"binlog_commit_wait_usec", "binlog_commit_wait_count"} <= set(fitted.turns)
+    delays = {phase.name: phase.settings for phase in fitted.phases}
+    assert "binlog_commit_wait_count=0" in delays["no delay, 32 clients"]
+    assert "binlog_commit_wait_count=32" in delays["delay until all are there, 32 clients"]
+    assert "binlog_commit_wait_count=320" in delays["delay, 1 client"]
+
+
+@pytest.mark.parametrize("server", [MARIA, OLDER], ids=["11.8", "10.11"])
+def test_phases_that_the_relations_do_not_need_are_left_out(server: Capabilities) -> None:
+    names = [phase.name for phase in fitting(LABS["durability-modes"], server).phases]
+    assert "both, 32 clients" in names
+    assert not [name for name in names if "detect only" in name]
