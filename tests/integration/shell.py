@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,10 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from unittest.mock import patch
 
+from replexplorer.cli import main
 from replexplorer.formats.json.status import Status
 from tests.waiting import until_true
 
@@ -135,6 +139,19 @@ class Shell:
         )
         assert "Traceback" not in done.stderr
         return done
+
+    def run_here(self, *words: str, code: int, **environment: str) -> tuple[str, str]:
+        """The same in this process, without an interpreter of its own: stdout and stderr. For the many ways
+        to be refused, which differ in nothing else."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            patch.dict(os.environ, self.environment | environment),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            done = main(words)
+        assert done == code, f"{words}: {done}, not {code}\n{out.getvalue()}\n{err.getvalue()}"
+        return out.getvalue(), err.getvalue()
 
     def json(self, *words: str, code: int = 0) -> Any:
         """The one document that it prints."""

@@ -128,10 +128,10 @@ WRONG = (
 @pytest.mark.usefixtures("at_rest")
 def test_a_wrong_set_is_one_line_and_changes_nothing(shell: Shell) -> None:
     for words, expected in WRONG:
-        done = shell.run("set", *words, code=2)
-        assert expected in done.stderr
-        assert len(errors(done.stderr)) == 1
-        assert done.stdout == ""
+        out, err = shell.run_here("set", *words, code=2)
+        assert expected in err
+        assert len(errors(err)) == 1
+        assert out == ""
     assert shell.json("get", "sync_binlog")["sync_binlog"]["effective"] == 1
 
 
@@ -360,17 +360,17 @@ def test_what_is_not_there_is_one_line(shell: Shell) -> None:
         ["dsn"],
         ["scene", "apply", "none"],
     ):
-        done = shell.run(*verb, "--stack", "nothing-here", code=4)
-        assert done.stdout == ""
-        assert len(errors(done.stderr)) == 1
+        out, err = shell.run_here(*verb, "--stack", "nothing-here", code=4)
+        assert out == ""
+        assert len(errors(err)) == 1
     assert "nothing to remove" in shell.run("down", "--stack", "nothing-here").stderr
     for host, words in (
         ("unix:///nowhere/docker.sock", "Docker is not running"),
         ("tcp://192.0.2.1:2375", "remote"),
     ):
-        done = shell.run("status", code=3, DOCKER_HOST=host)
-        assert words in done.stderr
-        assert len(errors(done.stderr)) == 1
+        _, err = shell.run_here("status", code=3, DOCKER_HOST=host)
+        assert words in err
+        assert len(errors(err)) == 1
 
 
 def test_down_removes_everything_and_down_of_nothing_is_done(shell: Shell) -> None:
