@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from replexplorer.core.experiment.drill import Drill, DrillStep, Span
 from replexplorer.core.server.exposure import Loss
 from replexplorer.engine.experiment.drills.run import DrillRun
 from replexplorer.engine.session import Session
+from replexplorer.formats import paths
 from replexplorer.ports import UpOptions
 from tests.integration.conftest import LiveStack, bring_up
 from tests.integration.sessions import connected
@@ -40,20 +42,14 @@ async def rows_are_equal(live: LiveStack) -> bool:
     return bool(await live.value("db1", count) == await live.value("db2", count))
 
 
-async def killed_in_the_middle(live: LiveStack) -> None:
-    """A lossy `drill run` in a process of its own, ended by SIGKILL once the source has lost its power."""
-    words = (
-        "-m",
-        "replexplorer",
-        "--stack",
-        live.stack.name,
-        "drill",
-        "run",
-        "power-cut",
-        "--quick",
-        "--set",
-        "innodb_flush_log_at_trx_commit=0",
-    )
+async def killed_in_the_middle(live: LiveStack, directory: Path) -> None:
+    """A lossy `drill run` in a process of its own, ended by SIGKILL while the source has no power: there it
+    stays until then, however slow the machine is to see it."""
+    shipped = (paths.shipped_drills() / "power-cut.toml").read_text()
+    mine = directory / "mine.toml"
+    mine.write_text(shipped.replace("[[step]]\nclear =", "[[step]]\nwait = 900\n[[step]]\nclear ="))
+    settings = ("--quick", "--set", "innodb_flush_log_at_trx_commit=0")
+    words = ("-m", "replexplorer", "--stack", live.stack.name, "drill", "run", str(mine), *settings)
     drill = await asyncio.create_subprocess_exec(sys.executable, *words)
 
     async def in_force() -> bool:
@@ -69,7 +65,9 @@ async def killed_in_the_middle(live: LiveStack) -> None:
         await drill.wait()
 
 
-async def test_drills_return_what_they_took_also_when_they_are_killed(own_stack: DockerProvider) -> None:
+async def test_drills_return_what_they_took_also_when_they_are_killed(
+    own_stack: DockerProvider, tmp_path: Path
+) -> None:
     live = await bring_up(own_stack, UpOptions())
     async with connected(live, "drill kill-primary") as session:
         before = as_asked(session)
@@ -88,7 +86,7 @@ async def test_drills_return_what_they_took_also_when_they_are_killed(own_stack:
         assert session.sight.requested.faults == ()
         await until(lambda: rows_are_equal(live), within_s=60)
 
-    await killed_in_the_middle(live)
+    await killed_in_the_middle(live, tmp_path)
     async with connected(live, "up") as session:
         assert session.sight.requested.owed is not None
         await session.up(lambda _: None)

@@ -187,12 +187,17 @@ async def _is(true: bool) -> bool:
     return true
 
 
+def commits(tick: Tick) -> bool:
+    """The load has begun, and goes on."""
+    return tick.load is not None and (tick.load.tps or 0) > 0
+
+
 async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, docker_client: Any) -> None:
     """SET GLOBAL does not survive: what was requested is re-applied, and the chart says so."""
     async with attached(live_stack) as session:
         await turn(session, "semi_sync=on", "rtt=20ms", "sync_binlog=10")
         await session.start(lambda _: None)
-        await until(lambda: _is(bool(session.load.is_running)))
+        await until_tick(session, commits, "the load commits")
         labels = [f"dev.replexplorer.stack={live_stack.stack.name}", "dev.replexplorer.role=mysqld"]
         [server] = docker_client.containers(
             all=True, filters={"label": [*labels, f"dev.replexplorer.node={session.fleet.source_name}"]}
@@ -212,5 +217,5 @@ async def test_a_killed_primary_is_restored_and_marked(live_stack: LiveStack, do
         link = session.sight.links["db2"]
         assert link.values is not None
         assert link.values["rtt"] == 20.0
-        await until_tick(session, lambda tick: tick.load is not None and (tick.load.tps or 0) > 0)
+        await until_tick(session, commits, "the load commits again")
         await session.close()
