@@ -132,7 +132,7 @@ clean: ## remove our stacks and images, the virtual environment and the caches
 		$(BIN)/replexplorer down --all --yes || true
 	fi
 	if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
-		docker ps --all --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker rm --force --volumes >/dev/null
+		{ docker ps --all --quiet --filter label=$(LABEL); docker ps --all --quiet --filter label=dev.replexplorer.role=guest; } | xargs --no-run-if-empty docker rm --force --volumes >/dev/null
 		docker network ls --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker network rm >/dev/null
 		docker volume ls --quiet --filter label=$(LABEL) | xargs --no-run-if-empty docker volume rm >/dev/null
 		docker images --quiet --filter label=dev.replexplorer.role | sort -u | xargs --no-run-if-empty docker rmi --force >/dev/null
