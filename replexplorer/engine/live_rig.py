@@ -286,22 +286,30 @@ class LiveRig:
     async def attach(self, replicas: int | None) -> None:
         """See `experiment.rig.Rig`."""
         members = self._fleet.replicas
-        for at, replica in enumerate(members):
+        attached = {replica.name for replica in members[:replicas]}
+        for replica in members:
             sample = self._sight.samples.get(replica.name)
-            runs = replicas is None or at < replicas
+            runs = replica.name in attached
             if replica.probed is None or (sample and (sample.view.io_thread == "off") is not runs):
                 continue
             dialect = replica.dialect
             await execute(replica.control, (dialect.start_io() if runs else dialect.stop_io(),))
-        await self._until_registered(len(members) if replicas is None else min(replicas, len(members)))
+        down = sum(map(self._is_down, attached))
+        await self._until_registered(len(attached) - down, len(attached))
         await self._sight.refresh()
 
-    async def _until_registered(self, wanted: int) -> None:
-        """Wait until the source counts this many semi-sync replicas (it notices a stopped one late)."""
+    def _is_down(self, node: str) -> bool:
+        """Whether a node's server did not answer when it was last looked at."""
+        sample = self._sight.samples.get(node)
+        return sample is not None and not sample.view.reachable
+
+    async def _until_registered(self, least: int, most: int) -> None:
+        """Wait until the source counts so many semi-sync replicas. It notices late that one has stopped, or
+        died, and one that is dead is not waited for."""
         ends_s = self.clock.monotonic() + _ATTACHED_WITHIN_S
         while self.clock.monotonic() < ends_s:
-            sample = await self._sight.look_at_source()
-            if sample.status.clients in (None, wanted):
+            clients = (await self._sight.look_at_source()).status.clients
+            if clients is None or least <= clients <= most:
                 return
             await self.clock.sleep(_LOOK_EVERY_S)
 
