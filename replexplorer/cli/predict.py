@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +33,13 @@ from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import bound
 from replexplorer.core.model.exposure import expected_exposure
 from replexplorer.core.model.fitted import Calibration, OperatingPoint, Prediction
-from replexplorer.core.model.operating_point import beyond, looked_at, operating_point_of, unacknowledged
+from replexplorer.core.model.operating_point import (
+    beyond,
+    bound_rtt_ms,
+    looked_at,
+    operating_point_of,
+    unacknowledged,
+)
 from replexplorer.core.model.prediction import alone_ms, predict
 from replexplorer.core.system import ASYNC, SYSTEMS, System, system_of, who_has
 from replexplorer.core.text import number, table
@@ -174,7 +181,8 @@ def predicted(asked: _Asked, calibrated: Calibrated) -> PredictDocument:
     if values[KnobName(keys.LOAD_MODE, Place.LOAD)] == OPEN:
         rate_tps = float(values[KnobName(keys.RATE, Place.LOAD)])
     stuck = unacknowledged(values, asked.replicas, asked.system)
-    ceiling_tps = None if stuck else _ceiling_tps(setting, calibration)
+    least_ms = bound_rtt_ms(values, asked.replicas, asked.system)
+    ceiling_tps = None if stuck else _ceiling_tps(replace(setting, rtt_ms=least_ms), calibration)
     prediction = predict(setting, calibration, at_most_tps=ceiling_tps, rate_tps=rate_tps)
     if prediction is None:
         raise UsageError("clients=0 commits nothing", "predict takes 1 or more")

@@ -61,6 +61,9 @@ class System:
     """The panel's headings that no other system has."""
     lacks: frozenset[Group] = frozenset()
     """Those of others that mean nothing here."""
+    takes_turns: bool = False
+    """Each member owns every so many places in the order of commits, and a lone commit waits until those that
+    have nothing to say have passed theirs: a round trip to the farthest more (docs/systems.md, measured)."""
     applies_itself: bool = False
     """Its applier is part of the membership: a knob that restarts a replica's applier is absent."""
     is_built: bool = True
@@ -110,6 +113,7 @@ GROUP: Final = System(
     mesh=True,
     own=frozenset({Group.GROUP}),
     lacks=frozenset({Group.SEMI_SYNC}),
+    takes_turns=True,
     applies_itself=True,
 )
 GALERA: Final = System(

@@ -4,7 +4,8 @@ import pytest
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY
-from replexplorer.core.knobs.names import SOURCE, KnobName, addressed
+from replexplorer.core.knobs.names import SOURCE, KnobName, Value, addressed
+from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
 from replexplorer.core.server.membership import Membership, judge_group, majority_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
@@ -172,3 +173,18 @@ def test_a_links_knob_without_a_node_turns_every_link_of_a_mesh() -> None:
     assert addressed("rtt@db1:db3", MESH) == (KnobName("rtt", "db1:db3"),)
     assert addressed("rtt@db1:db2", MESH) == (KnobName("rtt", "db1"),)
     assert addressed("sync_binlog", MESH) == (KnobName("sync_binlog", SOURCE),)
+
+
+def test_a_lone_commit_of_a_group_waits_for_a_majority_and_then_for_the_farthest() -> None:
+    """As measured: 42 ms where all links have 20, 108 where the farthest member has 80."""
+    values: dict[KnobName, Value | None] = {KnobName("rtt", "db2"): 20.0, KnobName("rtt", "db3"): 80.0}
+    others = ("db2", "db3")
+    assert operating_point_of(values, others, system=GROUP).rtt_ms == 100
+    assert operating_point_of(values, others, system=GROUP).semi_sync
+    assert bound_rtt_ms(values, others, GROUP) == 20
+    assert operating_point_of(values, others, system=GALERA).rtt_ms == 80
+    assert not operating_point_of(values, others).semi_sync
+    assert operating_point_of(values, others).rtt_ms == bound_rtt_ms(values, others) == 20
+    cut = {**values, KnobName("partition", "db2"): "both", KnobName("partition", "db3"): "both"}
+    assert "1 other node must have it" in str(unacknowledged(cut, others, GROUP))
+    assert unacknowledged(values, others, GROUP) is None

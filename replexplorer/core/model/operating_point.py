@@ -92,8 +92,8 @@ def operating_point_of(
     return OperatingPoint(
         clients=int(value_of(values, keys.CLIENTS, Place.LOAD)),
         workload=workload,
-        rtt_ms=acknowledging_rtt_ms(rtts_ms, required) or 0.0,
-        rtt_asked_ms=acknowledging_rtt_ms(asked_ms, required) or 0.0,
+        rtt_ms=_waited_ms(rtts_ms, required, system),
+        rtt_asked_ms=_waited_ms(asked_ms, required, system),
         semi_sync=writes and waits,
         after_commit=needed is None and value_of(values, keys.WAIT_POINT) == "after_commit",
         redo_fsyncs=float(redo) if writes else 0.0,
@@ -103,12 +103,28 @@ def operating_point_of(
     )
 
 
+def _waited_ms(rtts_ms: Sequence[float | None], required: int, system: System) -> float:
+    """The round trips that a commit waits for: to those that must have it, and where members take turns to
+    the farthest one after that, which has to pass its turn."""
+    farthest_ms = max((rtt for rtt in rtts_ms if rtt is not None), default=0.0)
+    return (acknowledging_rtt_ms(rtts_ms, required) or 0.0) + (farthest_ms if system.takes_turns else 0.0)
+
+
+def bound_rtt_ms(values: Values, replicas: Sequence[str], system: System = ASYNC) -> float:
+    """The round trip that no commit can do without under these settings: the ceiling rests on it."""
+    asked_ms = [link_of(values, replica).total_ms for replica in _whole(values, replicas)]
+    needed = system.others_needed(len(replicas) + 1)
+    required = int(value_of(values, keys.SEMI_SYNC_REPLICAS)) if needed is None else needed
+    return acknowledging_rtt_ms(asked_ms, min(required, max(len(asked_ms), 1))) or 0.0
+
+
 def unacknowledged(values: Values, replicas: Sequence[str], system: System = ASYNC) -> str | None:
     """In words, when no commit is acknowledged under these settings: fewer links are whole than the
     source waits for; None where they are, and where nobody waits."""
     if (needed := system.others_needed(len(replicas) + 1)) is not None:
         whole = len(_whole(values, replicas))
-        return None if whole >= needed else f"no commit is acknowledged: {needed} members must have it"
+        nodes = "other node" if needed == 1 else "other nodes"
+        return None if whole >= needed else f"no commit is acknowledged: {needed} {nodes} must have it"
     reads = str(value_of(values, keys.WORKLOAD, Place.LOAD)) in READ_ONLY
     if reads or value_of(values, keys.SEMI_SYNC) != "on":
         return None
