@@ -51,7 +51,7 @@ class GroupMySql(MySql):
     def set(self, key: str, value: Value) -> str:
         """How many primaries there are is agreed by all members, in a statement of its own that answers
         when they have (manual, "Changing the Group Mode")."""
-        if key == keys.SINGLE_PRIMARY:
+        if key == keys.GROUP_REPLICATION_SINGLE_PRIMARY_MODE:
             self.capabilities.knob(key)
             if value == "on":
                 return "SELECT group_replication_switch_to_single_primary_mode(@@GLOBAL.server_uuid)"

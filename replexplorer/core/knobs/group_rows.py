@@ -71,7 +71,7 @@ _MOST: Final = 2**31 - 1
 
 GROUP_ROWS: Final[tuple[Knob, ...]] = (
     _choice(
-        keys.CONSISTENCY,
+        keys.GROUP_REPLICATION_CONSISTENCY,
         "consistency",
         "before_on_primary_failover",
         "What a transaction waits for beside the majority: before it, all that is to be applied here;"
@@ -81,7 +81,7 @@ GROUP_ROWS: Final[tuple[Knob, ...]] = (
         risk="eventual: a new primary may answer with old rows while it applies what it received",
     ),
     _choice(
-        keys.SINGLE_PRIMARY,
+        keys.GROUP_REPLICATION_SINGLE_PRIMARY_MODE,
         "single primary",
         "on",
         "One member takes writes; off: all do, and of two that change the same row the second is refused.",
