@@ -21,7 +21,7 @@ def results(
     lab: Lab,
     means_ms: Mapping[str, float],
     rtts_ms: Mapping[str, float] | None = None,
-    figures: Mapping[str, Mapping[str, float]] | None = None,
+    figures: Mapping[str, Mapping[str, float | str]] | None = None,
 ) -> dict[str, PhaseResult]:
     """Each phase of a lab with this mean latency of its clients, for ten seconds."""
     found, clients = {}, 1
@@ -111,10 +111,38 @@ def test_a_group_delay_gains_with_company_and_costs_who_is_alone(
     means_ms: Mapping[str, float], deviates: list[str]
 ) -> None:
     lab = find_lab("group-delay")
-    groups = {phase.name: {"commits per binlog fsync": 16.0} for phase in lab.phases}
+    groups: dict[str, Mapping[str, float | str]] = {
+        phase.name: {"commits per binlog fsync": 16.0} for phase in lab.phases
+    }
     groups["delay, 32 clients"] = {"commits per binlog fsync": 31.0}
     names = failed(lab, results(lab, {**DELAY, **means_ms}, figures=groups))
     assert [name.startswith(part) for name, part in zip(names, deviates, strict=True)] == [True] * len(names)
+
+
+@pytest.mark.parametrize(
+    ("replica_s", "left", "deviates"),
+    [
+        ({}, 800.0, []),
+        (
+            {"primary key": 5.0},
+            800.0,
+            ["without a key the replica takes at least 3 x as long as with: primary key"],
+        ),
+        ({}, "800 and 790", ["source and replica have the same rows after it"]),
+    ],
+)
+def test_a_missing_key_stalls_the_replica_and_nothing_else(
+    replica_s: Mapping[str, float], left: float | str, deviates: list[str]
+) -> None:
+    lab = find_lab("missing-key")
+    took_s = {phase.name: 0.2 for phase in lab.phases} | {"no key": 12.6} | dict(replica_s)
+    figures: dict[str, Mapping[str, float | str]] = {
+        name: {"then on the replica, s": s, "as long as on the source": s / 0.2, "rows left on both": 800.0}
+        for name, s in took_s.items()
+    }
+    figures["no key"] = {**figures["no key"], "rows left on both": left}
+    means_ms = {phase.name: 1.0 for phase in lab.phases}
+    assert failed(lab, results(lab, means_ms, figures=figures)) == deviates
 
 
 def test_each_machine_is_as_durable_as_the_mode_says() -> None:
