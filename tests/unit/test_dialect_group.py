@@ -105,7 +105,11 @@ def test_joining_ends_what_was_before_and_founding_is_switched_off(dialect: Grou
         "START GROUP_REPLICATION",
     )
     assert dialect.found()[-1] == "START GROUP_REPLICATION"
-    assert dialect.after_founding() == ("SET GLOBAL group_replication_bootstrap_group = OFF",)
+    assert dialect.go_on_with(("db1:3306",)) == ("SET GLOBAL group_replication_force_members = 'db1:3306'",)
+    assert dialect.after_founding() == (
+        "SET GLOBAL group_replication_bootstrap_group = OFF",
+        "SET GLOBAL group_replication_force_members = ''",
+    )
 
 
 def test_a_change_of_members_is_told_once() -> None:

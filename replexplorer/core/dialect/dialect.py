@@ -186,7 +186,12 @@ class Dialect(Protocol):
         ...
 
     def after_founding(self) -> tuple[str, ...]:
-        """Runs whenever `found` ran, also when a statement of it failed."""
+        """Runs whenever `found` or `go_on_with` ran, also when a statement of it failed."""
+        ...
+
+    def go_on_with(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Makes these (`NODE:PORT`) the whole group of a member whose majority is gone; `after_founding` runs
+        afterwards."""
         ...
 
     def join(self, seeds: Sequence[str]) -> tuple[str, ...]:

@@ -70,8 +70,16 @@ class GroupMySql(MySql):
         return ("SET GLOBAL group_replication_bootstrap_group = ON", "START GROUP_REPLICATION")
 
     def after_founding(self) -> tuple[str, ...]:
-        """See `found`."""
-        return ("SET GLOBAL group_replication_bootstrap_group = OFF",)
+        """See `found` and `go_on_with`: either would act again."""
+        return (
+            "SET GLOBAL group_replication_bootstrap_group = OFF",
+            "SET GLOBAL group_replication_force_members = ''",
+        )
+
+    def go_on_with(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Manual, "Handling a Network Partition and Loss of Quorum": answers when that is the group, and what
+        waited for the others is committed."""
+        return (f"SET GLOBAL group_replication_force_members = '{','.join(members)}'",)
 
     def join(self, seeds: Sequence[str]) -> tuple[str, ...]:
         """A member that was expelled is in offline mode (`group_replication_exit_state_action`), and may be

@@ -306,6 +306,10 @@ class MySql:
         """There is no group."""
         return ()
 
+    def go_on_with(self, members: Sequence[str]) -> tuple[str, ...]:
+        """There is no group."""
+        return ()
+
     def leave(self) -> tuple[str, ...]:
         """There is no group."""
         return ()

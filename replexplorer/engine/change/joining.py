@@ -2,7 +2,8 @@
 
 Law: a group is founded only where no node is a member of one and none still waits for the rest of its own,
 at the node that has executed most; all others ask to be let in. Founding beside a group that lives would
-split it.
+split it. Where the majority of one is gone, what is left of it goes on, once the nodes that answer are all
+known to be members of no other.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class _Forming:
             return
         elif any(each.belongs is Belonging.CUT_OFF for each in seen.values()):
             if self._clock.monotonic() - self._began_s > _ALONE_FOR_S:
-                await self._begin_anew(seen)
+                await self._go_on_alone(seen)
         else:
             await self._found()
 
@@ -134,12 +135,22 @@ class _Forming:
         finally:
             await to_the_end(execute(first.control, first.dialect.after_founding()))
 
-    async def _begin_anew(self, seen: Mapping[str, Membership]) -> None:
-        """No majority comes back: all leave what is left of their group, and the next look founds one."""
-        for name, each in seen.items():
-            if each.belongs is Belonging.CUT_OFF:
-                member = self._fleet.members[name]
+    async def _go_on_alone(self, seen: Mapping[str, Membership]) -> None:
+        """No majority comes back: the member that has executed most goes on as the group, and the others of it
+        that are cut off leave what is left of theirs; then all can be let in."""
+        alone = [name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF]
+        members = [self._fleet.members[name] for name in alone]
+        executed = {each.name: await ask(each.control, each.dialect.executed()) for each in members}
+        first = max(members, key=lambda each: gtid_count(executed[each.name]))
+        for member in members:
+            if member is not first:
                 await self._run(member, member.dialect.leave())
+        self._tell(f"{first.name}: goes on without the majority that is gone")
+        self._has_founded = True
+        try:
+            await self._run(first, first.dialect.go_on_with(self._addresses([first.name])))
+        finally:
+            await to_the_end(execute(first.control, first.dialect.after_founding()))
 
     async def _join(self, name: str, seeds: tuple[str, ...]) -> None:
         member = self._fleet.members[name]
