@@ -62,7 +62,7 @@ class System:
     lacks: frozenset[Group] = frozenset()
     """Those of others that mean nothing here."""
     takes_turns: bool = False
-    """Each member owns every so many places in the order of commits, and a lone commit waits until those that
+    """Places in the order of commits belong to the members in turn, and a lone commit waits until those that
     have nothing to say have passed theirs: a round trip to the farthest more (docs/systems.md, measured)."""
     applies_itself: bool = False
     """Its applier is part of the membership: a knob that restarts a replica's applier is absent."""

@@ -136,8 +136,8 @@ class _Forming:
             await to_the_end(execute(first.control, first.dialect.after_founding()))
 
     async def _go_on_alone(self, seen: Mapping[str, Membership]) -> None:
-        """No majority comes back: the member that has executed most goes on as the group, and the others of it
-        that are cut off leave what is left of theirs; then all can be let in."""
+        """No majority comes back: the member that has executed most goes on as the group, and the others that
+        are cut off leave what is left of theirs; then all can be let in."""
         alone = [name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF]
         members = [self._fleet.members[name] for name in alone]
         executed = {each.name: await ask(each.control, each.dialect.executed()) for each in members}
