@@ -304,7 +304,7 @@ class LiveRig:
         return sample is not None and not sample.view.reachable
 
     async def _until_registered(self, least: int, most: int) -> None:
-        """Wait until the source counts this number of semi-sync replicas. It notices late that one has stopped, or
+        """Wait until the source counts this number of replicas. It notices late that one has stopped, or
         died, and one that is dead is not waited for."""
         ends_s = self.clock.monotonic() + _ATTACHED_WITHIN_S
         while self.clock.monotonic() < ends_s:
