@@ -23,7 +23,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.core.role_change import RoleChange
-from replexplorer.core.server.commit_cost import commit_cost
+from replexplorer.core.server.commit_cost import CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.engine.asking import execute
@@ -223,6 +223,10 @@ class LiveRig:
     def at_risk(self) -> tuple[float, Exposure] | None:
         """See `experiment.rig.Rig`."""
         return self._sight.exposures.last_whole
+
+    async def cost(self) -> CostSample | None:
+        """See `experiment.rig.Rig`."""
+        return await sample_cost(self._fleet)
 
     async def rtt_ms(self) -> float | None:
         """See `experiment.rig.Rig`."""

@@ -14,6 +14,7 @@ from replexplorer.core.tick import Tick
 from replexplorer.formats.json.drill import DrillRunJson
 from replexplorer.formats.json.text import to_json
 from replexplorer.formats.small_file import MOST_TOML_BYTES, read_text
+from replexplorer.reports.commit_cost import COST_HEADINGS, cost_cells
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files
 from replexplorer.reports.drill_result import (
@@ -94,6 +95,11 @@ def _sections(document: DrillRunJson) -> list[_Section]:
         ("At risk by the meter, and lost", ("failure", "commits"), meter),
         ("What became of the rows", ("class", "rows"), ledger_rows(document)),
         ("Times", ("", ""), time_rows(document)),
+        (
+            "What a commit cost the servers before the first fault",
+            COST_HEADINGS,
+            [cost_cells(document.commit_cost)] if document.commit_cost is not None else [],
+        ),
         ("Faults", ("fault", "in force"), window_rows(document)),
         ("Timeline", ("second", "what"), [(f"{each.at_s:.2f}", each.text) for each in document.told]),
     ]

@@ -20,6 +20,7 @@ from replexplorer.formats.json.drill import (
 )
 from replexplorer.formats.json.ledger import LossLedgerJson
 from replexplorer.formats.json.status import ExposureJson, LossJson, UnknownLossJson
+from replexplorer.reports.commit_cost import cost_document, cost_line
 
 SYSTEM: Final = "async"
 FAILURES: Final = (
@@ -67,6 +68,7 @@ def drill_document(result: DrillResult) -> DrillRunJson:
         ),
         recovery_ms=_rounded(result.recovery_ms, 1),
         tps={name.removeprefix("tps_"): round(tps, 1) for name, tps in result.rates_tps.items()},
+        commit_cost=cost_document(result.cost),
         fallbacks=result.fallbacks,
         protection=[StateJson(at_s=round(each.at_s, 3), state=each.state) for each in result.timeline],
         told=[MomentJson(at_s=round(at_s, 3), text=text) for at_s, text in result.told],
@@ -196,6 +198,8 @@ def render_drill(document: DrillRunJson) -> str:
     for heading, rows in parts:
         if rows:
             blocks.append(f"{heading}\n" + table([("  " + name, text) for name, text in rows]))
+    if document.commit_cost is not None:
+        blocks.append(f"a commit cost the servers, before the first fault: {cost_line(document.commit_cost)}")
     if document.protection:
         blocks.append(f"protection: {state_words(document)}")
     if document.expectations:

@@ -22,6 +22,8 @@ from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
 from replexplorer.core.loss.client_log import Attempts, RunLog
 from replexplorer.core.loss.ledger import reckon
+from replexplorer.core.server.commit_cost import CostSample, CpuUsed
+from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
@@ -116,6 +118,43 @@ async def test_what_the_meter_said_last_before_the_failure_is_kept() -> None:
     for text in (render_drill(document), drill_markdown(document), drill_html(document, ())):
         assert "unknown: no replica is reachable" in text
         assert "nothing is lost" in text
+
+
+class Costly(FakeRig):
+    """Its clients commit every 10 ms, for 300 us of the source's CPU and 512 bytes of redo; a killed server
+    counts from 0."""
+
+    async def cost(self) -> CostSample | None:
+        await super().cost()
+        if self.down:
+            return None
+        run, commits = str(self.steps.count("clear kill@db1")), int(self.clock.monotonic() * 100)
+        return CostSample(
+            "db1",
+            Sample(self.clock.monotonic(), ServerStatus(uptime_s=9, binlog_cache_use=commits), run),
+            redo_bytes=512 * commits,
+            cpu={"db1": CpuUsed(run, commits * 300e-6)},
+            streams={"db2": None},
+        )
+
+
+@pytest.mark.parametrize("steps", [KILL.steps, (KILL.steps[0],)], ids=["a fault", "none"])
+@virtual
+async def test_what_a_commit_cost_is_counted_until_the_first_fault(steps: tuple[DrillStep, ...]) -> None:
+    rig = Costly()
+    times_us = tuple(range(0, 60_000_000, 10_000))
+    log = Attempts(
+        ((1, 6000),), ((1, 6000),), (), (), acknowledged_seqs=tuple(range(1, 6001)), acknowledged_us=times_us
+    )
+    rig.load.log = RunLog(1, {1: log}, {})
+    result = await run(rig, replace(KILL, steps=steps, expects=()))
+    assert result.cost is not None
+    assert 150 < result.cost.commits < 300
+    assert result.cost.cpu_us == {"db1": pytest.approx(300), "db2": None}
+    assert result.cost.redo_bytes == pytest.approx(512)
+    document = drill_document(result)
+    assert "before the first fault: CPU us: db1 300, db2 -; bytes: redo 512" in render_drill(document)
+    assert "| 300 | - | 512 | - | - |" in drill_markdown(document)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger, reckon
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import ChangeKind, RoleChange
-from replexplorer.core.server.commit_cost import CpuUsed
+from replexplorer.core.server.commit_cost import CostSample, CpuUsed
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -382,6 +382,11 @@ class FakeRig:
     def at_risk(self) -> tuple[float, Exposure] | None:
         """See `experiment.rig.Rig`."""
         return self.meter
+
+    async def cost(self) -> CostSample | None:
+        """See `experiment.rig.Rig`."""
+        await self.step("cost")
+        return None
 
     async def rtt_ms(self) -> float | None:
         """See `experiment.rig.Rig`."""

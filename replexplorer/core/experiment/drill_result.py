@@ -12,6 +12,7 @@ from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.role_change import RoleChange
+from replexplorer.core.server.commit_cost import CommitCost, CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.system import DEFAULT
 
@@ -64,6 +65,9 @@ class DrillResult:
     """To asynchronous replication, while it ran."""
     rates_tps: Mapping[str, float] = field(default_factory=dict)
     """`tps_before`, `tps_during`, `tps_after` of the faults."""
+    cost: CommitCost | None = None
+    """What a commit cost the servers until the first fault, or to the end where there was none; None where it
+    is not known."""
     told: tuple[tuple[float, str], ...] = ()
     """What was done and seen, each at its second since the drill began."""
     expectations: tuple[Judged, ...] = ()
@@ -120,6 +124,15 @@ def rates_of(times_s: Sequence[float], windows: Sequence[FaultSpan], end_s: floa
     if not times_s:
         return {}
     return rates(per_second(times_s, times_s[0], end_s), windows, end_s)
+
+
+def cost_of(costs: Sequence[tuple[float, CostSample]], times_s: Sequence[float]) -> CommitCost | None:
+    """What a commit cost between the first two of these samples, from when clients were told OK (ascending,
+    seconds since the drill began, as the samples' are); None where one is missing."""
+    if len(costs) < 2:
+        return None
+    (from_s, before), (to_s, after) = costs[:2]
+    return commit_cost(before, after, acknowledged=between(times_s, from_s, to_s))
 
 
 def figures_of(result: DrillResult) -> Mapping[str, float]:

@@ -24,7 +24,7 @@ from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.anatomy import Anatomy
-from replexplorer.core.server.commit_cost import CommitCost
+from replexplorer.core.server.commit_cost import CommitCost, CostSample
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.core.server.protection import Protection
 from replexplorer.ports import Clock, Journal, LoadSettings, Report, ServerProcess, Sql
@@ -178,6 +178,11 @@ class Rig(Protocol):
     def at_risk(self) -> tuple[float, Exposure] | None:
         """What the exposure meter found when the source last answered, and when on the monotonic clock; None
         before that. A fault is injected right after a look."""
+        ...
+
+    async def cost(self) -> CostSample | None:
+        """What the servers' work has cost so far: two of these around a load say what a commit costs
+        (`commit_cost`); None where the source does not answer."""
         ...
 
     async def rtt_ms(self) -> float | None:

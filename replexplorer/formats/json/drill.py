@@ -8,7 +8,7 @@ from pydantic import Field
 
 from replexplorer.formats.json.experiment import ExperimentEntry
 from replexplorer.formats.json.ledger import LossLedgerJson
-from replexplorer.formats.json.measured import Conditions
+from replexplorer.formats.json.measured import CommitCostJson, Conditions
 from replexplorer.formats.json.model import JsonObject, Scalar
 from replexplorer.formats.json.status import ExposureJson, LossJson
 
@@ -85,6 +85,9 @@ class DrillRunJson(JsonObject):
     rto: RtoJson | None
     recovery_ms: float | None = Field(description="from the mending of the last fault to the first OK")
     tps: dict[str, float] = Field(default={}, description="before, during and after the faults")
+    commit_cost: CommitCostJson | None = Field(
+        default=None, description="until the first fault; null: not known"
+    )
     fallbacks: int | None = None
     protection: list[StateJson]
     told: list[MomentJson] = Field(default=[], description="what was done and seen, in order")

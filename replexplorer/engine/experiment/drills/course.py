@@ -14,6 +14,7 @@ from replexplorer.core.experiment.drill_verdict import FaultSpan, StateAt, noted
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.fault import Fault, written
 from replexplorer.core.load.measurement import Measurement
+from replexplorer.core.server.commit_cost import CostSample
 from replexplorer.core.server.exposure import Exposure
 from replexplorer.engine.experiment.rig import Rig
 
@@ -37,6 +38,9 @@ class DrillCourse:
     """Of the load, for the pace of what waits for it."""
     readings: list[tuple[float, Exposure]] = field(default_factory=list)
     """What the meter said, each with its second."""
+    costs: list[tuple[float, CostSample]] = field(default_factory=list)
+    """What the servers' work had cost at its beginning and right before the first fault, each with its
+    second."""
     failed_s: float | None = None
     """When the failure was complete; None before."""
     silences: bool = False
@@ -76,6 +80,13 @@ class DrillCourse:
             read_s, exposure = found[0] - self.began_s, found[1]
             if not self.readings or self.readings[-1][0] < read_s:
                 self.readings.append((read_s, exposure))
+
+    async def count_cost(self) -> None:
+        """Note what the servers' work has cost so far; nothing where the source does not answer."""
+        at_s = self.now_s()
+        found = await self.rig.cost()
+        if found is not None:
+            self.costs.append((at_s, found))
 
     def opened(self, faults: Sequence[Fault], from_s: float) -> None:
         """These are in force since a moment."""

@@ -13,6 +13,7 @@ from replexplorer.core.experiment.drill_result import (
     DrillResult,
     MeterReading,
     between,
+    cost_of,
     figures_of,
     first_after,
     last_before,
@@ -119,6 +120,7 @@ class DrillRun:
         course = work.course
         course.began_s, result.started_wall_s = rig.clock.monotonic(), rig.clock.wall()
         course.take(await rig.look())
+        await course.count_cost()
         result.system = rig.seen.system.name
         result.server, result.settings = rig.seen.server, self._effective(rig)
 
@@ -154,6 +156,8 @@ class DrillRun:
         self._number = 0
         self._tell("comparing rows", None)
         end_s = course.now_s()
+        if not course.windows:
+            await course.count_cost()
         await rig.load.stop()
         times_s = [time_s - course.began_s for time_s in told_times_s(await rig.load.client_log())]
         failed_s = course.failed_s
@@ -177,6 +181,7 @@ class DrillRun:
             # The look may have followed the last OK.
             read_s = min(read_s, failed_s)
             result.reading = MeterReading(exposure, read_s, failed_s, between(times_s, read_s, failed_s))
+        result.cost = cost_of(course.costs, times_s)
         result.rates_tps = rates_of(times_s, course.windows, end_s)
 
     async def _roll_back(self, work: StepWork) -> None:

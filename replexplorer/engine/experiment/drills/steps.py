@@ -87,6 +87,8 @@ class StepWork:
 
     async def _inject(self, step: DrillStep) -> None:
         course, rig = self.course, self.loan.rig
+        if not course.windows:
+            await course.count_cost()
         if course.failed_s is None or self._failing:
             course.read_meter()
         from_s = course.now_s()
