@@ -95,6 +95,21 @@ async def test_of_a_source_that_does_not_answer_nothing_is_said_and_afterwards_a
 
 
 @virtual
+async def test_of_a_source_that_answers_late_it_is_said_how_old_the_reading_is() -> None:
+    world = World()
+    async with world.started() as session:
+        await until_tick(session, load_runs)
+        await exposure(session, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
+        usual_s, world.primary.statement_s = world.primary.statement_s, 0.4
+        await exposure(session, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s >= 1)
+        world.primary.statement_s = 1.0
+        unread = await exposure(session, lambda seen: isinstance(seen.power_cut, Unknown))
+        assert unread == silent("db1 was not looked at for more than 2 s")
+        world.primary.statement_s = usual_s
+        await exposure(session, lambda seen: seen.power_cut == NOTHING and seen.read_ago_s < 0.5)
+
+
+@virtual
 async def test_what_a_server_refuses_to_say_is_unknown_in_its_own_words() -> None:
     world = World()
     async with world.started() as session:

@@ -136,6 +136,8 @@ class FakeServer:
         """Name and size in bytes, oldest first."""
         self.reads = "binlog.000001"
         """On a replica: the source's binlog that it reads."""
+        self.statement_s = STATEMENT_S
+        """What a statement takes."""
         self.slow_s = 0.0
         """How late it greets who logs in; for ever where it hangs."""
         self.starting = False
@@ -229,9 +231,9 @@ class FakeServer:
 
     async def _serve(self, session: Session, statement: str, answer: asyncio.Future[Rows]) -> None:
         try:
-            await asyncio.sleep(STATEMENT_S / 2)
+            await asyncio.sleep(self.statement_s / 2)
             rows = await self._execute(statement)
-            await asyncio.sleep(STATEMENT_S / 2)
+            await asyncio.sleep(self.statement_s / 2)
         except ServerRefused as refused:
             session.busy = False
             if not answer.done():

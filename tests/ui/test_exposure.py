@@ -42,6 +42,18 @@ def text_of(exposure: Exposure | None, width: int) -> str:
         (HIDDEN, 75, " at risk: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown"),
         (WIDE_SPREAD, 75, " at risk now: dies 0 · power 11.0k (65 s) · source 90.0k..130.0k (60:00)"),
         (silent("the source was not reached"), 75, " at risk now: unknown (the source was not reached)"),
+        (
+            replace(HIDDEN, read_ago_s=0.9), 75,
+            " at risk: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown",
+        ),
+        (
+            replace(HIDDEN, read_ago_s=1.4), 80,
+            " 1.4 s ago: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost unknown",
+        ),
+        (
+            replace(WIDE_SPREAD, read_ago_s=1.4), 75,
+            " 1.4 s ago: dies 0 · power 11.0k (65 s) · source 90.0k..130.0k (60:00)",
+        ),
         (None, 80, ""),
     ],
 )  # fmt: skip

@@ -39,6 +39,8 @@ class Exposure:
     """Missing on the source after its machine lost power and came back."""
     source_lost: Loss | Unknown
     """Missing on the best reachable replica after its relay log is applied, the source never coming back."""
+    read_ago_s: float = 0.0
+    """How old that was when it was said: a busy source answers late."""
 
 
 def silent(why: str) -> Exposure:

@@ -7,6 +7,7 @@ of their own, so that a number is not old before the next one is read.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused
@@ -61,10 +62,13 @@ class ExposureWatch:
         """As of the last look; Unknown where the source does not answer, None before the first look."""
         if self._fault is not None:
             return silent(self._fault)
-        looked_s = self._meter.looked_s
-        if looked_s is not None and self._clock.monotonic() - looked_s > LATE_S:
+        looked_s, found = self._meter.looked_s, self._meter.exposure()
+        if looked_s is None or found is None:
+            return None
+        ago_s = self._clock.monotonic() - looked_s
+        if ago_s > LATE_S:
             return silent(f"{self._fleet.source_name} was not looked at for more than {LATE_S:g} s")
-        return self._meter.exposure()
+        return replace(found, read_ago_s=round(max(0.0, ago_s), 1))
 
     @property
     def last_whole(self) -> tuple[float, Exposure] | None:

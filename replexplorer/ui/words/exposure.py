@@ -14,6 +14,10 @@ from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, width_of
 
 
+OLD_S: Final = 1.0
+"""A reading as old as that is not of now: the meter looks at least three times a second where it is answered."""
+
+
 class Danger(NamedTuple):
     """One kind of failure."""
 
@@ -64,8 +68,14 @@ def in_short(exposure: Exposure | None) -> str:
 
 def exposure_line(exposure: Exposure | None, width: int) -> Line:
     """` at risk now: mysqld dies 0 · power cut 300..340 (0.4 s) · source lost 8`, with as much of it as
-    fits; empty before anything was looked at."""
-    return [] if exposure is None else _fitting(exposure, width, (" at risk now: ", " at risk: "))
+    fits; ` at risk 1.4 s ago: ...` where that was read a while ago, and that always stands there; empty
+    before anything was looked at."""
+    if exposure is None:
+        return []
+    if exposure.read_ago_s < OLD_S:
+        return _fitting(exposure, width, (" at risk now: ", " at risk: "))
+    ago = figures.age(1000 * exposure.read_ago_s)
+    return _fitting(exposure, width, (f" at risk {ago} ago: ", f" {ago} ago: "))
 
 
 def exposure_words(exposure: Exposure, width: int) -> Line:
