@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -538,37 +537,6 @@ async def test_the_widget_refreshes_only_what_changed(monkeypatch: pytest.Monkey
         assert 0 < cells < 30
         await pilot.pause()
         assert "208 now" in "".join(segment.text for y in range(12) for segment in chart.render_line(y))
-
-
-async def test_a_series_that_grows_is_drawn_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
-    original = chart_module.raster
-
-    def counted(traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs) -> Raster:
-        drawn.append(width)
-        return original(traces, width, height, glyphs)
-
-    monkeypatch.setattr(chart_module, "raster", counted)
-    app = _Charts()
-    async with app.run_test(size=(80, 24)):
-        chart = app.query_one(Chart)
-        points = history()
-        drawn.clear()
-        for at, value, is_drawn in (
-            (0.5, 201.0, False),
-            (1.0, 202.0, True),
-            (1.1, 9000.0, True),  # the axis is another
-            (1.5, 203.0, False),
-            (2.1, 203.0, True),
-            (2.2, None, False),  # a gap begins
-            (3.1, 204.0, True),
-        ):
-            points.append(Point(points[199].at_s + at, value, 220.0))
-            before = len(drawn)
-            chart.show(chart_models(points, page=PAGE)[0])
-            assert (at, len(drawn) > before) == (at, is_drawn)
-            if value is not None:
-                assert f"{value:.0f} now" in "\n".join(chart.rows) or value == 9000.0
 
 
 async def test_the_widget_paints_again_at_another_size() -> None:

@@ -42,7 +42,10 @@ from replexplorer.ui.widgets.topology import Topology
 from replexplorer.ui.widgets.value_strip import BigStrip, TinyNotice, ValueStrip
 from replexplorer.ui.words.effects import InForce, effect_of, measured_of
 
-_EPOCHS_EVERY_S: Final = 0.9
+_EPOCHS_EVERY_S: Final = 1.0
+_CHARTS_EVERY_S: Final = 1.0
+"""Between two drawings of charts that only grow: they are half of what a tick costs to draw and to send, and
+their newest figures stand in header and value strip with each tick."""
 _PREVIEW_EVERY_S: Final = 2.0
 """How long a preview stands while its knob, all values and the nodes' roles do: to plan it costs as much as
 drawing the knobs."""
@@ -68,6 +71,7 @@ class WatchingScreen(Screen[None]):
         """The arrangement in force."""
         self._problem = ""
         self._epochs_cadence = Cadence(_EPOCHS_EVERY_S)
+        self._charts_cadence = Cadence(_CHARTS_EVERY_S)
         self._previewed: tuple[object, float, Preview] | None = None
         """For what and when the last preview was made."""
 
@@ -160,7 +164,8 @@ class WatchingScreen(Screen[None]):
             self._draw_epochs(tick)
             self.query_one(AnatomyPanel).tick = tick
             self.query_one(ExposureLine).show(tick.exposure, tick.at_s)
-            self._draw_charts()
+            if self._are_charts_due(tick):
+                self._draw_charts()
             self._draw_knobs()
 
     def _draw_header(self, tick: Tick) -> None:
@@ -201,6 +206,16 @@ class WatchingScreen(Screen[None]):
         table.epochs = epochs
         table.unprotected = tick.protection.unprotected
         self.query_one(EpochStrip).epochs = epochs
+
+    def _are_charts_due(self, tick: Tick) -> bool:
+        """Whether to draw the charts: what they only grow by once a second, an event or another look at them
+        at once."""
+        picture = self.picture
+        newest = picture.shown.log[-1] if picture.shown.log else None
+        shown = tuple(chart.display for chart in self.query(Chart))
+        looks = (picture.page_s, picture.log_scale, picture.as_density, picture.is_frozen)
+        said = (self.layout_name, shown, looks, newest, tick.protection.state)
+        return self._charts_cadence.is_due(tick.at_s, said)
 
     def _draw_charts(self) -> None:
         tps, latency = self.picture.charts(wide=self.layout_name is Layout.WIDE)

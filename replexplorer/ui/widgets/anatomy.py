@@ -20,7 +20,7 @@ from replexplorer.ui.words.truth import checks_runs, failed_runs, truth_runs
 
 WIDE_FROM: Final = 100
 """Columns from which each part has its full name and its share."""
-_EVERY_S: Final = 1.9
+_EVERY_S: Final = 2.0
 """The parts are means of 5 s, and the bar is what costs a small line most."""
 _EXCESS_SHARE: Final = 0.1
 """Of the mean, from which on parts that are more than the whole are shown."""

@@ -28,10 +28,6 @@ from replexplorer.ui.widgets.lines import OwnRows
 
 _plotext: Any = None
 """The library, once it is loaded."""
-_EVERY_S: Final = 0.9
-"""Between two drawings of a series that only grows: one of plotext's takes as long as all else of a chart."""
-_UNSETTLED_DOTS: Final = 5
-"""Dots at the end of a run that the next values may still change."""
 _FIRST_COLOR: Final = 16
 """Palette number that stands for the first trace; plotext's colours never reach the screen."""
 _MOST_TRACES: Final = 200
@@ -136,42 +132,6 @@ def _parsed(picture: str, width: int, height: int) -> Raster:
     return rows
 
 
-class SeldomRaster:
-    """One chart's raster, kept for as long as a second while its series only grow."""
-
-    def __init__(self) -> None:
-        self.at_s = 0.0
-        """When the newest point was taken."""
-        self._drawn_s = 0.0
-        self._of: tuple[int, int, Glyphs] | None = None
-        self._traces: Sequence[Trace] = ()
-        self._raster: Raster = []
-
-    def __call__(self, traces: Sequence[Trace], width: int, height: int, glyphs: Glyphs) -> Raster:
-        """As `raster`: drawn where anything but the newest dots is another, or it is time to."""
-        same_canvas = self._of == (width, height, glyphs)
-        is_due = not 0 <= self.at_s - self._drawn_s < _EVERY_S
-        if not (same_canvas and (traces == self._traces or (not is_due and self._only_grew(traces)))):
-            self._raster = raster(traces, width, height, glyphs)
-            self._of, self._traces, self._drawn_s = (width, height, glyphs), traces, self.at_s
-        return self._raster
-
-    def _only_grew(self, traces: Sequence[Trace]) -> bool:
-        """Whether the traces are the drawn ones with more at their ends: the axes are the same, too."""
-        return len(traces) == len(self._traces) and all(map(_is_grown, self._traces, traces))
-
-
-def _is_grown(before: Trace, after: Trace) -> bool:
-    if (before.joined, before.ink, before.char) != (after.joined, after.ink, after.char):
-        return False
-    if not before.runs:
-        return not after.runs
-    *old, last = before.runs
-    settled = last[:-_UNSETTLED_DOTS]
-    found = after.runs[: len(old) + 1]
-    return len(found) == len(old) + 1 and found[:-1] == tuple(old) and found[-1][: len(settled)] == settled
-
-
 class Chart(OwnRows):
     """Title rule, plot and time axis of one `ChartModel`; TPS and latency are two models of it."""
 
@@ -191,7 +151,6 @@ class Chart(OwnRows):
         self._grid: CellGrid | None = None
         self._inks: Inks | None = None
         self._strips: dict[int, Strip] = {}
-        self._raster = SeldomRaster()
 
     @property
     def model(self) -> ChartModel | None:
@@ -244,9 +203,8 @@ class Chart(OwnRows):
         if self._model is None or not self.is_mounted or not (width and height):
             return
         inks = inks_of(self.app)
-        self._raster.at_s = self._model.newest_s
         grid = paint_chart(
-            self._model, width, height, self._glyphs, self._raster, shades=inks.shades, tones=inks.tones
+            self._model, width, height, self._glyphs, raster, shades=inks.shades, tones=inks.tones
         )
         before, self._grid = self._grid, grid
         if before is None or (before.width, before.height) != (width, height) or inks is not self._inks:

@@ -10,7 +10,7 @@ from replexplorer.ui.widgets.lines import Cadence, Lines
 from replexplorer.ui.words.exposure import exposure_line
 from replexplorer.ui.words.runs import Line
 
-_EVERY_S: Final = 0.9
+_EVERY_S: Final = 1.0
 """All its figures move with each look: drawn with each they would be a third of what a small screen
 sends."""
 

@@ -7,7 +7,7 @@ that a terminal would obey.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -39,7 +39,11 @@ class OwnRows(Widget):
 
 
 class Cadence:
-    """Figures that all move with each tick, drawn less often than that; what is said in words at once."""
+    """Figures that all move with each tick, drawn less often than that; what is said in words at once.
+
+    Stretches begin at multiples of their length, so that all that is drawn once a second is drawn with the
+    same tick: a colour is then sent once for all of it.
+    """
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
@@ -48,11 +52,15 @@ class Cadence:
 
     def is_due(self, at_s: float, words: object = None) -> bool:
         """Whether to draw at this moment, which then counts as drawn: other words, the same moment again,
-        an earlier one as after a jump, or figures that have stood for long enough."""
-        if words == self._words and 0 < at_s - self._drawn_s < self._every_s:
+        an earlier one as after a jump, or the first one of another stretch."""
+        is_later = at_s > self._drawn_s and isfinite(self._drawn_s)
+        if words == self._words and is_later and self._stretch(at_s) == self._stretch(self._drawn_s):
             return False
         self._words, self._drawn_s = words, at_s
         return True
+
+    def _stretch(self, at_s: float) -> int:
+        return int(at_s // self._every_s)
 
 
 class Lines(OwnRows):

@@ -13,9 +13,8 @@ from replexplorer.core.server.exposure import Exposure, Loss, Unknown
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, cut, width_of
 
-
 OLD_S: Final = 1.0
-"""A reading as old as that is not of now: the meter looks at least three times a second where it is answered."""
+"""A reading as old as that is not of now: where it is answered the meter looks thrice a second and more."""
 
 
 class Danger(NamedTuple):
