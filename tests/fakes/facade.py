@@ -265,6 +265,8 @@ class FakeFacade:
         self.sweep_turns: asyncio.Queue[None] | None = None
         """A turn a run of a sweep; None: as fast as it can."""
         self.sweep_exposure: Exposure | None = None
+        self.sweep_response_ms: tuple[float, ...] = ()
+        """The response of each cell's commits, in the grid's order, in an open loop."""
         """What each run of a sweep finds at risk."""
         self.injected: tuple[Injected, ...] = ()
         """What injecting answers."""
@@ -428,10 +430,13 @@ class FakeFacade:
                 if self.sweep_turns is not None:
                     await self.sweep_turns.get()
                 tps = 100.0 * (cell.index + 1)
+                response = Histogram()
+                if self.sweep_response_ms:
+                    response.record(round(1000 * self.sweep_response_ms[cell.index]))
                 runs.append(
                     SweptRun(
                         cell.index, 0, 1, WALL_S, 8.0, tps=tps, variance=tps**2 / 2500, freedom=9.0,
-                        exposure=self.sweep_exposure,
+                        exposure=self.sweep_exposure, response=response,
                     )
                 )  # fmt: skip
                 report(SweepProgress(wanted, tuple(runs), len(runs), cell, runs[-1], left_s - 10))

@@ -13,6 +13,7 @@ from replexplorer.ui.desks.commander import CommandFailed
 from replexplorer.ui.desks.sweep import SUGGESTION
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.screens.sweep import SweepField, SweepScreen
+from replexplorer.ui.terminal.glyphs import ASCII, BRAILLE, Glyphs
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, bench, painted
 
@@ -97,6 +98,31 @@ async def test_a_key_shows_what_each_cell_risks_in_a_map_of_its_own(size: tuple[
         assert all(len(row) <= size[0] for row in shown(app).splitlines())
         await app.press("home", "m")
         assert " TPS   rtt down, clients across" in shown(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 45)])
+@pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=["braille", "ascii"])
+async def test_rates_are_a_curve_of_response_over_throughput(size: tuple[int, int], glyphs: Glyphs) -> None:
+    facade = FakeFacade()
+    facade.sweep_response_ms = (2.0, 2.2, 3.0, 90.0)
+    async with bench(size=size, facade=facade, glyphs=glyphs) as app:
+        await opened(app)
+        await typed(app, "rate=100,200,300,900")
+        await app.press("enter")
+        await app.until(lambda: "EFFECTS" in shown(app))
+        rows = shown(app).splitlines()
+        head = next(at for at, row in enumerate(rows) if "RESPONSE OVER TPS" in row)
+        assert rows[head + 1].split()[0] == "90.0"
+        assert rows[head + 9].split()[0] == "2.0"
+        assert rows[head + 11].split()[0] == "0"
+        assert rows[head + 11].endswith("400 TPS")
+        right = [row.rstrip()[-1:] for row in rows[head + 1 : head + 10]]
+        assert right[0] not in (" ", glyphs.axis)
+        assert "knee at 300 TPS (p99 3.0 ms), saturated at 400 TPS" in shown(app)
+        assert all(len(row) <= size[0] for row in rows)
+        painted_rows = painted(app.app.screen.listing)  # type: ignore[attr-defined]
+        inks = {ink for row in painted_rows[head + 1 : head + 10] for _, ink in row}
+        assert "p99" in inks
 
 
 async def test_there_is_no_second_map_where_nothing_was_at_risk() -> None:

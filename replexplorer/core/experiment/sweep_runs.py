@@ -114,7 +114,8 @@ class SweptRun:
 def _exposure_of(wire: Mapping[str, Any] | None) -> Exposure | None:
     if wire is None:
         return None
-    found = {name: Loss(**each) if "commits" in each else Unknown(**each) for name, each in wire.items()}
+    kinds = {name: each for name, each in wire.items() if isinstance(each, Mapping)}
+    found = {name: Loss(**each) if "commits" in each else Unknown(**each) for name, each in kinds.items()}
     return Exposure(**found)
 
 

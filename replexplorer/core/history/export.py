@@ -18,16 +18,14 @@ from replexplorer.core.event import Event
 from replexplorer.core.knobs.names import KnobName, format_value
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.printable import LAYOUT, printable
-from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.server.exposure import FAILURES, Exposure, Loss
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.tick import Tick
 
 _HISTOGRAMS: Final = ("service", "response")
 _LOAD: Final = tuple(each.name for each in fields(LoadView) if each.name not in _HISTOGRAMS)
 
-_LOSSES: Final = tuple(
-    f"{kind.name}{part}" for kind in fields(Exposure) for part in ("", "_low", "_high", "_age_ms")
-)
+_LOSSES: Final = tuple(f"{kind}{part}" for kind in FAILURES for part in ("", "_low", "_high", "_age_ms"))
 
 CSV_COLUMNS: Final = (
     "at_s", "time_utc", "stack_state", "protection", "unprotected", "rtt_asked_ms", "rtt_measured_ms",
@@ -88,11 +86,11 @@ def _figures(tick: Tick) -> dict[str, Any]:
 def _losses(exposure: Exposure | None) -> dict[str, Any]:
     """Commits that each kind of failure would have lost, with bounds and age; none where it is not known."""
     row: dict[str, Any] = {}
-    for kind in fields(Exposure):
-        loss = getattr(exposure, kind.name, None)
+    for kind in FAILURES:
+        loss = getattr(exposure, kind, None)
         if isinstance(loss, Loss):
             values = (loss.commits, loss.low, loss.high, loss.age_ms)
-            names = (f"{kind.name}{part}" for part in ("", "_low", "_high", "_age_ms"))
+            names = (f"{kind}{part}" for part in ("", "_low", "_high", "_age_ms"))
             row |= dict(zip(names, values, strict=True))
     return row
 

@@ -43,6 +43,10 @@ class Exposure:
     """How old that was when it was said: a busy source answers late."""
 
 
+FAILURES: Final = ("process_dies", "power_cut", "source_lost")
+"""The fields of an exposure that are a kind of failure."""
+
+
 def silent(why: str) -> Exposure:
     """Nothing can be said of any failure."""
     unknown = Unknown(why)

@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.experiment.heat import heat_map, risk_map
+from replexplorer.core.experiment.load_curve import curves_of
 from replexplorer.core.experiment.sweep_effects import effects_of
 from replexplorer.core.experiment.sweep_runs import figures_of
 from replexplorer.core.experiment.sweep_text import AT_RISK_NOTE, duration_text, plan_text, runs_text
@@ -18,6 +19,7 @@ from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.style.theme import inks_of
+from replexplorer.ui.widgets.curve_rows import curve_rows
 from replexplorer.ui.widgets.sweep_rows import effect_rows, heat_rows, table_rows
 from replexplorer.ui.words.runs import Line, wrapped
 
@@ -145,6 +147,8 @@ class SweepScreen(ListingScreen):
                 body += [[(" m", "key b"), (f" the map of {other}", "muted")]]
             if heat is not None:
                 body += [*heat_rows(heat, self.settings.glyphs, tones=inks_of(self.app).tones), []]
+            for curve in curves_of(grid, figures):
+                body += [*curve_rows(curve, width, self.settings.glyphs), []]
             if desk.swept is not None:
                 body += [*effect_rows(effects_of(grid, figures), width), []]
             body += table_rows(grid, figures, width)
