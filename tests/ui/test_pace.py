@@ -56,7 +56,7 @@ async def test_charts_that_only_grow_are_drawn_once_a_second_and_an_event_at_onc
             (3.5, {"protection": Protection(ProtectionState.BLOCKED, True)}, both),
         ):
             drawn.clear()
-            await running.play(replace(make_tick(at_s), **more))  # type: ignore[arg-type]
+            await running.play(replace(make_tick(at_s), **more))
             assert (at_s, drawn) == (at_s, wanted)
         drawn.clear()
         await running.press("plus")

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from replexplorer.core.experiment.sweep import Cell, Grid
 from replexplorer.core.knobs.names import Value
 from replexplorer.core.server.commit_cost import CommitCost, merged_costs
-from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.server.exposure import FAILURES, Exposure, Loss, Unknown
 from replexplorer.core.server.exposure_meter import over_time
 from replexplorer.core.stats.batch_means import Spread
 from replexplorer.core.stats.histogram import Histogram
@@ -114,9 +114,10 @@ class SweptRun:
 def _exposure_of(wire: Mapping[str, Any] | None) -> Exposure | None:
     if wire is None:
         return None
-    kinds = {name: each for name, each in wire.items() if isinstance(each, Mapping)}
-    found = {name: Loss(**each) if "commits" in each else Unknown(**each) for name, each in kinds.items()}
-    return Exposure(**found)
+    dies, cut, lost = (
+        Loss(**each) if "commits" in each else Unknown(**each) for each in (wire[name] for name in FAILURES)
+    )
+    return Exposure(dies, cut, lost)
 
 
 def scatter_of(spread: Spread | None) -> tuple[float | None, float]:
