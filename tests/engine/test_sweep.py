@@ -302,7 +302,7 @@ def late(interval: Interval) -> Interval:
     ("change", "why", "limited"),
     [
         (busy, "generator at 95 % of a core", None),
-        (late, None, "machine short of CPU, generator 30.0 ms late"),
+        (late, None, "machine short of CPU, generator 30 ms late"),
     ],
 )
 @virtual

@@ -73,8 +73,8 @@ def test_a_limit_of_the_load_s_own_is_named() -> None:
     assert replace(calm, log_wait=noted).limited == "client log: a row waits 29.1 ms for its note"
     assert replace(calm, cpu_busiest_percent=93.0).limited == "generator at 93 % of a core"
     late = replace(calm, lateness_p99_ms=9.0)
-    assert late.limited == "machine short of CPU, generator 9.0 ms late"
-    assert replace(late, cpu_busiest_percent=60.0).limited == "generator 9.0 ms late"
+    assert late.limited == "machine short of CPU, generator 9 ms late"
+    assert replace(late, cpu_busiest_percent=60.0).limited == "generator 9 ms late"
     busy = replace(calm, mode="open", backlog=1200, clients=8, under_way=8)
     assert busy.limited == "all 8 clients busy, 1,200 arrivals wait"
     assert replace(busy, under_way=7).limited is None

@@ -150,7 +150,7 @@ class Interval:
         if p50_ms is not None and noted_ms is not None and noted_ms > p50_ms:
             return f"client log: a row waits {noted_ms:.1f} ms for its note"
         if p50_ms is not None and self.lateness_p99_ms > max(_LATE_MS, _LATE_SHARE * p50_ms):
-            late = f"generator {self.lateness_p99_ms:.1f} ms late"
+            late = f"generator {self.lateness_p99_ms:.0f} ms late"
             # Late without having worked: something else on this machine had the cores.
             is_idle = self.cpu_busiest_percent < _CPU_LIMIT_PERCENT / 2
             return f"machine short of CPU, {late}" if is_idle else late

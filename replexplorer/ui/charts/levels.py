@@ -7,7 +7,7 @@ drawn at its edge, but said there, with its figure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -24,6 +24,8 @@ Cells = dict[tuple[int, int], tuple[str, str]]
 
 _SAME_DOTS: Final = 1.0
 """A level that moves by no more stays where it is drawn: what is measured trembles."""
+_SAME_AHEAD_CELLS: Final = 0.75
+"""Nor does what runs on from now to the label, which would be sent anew over its whole length."""
 _SHORT_CELLS: Final = 3
 """A step so short has no gaps, or it would be a stray dot."""
 _LEAST_CELLS: Final = 2
@@ -73,7 +75,25 @@ def steps_of(
         before = steps.pop() if is_open else None
         steps += [step] if before is None else _followed(before, step, glyphs)
         is_open = True
+    steps = _ahead(steps, series, model, scale, dots)
     return [step for step in _lasting(steps, dots, glyphs) if step.end > step.start or step.side]
+
+
+def _ahead(
+    steps: list[Step], series: ChartSeries, model: ChartModel, scale: AxisScale, dots: int
+) -> list[Step]:
+    """The steps, of which what lies ahead of now stays on its row until the level has left that for good."""
+    now = column(model.newest_s, model.start_s, model.end_s, dots) + 1
+    last = steps[-1] if steps else None
+    if last is None or last.side or last.end < dots or not last.start < now < dots:
+        return steps
+    row: float | None = None
+    for value in finite(series.points):
+        if not scale.side(value) and (row is None or abs(scale.row(value) - row) > _SAME_AHEAD_CELLS):
+            row = scale.row(value)
+    if row is None or row == last.row:
+        return steps
+    return [*steps[:-1], replace(last, end=now), Step(now, dots, row, last.value, 0)]
 
 
 def _lasting(steps: Sequence[Step], dots: int, glyphs: Glyphs) -> Iterator[Step]:
