@@ -78,6 +78,6 @@ async def test_a_preview_is_planned_again_for_other_values_or_after_a_while(
         for value in (1, 1, 100, 100):
             running.dashboard._preview(name, value, 1)
         assert planned == [1, 100]
-        running.clock.now_s += 2.1
+        running.clock.now_s += 5.1
         running.dashboard._preview(name, 100, 1)
         assert planned == [1, 100, 100]

@@ -11,7 +11,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.tick import Tick
 from replexplorer.ports import Recorder
 
-_WRITE_EVERY_S: Final = 0.5
+_WRITE_EVERY_S: Final = 1.0
 """A killed app loses what came since."""
 _END_WITHIN_S: Final = 2.0
 _MOST_WAITING: Final = 600

@@ -98,8 +98,8 @@ class DashboardScreen(KnobScreen):
             self._answered = ()
         return () if lost == self._answered else lost
 
-    def _draw(self) -> None:
-        super()._draw()
+    def _draw_tick(self) -> None:
+        super()._draw_tick()
         if not self._quitting:
             self._ask(())
 

@@ -46,7 +46,9 @@ _EPOCHS_EVERY_S: Final = 1.0
 _CHARTS_EVERY_S: Final = 1.0
 """Between two drawings of charts that only grow: they are half of what a tick costs to draw and to send, and
 their newest figures stand in header and value strip with each tick."""
-_PREVIEW_EVERY_S: Final = 2.0
+_KNOBS_EVERY_S: Final = 1.0
+"""Between two drawings of knobs that are as they were, beside which links and disks are measured anew."""
+_PREVIEW_EVERY_S: Final = 5.0
 """How long a preview stands while its knob, all values and the nodes' roles do: to plan it costs as much as
 drawing the knobs."""
 DRAWER_LEAVES: Final = 6
@@ -72,6 +74,7 @@ class WatchingScreen(Screen[None]):
         self._problem = ""
         self._epochs_cadence = Cadence(_EPOCHS_EVERY_S)
         self._charts_cadence = Cadence(_CHARTS_EVERY_S)
+        self._knobs_cadence = Cadence(_KNOBS_EVERY_S)
         self._previewed: tuple[object, float, Preview] | None = None
         """For what and when the last preview was made."""
 
@@ -139,9 +142,14 @@ class WatchingScreen(Screen[None]):
     @on(Ticked)
     def _show_tick(self) -> None:
         if self.is_current:
-            self._draw()
+            self._draw_tick()
 
     def _draw(self) -> None:
+        """Give every visible widget the picture after something else than a tick has changed it."""
+        self._knobs_cadence.forget()
+        self._draw_tick()
+
+    def _draw_tick(self) -> None:
         """Give every visible widget the new picture; each draws only what differs."""
         picture = self.picture.shown
         tick, recent = picture.tick, picture.recent
@@ -166,7 +174,9 @@ class WatchingScreen(Screen[None]):
             self.query_one(ExposureLine).show(tick.exposure, tick.at_s)
             if self._are_charts_due(tick):
                 self._draw_charts()
-            self._draw_knobs()
+            said = (self.board.selected, self.board.views, set(self.board.pending))
+            if self._knobs_cadence.is_due(tick.at_s, said):
+                self._draw_knobs()
 
     def _draw_header(self, tick: Tick) -> None:
         """The first row; of a held picture with what is so meanwhile."""

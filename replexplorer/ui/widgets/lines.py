@@ -59,6 +59,10 @@ class Cadence:
         self._words, self._drawn_s = words, at_s
         return True
 
+    def forget(self) -> None:
+        """What comes next is drawn."""
+        self._drawn_s = -inf
+
     def _stretch(self, at_s: float) -> int:
         return int(at_s // self._every_s)
 
