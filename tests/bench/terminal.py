@@ -47,7 +47,7 @@ class Terminal:
             stdout=end,
             stderr=end,
             start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env=_environment(),
         )
         os.close(end)
         os.set_blocking(self._controller, False)
@@ -117,6 +117,12 @@ class Terminal:
             await asyncio.sleep(0.05)
         asyncio.get_running_loop().remove_reader(self._controller)
         os.close(self._controller)
+
+
+def _environment() -> dict[str, str]:
+    """A user's: modules are compiled once, as where the program is installed, and not at each start."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
 
 @contextlib.asynccontextmanager

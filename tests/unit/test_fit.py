@@ -37,6 +37,7 @@ TRUE = Calibration(
     fsync_cpu_ms=0.15,
     asleep_ms=0.6,
     asleep_after_ms=15.0,
+    grouped=0.4,
 )
 GRID = tuple(product((1, 4, 16, 32, 64), (0.0, 10.0, 85.0), (False, True), (0.0, 1.0)))
 
@@ -70,7 +71,9 @@ def test_runs_of_the_model_itself_are_found_again() -> None:
     assert found.validation.median_error < 0.02
     assert found.validation == summary(checks(validated))
     assert found.local["update_index"].cpu_ms == pytest.approx(0.28, rel=0.1)
-    assert found.asleep_ms == pytest.approx(0.6, rel=0.2)
+    # What a group pays once, and what part of it is left, are told from each other only roughly.
+    assert found.asleep_ms == pytest.approx(0.6, rel=0.3)
+    assert found.grouped == pytest.approx(0.4, abs=0.2)
     assert (found.runs, found.most_clients, found.most_rtt_ms, found.least_rtt_ms) == (60, 64, 85.0, 0.25)
     assert (found.day, found.machine, found.server) == (ORIGIN.day, ORIGIN.machine, ORIGIN.server)
 

@@ -24,6 +24,7 @@ from replexplorer.core.model.fitted import (
 from replexplorer.core.model.operating_point import beyond, operating_point_of
 from replexplorer.core.model.prediction import local_cost, measured, predict
 from replexplorer.core.server.anatomy import Anatomy, Part
+from replexplorer.formats.calibration import shipped_calibration
 
 CALIBRATION = Calibration(
     day="2026-01-31",
@@ -53,6 +54,7 @@ calibrations = st.builds(
     fsync_cpu_ms=costs,
     asleep_ms=st.floats(0.0, 5.0),
     asleep_after_ms=st.floats(0.0, 200.0),
+    grouped=st.floats(0.0, 1.5),
     after_commit_beside=st.none() | st.floats(0.0, 1.0),
 )
 settings = st.builds(
@@ -315,3 +317,17 @@ def test_terms_come_in_the_order_of_a_commit() -> None:
         CostTerm.ASLEEP,
         CostTerm.NETWORK,
     ]
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "clients", "measured_tps", "said_tps"),
+    [(5.0, 1, 85.0, 89.4), (5.0, 16, 884.0, 846.0), (20.0, 1, 23.0, 24.1), (20.0, 16, 249.0, 256.0)],
+)
+def test_slow_disks_that_no_run_was_fitted_to_are_predicted_as_measured(
+    delay_ms: float, clients: int, measured_tps: float, said_tps: float
+) -> None:
+    """docs/facts.md has what was measured, docs/model.md what is said of it."""
+    shipped = shipped_calibration().calibration
+    predicted = tps(OperatingPoint(clients, "update_index", fsync_delay_ms=delay_ms), shipped)
+    assert predicted == pytest.approx(said_tps, rel=0.005)
+    assert predicted == pytest.approx(measured_tps, rel=0.06)

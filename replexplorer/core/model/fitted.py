@@ -9,6 +9,9 @@ others'.
   theory for clients that come at random would have it done while others wait.
 - S is what a commit costs more because cores slept while it waited: 256 kB that are read in 17 us on a core
   at work take 50 us after 1 ms of sleep and 360 us after 10 ms, each line from memory (measured).
+- S, and of C the sending, receiving and acknowledging, are done once for a group. Where an fsync, or the
+  group's delay, gathers clients into groups a commit pays its part of them: from all of it for one client
+  down to `grouped` of it for many. Without either hardly two commits are sent together.
 - M is the wait for the group before. A stage that fsyncs takes one group at a time, so that a commit that
   comes while a group is in it waits for the next; whatever else a commit waits for meanwhile is none of it.
 
@@ -156,6 +159,9 @@ class Calibration:
     """What a commit costs more after long sleep of the cores."""
     asleep_after_ms: float
     """Wait after which 63 % of `asleep_ms` is paid."""
+    grouped: float = 1.0
+    """The part that is left, for many clients, of what a group of commits pays once, where something gathers
+    them into groups; 1: each commit pays all of it."""
     after_commit_beside: float | None = None
     """The part of the others' work that is done while a commit waits under wait_point=after_commit, whose
     waiters hold up no engine commit; None where no run was made under it: then none, as in after_sync."""
@@ -181,6 +187,7 @@ FITTED: Final = (
     "fsync_cpu_ms",
     "asleep_ms",
     "asleep_after_ms",
+    "grouped",
 )
 """The parameters that all workloads share, beside each workload's LocalCost."""
 
@@ -207,6 +214,12 @@ def behind_ms(redo_ms: float, binlog_ms: float, clients: int) -> float:
     return slower_ms
 
 
+def share_of_group(gathers: bool, clients: int, grouped: float) -> float:
+    """What a commit pays of what its group pays once; `gathers`: something lets commits come together."""
+    least = min(grouped, 1.0)
+    return least + (1 - least) / clients if gathers else 1.0
+
+
 def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -> Solution:
     """The formula at the top of this module, for at least one client."""
     clients = setting.clients
@@ -214,17 +227,19 @@ def solve(setting: OperatingPoint, calibration: Calibration, local: LocalCost) -
     if fsync_ms is None:
         fsync_ms = calibration.fsync_ms + setting.fsync_delay_ms
     redo_ms, binlog_ms = setting.redo_fsyncs * fsync_ms, setting.binlog_fsyncs * fsync_ms
-    work_ms = local.cpu_ms + calibration.fsync_cpu_ms * (setting.redo_fsyncs + setting.binlog_fsyncs) / 2
+    fsyncs = setting.redo_fsyncs + setting.binlog_fsyncs
+    work_ms = local.cpu_ms + calibration.fsync_cpu_ms * fsyncs / 2
     trip_ms = beside_ms = 0.0
+    share = share_of_group(fsyncs + setting.group_delay_ms > 0, clients, calibration.grouped)
     if setting.semi_sync:
         trip_ms = max(setting.rtt_ms, setting.rtt_asked_ms + calibration.least_rtt_ms)
-        work_ms += calibration.receive_ms
+        work_ms += share * calibration.receive_ms
         if setting.after_commit and calibration.after_commit_beside is not None:
             beside_ms = min(min(calibration.after_commit_beside, 1) * (clients - 1) * work_ms, trip_ms)
     waits_ms = trip_ms + redo_ms + binlog_ms + setting.group_delay_ms
     asleep_ms = 0.0
     if calibration.asleep_after_ms > 0:
-        asleep_ms = calibration.asleep_ms * (1 - exp(-waits_ms / calibration.asleep_after_ms))
+        asleep_ms = share * calibration.asleep_ms * (1 - exp(-waits_ms / calibration.asleep_after_ms))
     behind = behind_ms(redo_ms, binlog_ms + setting.group_delay_ms, clients)
     behind = max(0.0, behind - trip_ms - clients * work_ms)
     if redo_ms > binlog_ms + setting.group_delay_ms:

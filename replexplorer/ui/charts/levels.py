@@ -25,7 +25,7 @@ Cells = dict[tuple[int, int], tuple[str, str]]
 _SAME_DOTS: Final = 1.0
 """A level that moves by no more stays where it is drawn: what is measured trembles."""
 _SAME_AHEAD_CELLS: Final = 0.75
-"""Nor does what runs on from now to the label, which would be sent anew over its whole length."""
+"""Nor does what runs on from now to the label, which would be sent again over its whole length."""
 _SHORT_CELLS: Final = 3
 """A step so short has no gaps, or it would be a stray dot."""
 _LEAST_CELLS: Final = 2

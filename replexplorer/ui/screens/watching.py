@@ -47,7 +47,7 @@ _CHARTS_EVERY_S: Final = 1.0
 """Between two drawings of charts that only grow: they are half of what a tick costs to draw and to send, and
 their newest figures stand in header and value strip with each tick."""
 _KNOBS_EVERY_S: Final = 1.0
-"""Between two drawings of knobs that are as they were, beside which links and disks are measured anew."""
+"""Between two drawings of knobs that are as they were, beside which new measurements stand."""
 _PREVIEW_EVERY_S: Final = 5.0
 """How long a preview stands while its knob, all values and the nodes' roles do: to plan it costs as much as
 drawing the knobs."""
