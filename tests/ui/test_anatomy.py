@@ -130,12 +130,18 @@ async def test_parts_that_are_more_than_the_whole_are_told(
         assert ("▲ parts exceed the mean by 12.0 ms" in app.text("#anatomy")) == told
 
 
+STARTED = make_tick(1.0)
+assert STARTED.load is not None
+WAITING = replace(STARTED, load=replace(STARTED.load, state="waiting"))
+
+
 @pytest.mark.parametrize(
     ("tick", "why"),
     [
         (make_tick(1.0), "measuring…"),
         (make_tick(1.0, viewer=True), "another app drives the load"),
         (replace(make_tick(1.0), load=None), "no load runs"),
+        (WAITING, "the load waits for a server that takes writes"),
     ],
 )
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])

@@ -28,6 +28,11 @@ _TIGHT: Final = 3
 """A legend's entries with short words and no blank after their colour."""
 _BAR_AT: Final = 24
 """Column of the bar, after `commit 88.4 ms in 5 s`."""
+_OF_LOADS: Final = {
+    "running": "measuring…",
+    "waiting": "the load waits for a server that takes writes",
+}
+"""By the load's state, why there is nothing to take apart yet."""
 _WAITS: Final = {
     "after_sync": "AFTER_SYNC: acknowledged before the engine commits",
     "after_commit": "AFTER_COMMIT: visible before it is acknowledged",
@@ -176,7 +181,7 @@ def _why_none(tick: Tick) -> str:
     """Why there is no anatomy."""
     if tick.viewer:
         return "another app drives the load"
-    return "measuring…" if tick.load is not None and tick.load.state == "running" else "no load runs"
+    return _OF_LOADS.get(tick.load.state if tick.load is not None else "", "no load runs")
 
 
 def _limit(tick: Tick, width: int) -> Line:
