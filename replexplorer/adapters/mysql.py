@@ -29,6 +29,9 @@ _CLOSE_TIMEOUT_S: Final = 0.5
 
 SERVER_GONE: Final = 2006
 """The client found the connection closed before it sent anything."""
+_LOOK_AT_ONCE: Final = "SET SESSION autocommit = 1 /*M!100100 , wsrep_sync_wait = 0 */"
+"""Who looks at a member of a Galera cluster does not wait until it has applied what the others committed,
+whatever its clients are to do: one that is cut off would answer nothing. MariaDB alone reads the comment."""
 LOST_NUMBERS: Final = frozenset({0, 1053, 1927, 2002, 2003, SERVER_GONE, 2013, 2014, 2055, 3169, 4031})
 """Error numbers after which the connection is gone: the client library's own (2xxx), shutdown in
 progress (1053), killed (1927 MariaDB, 3169 MySQL) and disconnected for idleness (4031)."""
@@ -172,7 +175,9 @@ class ControlConnection:
         self.address = address
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                return await log_in(address.host, address.port, self._user, self._password, as_dicts=True)
+                return await log_in(
+                    address.host, address.port, self._user, self._password, as_dicts=True, first=_LOOK_AT_ONCE
+                )
         except TimeoutError:
             where = f"{address.host}:{address.port}"
             raise ServerUnreachable(
@@ -209,8 +214,10 @@ async def log_in(
     database: str | None = None,
     sock: socket.socket | None = None,
     as_dicts: bool = False,
+    first: str | None = None,
 ) -> Any:
-    """An asyncmy connection in autocommit mode, without TLS, over `sock` if it is given.
+    """An asyncmy connection in autocommit mode, without TLS, over `sock` if it is given; `first` is the
+    statement that it begins with.
 
     Raises ServerRefused with the server's number (1045 wrong password, 1040 too many
     connections, 1049 no such database), ServerUnreachable for everything else. The caller bounds
@@ -229,6 +236,7 @@ async def log_in(
             database=database,
             sock=sock,
             autocommit=True,
+            init_command=first,
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",
         )

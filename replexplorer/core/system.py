@@ -66,6 +66,8 @@ class System:
     have nothing to say have passed theirs: a round trip to the farthest more (docs/systems.md, measured)."""
     applies_itself: bool = False
     """Its applier is part of the membership: a knob that restarts a replica's applier is absent."""
+    elects: bool = False
+    """Its members agree on who takes writes; else each of them does, or roles are changed from outside."""
     is_built: bool = True
     """False while it cannot be brought up yet."""
 
@@ -115,6 +117,7 @@ GROUP: Final = System(
     lacks=frozenset({Group.SEMI_SYNC}),
     takes_turns=True,
     applies_itself=True,
+    elects=True,
 )
 GALERA: Final = System(
     "galera",
@@ -128,7 +131,6 @@ GALERA: Final = System(
     own=frozenset({Group.GALERA}),
     lacks=frozenset({Group.SEMI_SYNC}),
     applies_itself=True,
-    is_built=False,
 )
 SYSTEMS: Final[Mapping[str, System]] = {each.name: each for each in (ASYNC, GROUP, GALERA)}
 

@@ -180,7 +180,15 @@ class Fleet:
     def saw(self, standing: Standing) -> None:
         """Take what a look has seen of a node, which may make another node the source."""
         self._standings[standing.name] = standing
-        self._source = source_of([self.standing(name) for name in self.members], self.source_name)
+        before = self.source_name
+        if self.system.is_group and self._may_be(before):
+            return  # where all take writes the first that is looked at would be it
+        self._source = source_of([self.standing(name) for name in self.members], before)
+
+    def _may_be(self, node: str) -> bool:
+        """Whether a node runs and was not looked at yet."""
+        member = self.members.get(node)
+        return member is not None and node not in self._standings and member.address.server_running
 
     def standing(self, node: str) -> Standing:
         """What was last seen of a node; of one that was not looked at, that nobody answers."""

@@ -133,7 +133,7 @@ class Builder:
         image = asked or live
         ours = images.flavor_of(image) if image else None
         if image is None or (ours and image_id(self._client, image) is None and asked is None):
-            server = images.SERVERS[ours or flavor or "mysql"]
+            server = images.server_for(system.name, ours or flavor or system.flavors[0])
             made = images.ensure([server, images.SIDECAR], self._compose, self._report)
             image = made["mysqld"]
         else:

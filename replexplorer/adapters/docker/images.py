@@ -43,16 +43,23 @@ class Recipe:
     patterns: tuple[str, ...]
     says: str
     """What is being built, for the progress line."""
+    target: str | None = None
+    """The Dockerfile's stage that is the image; None: its last."""
 
 
 MYSQL: Final = Recipe(
     "mysqld", "replexplorer/mysql", "mysql/Dockerfile", ("mysql/Dockerfile", "mysql/my.cnf"), "MySQL"
 )
 MARIADB: Final = Recipe(
-    "mysqld", "replexplorer/mariadb", "mariadb/Dockerfile", ("mariadb/Dockerfile",), "MariaDB"
+    "mysqld", "replexplorer/mariadb", "mariadb/Dockerfile", ("mariadb/Dockerfile",), "MariaDB", "mariadb"
+)
+GALERA: Final = Recipe(
+    "mysqld", "replexplorer/galera", "mariadb/Dockerfile", ("mariadb/Dockerfile",), "Galera", "galera"
 )
 SERVERS: Final = {"mysql": MYSQL, "mariadb": MARIADB}
 """The image of each flavour that is made here."""
+OF_SYSTEMS: Final = {"galera": GALERA}
+"""The image of each system that needs more than its flavour's (`core.system.SYSTEMS`)."""
 SIDECAR: Final = Recipe(
     "sidecar",
     "replexplorer/sidecar",
@@ -64,6 +71,7 @@ SIDECAR: Final = Recipe(
         "sidecar/*.c",
         "mysql/*.[ch]",
         "mysql/start-mysqld",
+        "mysql/start-galera",
         "mysql/my.cnf",
     ),
     "sidecar",
@@ -106,8 +114,13 @@ def reference(recipe: Recipe, compose: Path) -> str:
 
 def flavor_of(name: str) -> str | None:
     """The flavour of an image that is made here, by its name; None for somebody else's."""
-    found = (flavor for flavor, recipe in SERVERS.items() if name.startswith(f"{recipe.repository}:"))
-    return next(found, None)
+    made = (*SERVERS.items(), *(("mariadb", recipe) for recipe in OF_SYSTEMS.values()))
+    return next((flavor for flavor, recipe in made if name.startswith(f"{recipe.repository}:")), None)
+
+
+def server_for(system: str, flavor: str) -> Recipe:
+    """The recipe of the server of a system's nodes, by this flavour."""
+    return OF_SYSTEMS.get(system) or SERVERS[flavor]
 
 
 def states(compose: Path) -> list[ImageState]:
@@ -177,7 +190,8 @@ class _Progress:
 def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], None]) -> None:
     """Build one image, note what it was built with, and tag it with its hash."""
     content, tag = context(recipe, compose)
-    again = f"docker build --build-arg BASE={base} -f {compose / recipe.dockerfile} {compose}"
+    stage = f" --target {recipe.target}" if recipe.target else ""
+    again = f"docker build --build-arg BASE={base}{stage} -f {compose / recipe.dockerfile} {compose}"
     with client(timeout_s=BUILD_SILENCE_S) as daemon:
         made = _run_build(
             daemon,
@@ -188,6 +202,7 @@ def _build(recipe: Recipe, compose: Path, base: str, step: Callable[[int, int], 
             custom_context=True,
             dockerfile=recipe.dockerfile,
             buildargs={"BASE": base},
+            target=recipe.target or "",
             labels={f"{LABEL}role": recipe.role, f"{LABEL}version": replexplorer.__version__},
         )
         # A label of its own build: what an archive gave is known only when the image is whole.

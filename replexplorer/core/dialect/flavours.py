@@ -13,11 +13,12 @@ from replexplorer.core.dialect.capabilities import (
     system_of_server,
 )
 from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.galera import Galera
 from replexplorer.core.dialect.group import GroupMySql
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.dialect.mysql import MySql
 from replexplorer.core.dialect.question import Question, listed, read_pairs
-from replexplorer.core.system import GROUP
+from replexplorer.core.system import GALERA, GROUP
 
 
 class Flavour(Protocol):
@@ -48,7 +49,7 @@ ALIVE: Final = Question("SELECT 1", lambda _: None)
 """Whether it answers at all, before it is known what it is."""
 
 
-_OF_SYSTEMS: Final[Mapping[str, Flavour]] = {GROUP.name: GroupMySql}
+_OF_SYSTEMS: Final[Mapping[str, Flavour]] = {GROUP.name: GroupMySql, GALERA.name: Galera}
 """Servers that are asked otherwise in a system."""
 
 

@@ -29,7 +29,7 @@ _COMMIT_STATES: Final = ("Commit", "Waiting for prior transaction to commit", "C
 _STATE_EVENT: Final = "Gtid_list"
 _HAS: Final = "CONCAT_WS(',', @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos)"
 """All that a server has executed: its binlog's state, and what a replica took over with a copy."""
-_EXECUTED: Final = f"SELECT {_HAS} AS executed"
+EXECUTED: Final = f"SELECT {_HAS} AS executed"
 
 
 def gtids_of(position: object) -> str:
@@ -118,11 +118,11 @@ class MariaDb(MySql):
 
     def executed(self) -> Question[str]:
         """Under after_sync with what waits for its acknowledgement: that is in the binlog."""
-        return Question(_EXECUTED, lambda rows: gtids_of(rows[0]["executed"]))
+        return Question(EXECUTED, lambda rows: gtids_of(rows[0]["executed"]))
 
     def position(self) -> Question[Position]:
         """What is about to be committed has no number yet."""
-        return Question(_EXECUTED, lambda rows: Position("", gtids_of(rows[0]["executed"])))
+        return Question(EXECUTED, lambda rows: Position("", gtids_of(rows[0]["executed"])))
 
     def sent(self, replica_host: str) -> Question[Sent]:
         """Bytes where the performance schema is on."""
@@ -172,7 +172,7 @@ class MariaDb(MySql):
             f"SELECT {_HAS} AS executed,"
             " (SELECT GROUP_CONCAT(gtid_io_pos) FROM information_schema.slave_status) AS received",
             read,
-            instead=Question(_EXECUTED, read),
+            instead=Question(EXECUTED, read),
         )
 
     def received(self) -> Question[tuple[object, ...]]:

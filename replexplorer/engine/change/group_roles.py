@@ -41,13 +41,24 @@ class GroupRoles:
 
     def refuse_failover(self) -> None:
         """Raises UsageError: nobody has to."""
+        self._refuse_where_all_write("failover")
         raise UsageError(
             f"failover: {self._fleet.system.title} elects another primary by itself",
             "`replexplorer switchover --to NODE` chooses one while a majority answers",
         )
 
+    def _refuse_where_all_write(self, what: str) -> None:
+        """Raises UsageError where each member takes writes and gets what it lacks by itself."""
+        title = self._fleet.system.title
+        if not self._fleet.system.elects:
+            raise UsageError(
+                f"{what}: every member of {title} takes writes, and one that comes back gets what it lacks",
+                "`replexplorer up` starts those that are down",
+            )
+
     async def switchover(self, to: str | None) -> RoleChange:
         """Let `to`, or the next member by name, take the writes. Raises UsageError, StackUnavailable."""
+        self._refuse_where_all_write("switchover")
         clock = self._nodes.clock
         await self._nodes.look()
         source = self._fleet.source
@@ -87,6 +98,8 @@ class GroupRoles:
     async def rejoin(self, node: str, consent: Consent | None, *, rebuild: bool) -> RoleChange:
         """Let a node be a member again; one that has transactions which the group lacks loses them with its
         data, where `consent` says so. Raises UsageError, StackUnavailable."""
+        if rebuild:
+            self._refuse_where_all_write("rejoin --rebuild")
         await self._nodes.look()
         name, source = self._nodes.node(node), self._fleet.source
         if self._is_member(name) and not rebuild:

@@ -1,0 +1,189 @@
+"""Galera on three real servers: members, links, knobs, conflicts, a lost majority, a crash of all.
+
+One stack, shared by this file; tests run in their order and leave all three nodes as members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.docker.provider import DockerProvider
+from replexplorer.cli.wiring import outside_of
+from replexplorer.core.errors import ServerRefused, UsageError
+from replexplorer.core.fault import parse_fault
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.topology import Role
+from replexplorer.engine.asking import execute
+from replexplorer.engine.console import Clear, Inject, Turn
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import UpOptions
+from tests.integration.conftest import PREFIX, LiveStack, take_down
+from tests.integration.sessions import attached, connected
+from tests.waiting import until
+
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("galera")]
+
+THREE = ("db1", "db2", "db3")
+ROWS = "SELECT COUNT(*) AS rows_here FROM sandbox.galera_t"
+DEADLOCK = 1213
+
+
+@pytest.fixture(scope="module")
+def galera(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
+    """Three members, made as `up --system galera` makes them."""
+    stack = DockerProvider(f"{PREFIX}-galera")
+    try:
+        yield asyncio.run(brought_up(stack))
+    finally:
+        asyncio.run(take_down(stack))
+
+
+async def brought_up(stack: DockerProvider) -> LiveStack:
+    session = Session(outside_of(stack), SessionOptions(holder="up", up=UpOptions(system="galera")))
+    await session.up(lambda _: None)
+    await session.disconnect()
+    return LiveStack(stack, await stack.credentials())
+
+
+async def turn(session: Session, *texts: str) -> None:
+    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
+
+
+async def fault(session: Session, text: str) -> None:
+    await session.console.do(Inject(parse_fault(text, session.fleet.roster)))
+
+
+async def until_so(session: Session, what: str, is_so: Callable[[], bool], within_s: float = 60.0) -> None:
+    """Look until it is so."""
+
+    async def looked() -> bool:
+        await session.sight.refresh()
+        return is_so()
+
+    await until(looked, what, within_s=within_s)
+
+
+def synced(session: Session) -> set[str]:
+    return {node.name for node in session.nodes if node.state == "Synced"}
+
+
+async def rows(session: Session, node: str) -> int:
+    found = await session.fleet.member(node).control.query(ROWS)
+    return int(found[0]["rows_here"])
+
+
+async def until_all_have(session: Session, number: int) -> None:
+    async def all_have() -> bool:
+        return [await rows(session, node) for node in THREE] == [number] * 3
+
+    await until(all_have, f"every member has {number} rows")
+
+
+async def test_three_members_all_of_which_take_writes(galera: LiveStack) -> None:
+    async with connected(galera, "test") as session:
+        status = await session.status()
+        assert (status.system, status.state) == ("galera", "up")
+        assert [(node.name, node.role, node.state) for node in status.nodes] == [
+            (name, Role.PRIMARY, "Synced") for name in THREE
+        ]
+        assert session.fleet.source_name == "db1"
+        assert status.protection.state is ProtectionState.PROTECTED
+        assert (status.protection.replicas_acking, status.protection.replicas_required) == (2, 2)
+        assert {link.replica for link in status.links} == {"db2", "db3", "db2:db3"}
+        await session.fleet.source.control.query(
+            "CREATE TABLE sandbox.galera_t (id INT PRIMARY KEY, number INT NOT NULL)"
+        )
+        for number, node in enumerate(THREE):
+            await session.fleet.member(node).control.query(
+                f"INSERT INTO sandbox.galera_t VALUES ({number}, 0)"
+            )
+        await until_all_have(session, 3)
+
+
+async def test_knobs_are_those_that_members_have(galera: LiveStack) -> None:
+    async with attached(galera) as session:
+        keys = {name.key for name in session.knobs()}
+        assert {"wsrep_sync_wait", "wsrep_provider_gcs_fc_limit"} <= keys
+        assert not {"semi_sync", "replica_parallel_workers", "group_replication_consistency"} & keys
+        with pytest.raises(UsageError, match="semi_sync is not available") as refused:
+            await turn(session, "semi_sync=on")
+        assert "Galera does not have it" in refused.value.hint
+        await turn(session, "gcs.fc_limit=100", "evs.suspect_timeout=2")
+        for node in THREE:
+            values = session.sight.samples[node].values
+            assert values["wsrep_provider_gcs_fc_limit"] == 100
+            assert values["wsrep_provider_evs_suspect_timeout"] == 2
+
+
+async def test_a_commit_waits_for_the_farthest_member(galera: LiveStack) -> None:
+    async with attached(galera) as session:
+        await turn(session, "rtt=80ms", "rtt@db1:db2=5ms")
+        source, clock = session.fleet.source, session.outside.clock
+        took_ms = []
+        for _ in range(5):
+            began_s = clock.monotonic()
+            await execute(source.kick, (source.dialect.kick(),))
+            took_ms.append((clock.monotonic() - began_s) * 1000)
+        assert min(took_ms) >= 75, took_ms
+        await turn(session, "rtt=0")
+
+
+async def test_of_two_that_change_one_row_the_second_is_refused(galera: LiveStack) -> None:
+    """Each waits 40 ms for the other's: the one that is ordered later loses."""
+    async with attached(galera) as session:
+        await turn(session, "rtt=80ms")
+        conflicts = [node.member.conflicts for node in session.nodes if node.member is not None]
+
+        async def change(node: str) -> int | None:
+            sql = session.fleet.connection(node)
+            try:
+                await sql.query("SET SESSION wsrep_retry_autocommit = 0")
+                await sql.query("UPDATE sandbox.galera_t SET number = number + 1 WHERE id = 0")
+            except ServerRefused as refused:
+                return refused.number
+            finally:
+                await sql.close()
+            return None
+
+        outcomes = [
+            outcome for _ in range(3) for outcome in await asyncio.gather(change("db1"), change("db2"))
+        ]
+        assert outcomes.count(DEADLOCK) >= 1, outcomes
+        await turn(session, "rtt=0")
+        await session.sight.refresh()
+        now = [node.member.conflicts for node in session.nodes if node.member is not None]
+        assert sum(each or 0 for each in now) > sum(each or 0 for each in conflicts)
+
+
+async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack) -> None:
+    async with attached(galera) as session:
+        before = await rows(session, "db1")
+        await fault(session, "kill@db2")
+        await fault(session, "kill@db3")
+
+        def is_alone() -> bool:
+            return session.sight.protection().state is ProtectionState.BLOCKED
+
+        await until_so(session, "one of three is blocked", is_alone)
+        source = session.fleet.member("db1")
+        with pytest.raises(ServerRefused, match="1047"):
+            await source.control.query("INSERT INTO sandbox.galera_t VALUES (99, 0)")
+        await session.console.do(Clear(None))
+        await until_so(session, "all are members", lambda: synced(session) == set(THREE))
+        assert session.sight.protection().state is ProtectionState.PROTECTED
+        await until_all_have(session, before)
+
+
+async def test_after_a_crash_of_all_up_brings_the_cluster_back(galera: LiveStack) -> None:
+    async with attached(galera) as session:
+        before = await rows(session, "db1")
+        for node in THREE:
+            await session.fleet.server_process(node).kill()
+        await session.up(lambda _: None)
+        await until_so(session, "all are members", lambda: synced(session) == set(THREE))
+        await until_all_have(session, before)
