@@ -68,6 +68,8 @@ class System:
     """Its applier is part of the membership: a knob that restarts a replica's applier is absent."""
     elects: bool = False
     """Its members agree on who takes writes; else each of them does, or roles are changed from outside."""
+    starts_together: bool = False
+    """Nodes that ended together answer only once all of them run."""
     is_built: bool = True
     """False while it cannot be brought up yet."""
 
@@ -131,6 +133,7 @@ GALERA: Final = System(
     own=frozenset({Group.GALERA}),
     lacks=frozenset({Group.SEMI_SYNC}),
     applies_itself=True,
+    starts_together=True,
 )
 SYSTEMS: Final[Mapping[str, System]] = {each.name: each for each in (ASYNC, GROUP, GALERA)}
 

@@ -114,6 +114,7 @@ async def test_knobs_are_those_that_members_have(galera: LiveStack) -> None:
             await turn(session, "semi_sync=on")
         assert "Galera does not have it" in refused.value.hint
         await turn(session, "gcs.fc_limit=100", "evs.suspect_timeout=2")
+        await session.sight.refresh()
         for node in THREE:
             values = session.sight.samples[node].values
             assert values["wsrep_provider_gcs_fc_limit"] == 100

@@ -28,6 +28,8 @@ _STATES: Final = {
     "joiner": Belonging.JOINING,
 }
 """wsrep_local_state_comment by how a member with it stands to its cluster; `Joining: receiving ...` too."""
+_APPLIED: Final = f"SET STATEMENT wsrep_sync_wait = 1 FOR {EXECUTED}"
+"""Answered when all that the cluster had sent before is applied here; refused without a majority."""
 _PRIMARY: Final = "primary"
 _NS_PER_MS: Final = 1e6
 _MEMBERSHIP: Final = (
@@ -61,9 +63,13 @@ class Galera(MariaDb):
         """Other members may have applied what a session here is about to commit: all that was sent before is
         waited for, a round trip to the farthest member."""
         return Question(
-            f"SET STATEMENT wsrep_sync_wait = 1 FOR {EXECUTED}",
+            _APPLIED,
             lambda rows: Position("", gtids_of(rows[0]["executed"])),
         )
+
+    def received_gtids(self) -> Question[str]:
+        """What was received is nowhere said by its number: it is waited for until it is applied."""
+        return Question(_APPLIED, lambda rows: gtids_of(rows[0]["executed"]))
 
     # -- membership in a group
 

@@ -157,10 +157,17 @@ class Faults:
         if not meant and text is not None:
             in_force = ", ".join(map(str, self.in_force())) or "none is"
             raise UsageError(f"no fault {text} is in force", f"in force: {in_force}")
+        if self._fleet.system.starts_together:
+            await self._start_ended(meant)
         ahead = await self._take_all_back(meant)
         if meant and self._fleet.system.is_group:
             await self._let_in()
         return tuple(Cleared(fault, ahead.get(fault.number, {})) for fault in meant)
+
+    async def _start_ended(self, faults: Sequence[Fault]) -> None:
+        """Start each server that these have ended: one alone would wait for the others, and answer nobody."""
+        ended = [fault.node for fault in faults if fault.kind in ("kill", "stop")]
+        await asyncio.gather(*(self._fleet.server_process(node).start() for node in ended))
 
     async def _let_in(self) -> None:
         """Nodes of a group that were away are members again."""
