@@ -12,7 +12,8 @@ from typing import Final
 
 from replexplorer.core.knobs.knob import ON_OFF, Backing, Group, Kind, Knob, Place, Restart
 
-_PROVIDER: Final = "wsrep_provider_"
+_WSREP: Final = "wsrep_"
+_PROVIDER: Final = f"{_WSREP}provider_"
 
 
 def _row(
@@ -57,7 +58,7 @@ def _row(
 
 GALERA_ROWS: Final[tuple[Knob, ...]] = (
     _row(
-        "wsrep_sync_wait",
+        f"{_WSREP}sync_wait",
         "sync wait",
         0,
         "Statements that wait until all that was committed before is applied here: 1 reads, 2 UPDATE and"
@@ -68,7 +69,7 @@ GALERA_ROWS: Final[tuple[Knob, ...]] = (
         seldom=False,
     ),
     _row(
-        "wsrep_slave_threads",
+        f"{_WSREP}slave_threads",
         "appliers",
         4,
         "Threads that apply what other members commit.",
@@ -79,7 +80,7 @@ GALERA_ROWS: Final[tuple[Knob, ...]] = (
         seldom=False,
     ),
     _row(
-        "wsrep_retry_autocommit",
+        f"{_WSREP}retry_autocommit",
         "retries",
         1,
         "How often the server itself runs a single statement again that lost against another member's.",
@@ -155,7 +156,7 @@ GALERA_ROWS: Final[tuple[Knob, ...]] = (
         risk="on: two halves that do not hear each other both commit, and diverge",
     ),
     _row(
-        "wsrep_dirty_reads",
+        f"{_WSREP}dirty_reads",
         "dirty reads",
         "off",
         "Answer reads at a member that is cut off from the majority.",
