@@ -45,6 +45,7 @@ from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.server.truth import CrossCheck, ReplicaTruth, ServerTruth
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role, Roster, node_names
 from replexplorer.core.wire import Experiment
@@ -83,10 +84,11 @@ WALL_S = 1_760_000_000.0
 
 
 def knob_views(values: Mapping[KnobName, Value] | None = None, replicas: int = 1) -> dict[KnobName, KnobView]:
-    """Every knob of the catalogue at its default, changed by `values`, in effect as asked."""
+    """Every knob of a source and its replicas at its default, changed by `values`, in effect as asked."""
     nodes = replica_names(replicas)
     held = {**defaults(nodes), **(values or {})}
-    return {name: KnobView(name, held[name], held[name]) for name in expand(CATALOGUE, nodes)}
+    names = (name for name in expand(CATALOGUE, nodes) if ASYNC.has(name.knob))
+    return {name: KnobView(name, held[name], held[name]) for name in names}
 
 
 def replica_names(count: int) -> list[str]:

@@ -444,7 +444,7 @@ class Model:
 LIVE = [
     name
     for name in expand(CATALOGUE, REPLICAS)
-    if name.key not in ("innodb_doublewrite", "jitter", "slave_parallel_mode")
+    if name.key not in ("innodb_doublewrite", "jitter") and SERVER.capabilities.has(name.key)
 ]
 """Knobs of which any value may follow on any other."""
 
