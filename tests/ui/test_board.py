@@ -147,7 +147,7 @@ def link_rows(board: Board) -> list[object]:
 def test_seldom_link_knobs_stand_behind_one_line_while_at_their_defaults(board: Board) -> None:
     assert link_rows(board) == [RTT, PARTITION, LINK_FOLD]
     folded = {name.key for row in board.rows if isinstance(row, Fold) for name in board.folded(row)}
-    assert folded == {knob.key for knob in CATALOGUE if knob.seldom}
+    assert folded == {knob.key for knob in CATALOGUE if knob.seldom and ASYNC.has(knob)}
     assert board.place == (1, len(board.views))
 
 
@@ -174,7 +174,7 @@ def test_no_line_stands_for_nothing() -> None:
     board = Board()
     values: dict[KnobName, Value] = {
         name: next(step for step in name.knob.steps if step != name.knob.default)
-        for name in expand(CATALOGUE, ["db2"])
+        for name in expand([knob for knob in CATALOGUE if ASYNC.has(knob)], ["db2"])
         if name.knob.seldom
     }
     board.fold(make_tick(values=values))

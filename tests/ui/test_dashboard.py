@@ -22,6 +22,7 @@ from replexplorer.core.server.durability import lax_knobs
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.server.truth import ReplicaTruth
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.system import ASYNC
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role
 from replexplorer.core.wire import Flap
@@ -625,7 +626,9 @@ async def test_the_mouse_selects_steps_and_scrolls() -> None:
         )
 
 
-@pytest.mark.parametrize("knob", [knob for knob in CATALOGUE if knob.risk], ids=lambda knob: knob.key)
+@pytest.mark.parametrize(
+    "knob", [knob for knob in CATALOGUE if knob.risk and ASYNC.has(knob)], ids=lambda knob: knob.key
+)
 def test_a_risk_is_said_of_some_values_and_not_of_all(knob: Knob) -> None:
     name = KnobName(knob.key, "db2")
     assert any(risky(name, step) for step in knob.steps)
