@@ -14,6 +14,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from replexplorer.core.dialect.opening import LOOK_AT_ONCE
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused, ServerUnreachable
 from replexplorer.ports import NodeAddress
@@ -29,9 +30,6 @@ _CLOSE_TIMEOUT_S: Final = 0.5
 
 SERVER_GONE: Final = 2006
 """The client found the connection closed before it sent anything."""
-_LOOK_AT_ONCE: Final = "SET SESSION autocommit = 1 /*M!100100 , wsrep_sync_wait = 0 */"
-"""Who looks at a member of a Galera cluster does not wait until it has applied what the others committed,
-whatever its clients are to do: one that is cut off would answer nothing. MariaDB alone reads the comment."""
 LOST_NUMBERS: Final = frozenset({0, 1053, 1927, 2002, 2003, SERVER_GONE, 2013, 2014, 2055, 3169, 4031})
 """Error numbers after which the connection is gone: the client library's own (2xxx), shutdown in
 progress (1053), killed (1927 MariaDB, 3169 MySQL) and disconnected for idleness (4031)."""
@@ -176,7 +174,7 @@ class ControlConnection:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 return await log_in(
-                    address.host, address.port, self._user, self._password, as_dicts=True, first=_LOOK_AT_ONCE
+                    address.host, address.port, self._user, self._password, as_dicts=True, first=LOOK_AT_ONCE
                 )
         except TimeoutError:
             where = f"{address.host}:{address.port}"

@@ -31,6 +31,7 @@ def sample(at_s: float, *, tps: float = TPS, uuid: str = "u", booted_s: float = 
         Source.BINLOG_WRITE: Total(commits, 0.0),
         Source.BINLOG_FSYNC: Total(commits, 5.0 * commits),
         Source.COMMIT_STAGE: Total(commits, 9.0 * commits),
+        Source.FLUSH_LOCK: Total(commits, 0.0),
         Source.STATEMENT: Total(commits, 9.5 * commits),
         Source.IDLE: Total(commits, 0.4 * commits),
     }
@@ -70,7 +71,7 @@ def test_five_seconds_are_merged() -> None:
     assert found.mean_ms == pytest.approx(10.0)
     assert found.parts == pytest.approx(
         {
-            Part.WIRE: 0.4, Part.EXECUTE: 0.5, Part.REDO: 3.0, Part.BINLOG: 5.0,
+            Part.WIRE: 0.4, Part.EXECUTE: 0.5, Part.QUEUE: 0.0, Part.REDO: 3.0, Part.BINLOG: 5.0,
             Part.ENGINE: 1.0, Part.OTHER: 0.1,
         }
     )  # fmt: skip

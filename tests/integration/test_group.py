@@ -107,15 +107,23 @@ async def test_knobs_are_those_that_members_have(group: LiveStack) -> None:
             await turn(session, "semi_sync=on")
         assert "Group Replication does not have it" in refused.value.hint
         await turn(session, "group_replication_consistency=after", "group_replication_member_expel_timeout=0")
-        for node in THREE:
-            assert session.sight.samples[node].values["group_replication_consistency"] == "after"
+        await until_so(
+            session,
+            "every member has it",
+            lambda: all(
+                session.sight.samples[node].values["group_replication_consistency"] == "after"
+                for node in THREE
+            ),
+        )
         with pytest.raises(UsageError, match="applier_stop"):
             await session.console.do(Inject(parse_fault("applier_stop@db2", session.fleet.roster)))
         with pytest.raises(UsageError, match="elects"):
             await session.console.do(Failover(None, 0.0))
 
 
-async def test_a_commit_waits_for_the_nearest_majority(group: LiveStack) -> None:
+async def test_a_lone_commit_waits_for_the_nearest_majority_and_then_for_the_farthest_members_turn(
+    group: LiveStack,
+) -> None:
     async with attached(group) as session:
         await turn(session, "rtt=80ms", "rtt@db1:db2=20ms")
         source = session.fleet.source
@@ -125,7 +133,7 @@ async def test_a_commit_waits_for_the_nearest_majority(group: LiveStack) -> None
             began_s = clock.monotonic()
             await execute(source.kick, (source.dialect.kick(),))
             took_ms.append((clock.monotonic() - began_s) * 1000)
-        assert 18 <= min(took_ms) < 78, took_ms
+        assert 98 <= min(took_ms) < 155, took_ms
         await turn(session, "rtt=0")
         assert session.sight.links["db2"].rtt_asked_ms == 0
 

@@ -147,9 +147,9 @@ async def test_what_is_measured_stands_beside_what_is_asked() -> None:
         assert rows["fsync"] == ["fsync", "delay", "2", "ms", "2", "ms", "2.2"]
         assert rows["loss"] == ["loss", "1", "%", "1", "%", "1", "%"]
         assert rows["DISK"] == ["DISK", "bare", "disk", "0.08", "measured"]
-        await app.play(make_tick(1.5, values=values, fsync_ms=1.1))
+        await app.play(make_tick(2.0, values=values, fsync_ms=1.1))
         assert ("1.1", "warn b") in runs(app, "#knobs")
-        await app.play(with_disk(make_tick(2.0, values=values, fsync_ms=2.2), probe_p50_ms=None))
+        await app.play(with_disk(make_tick(3.0, values=values, fsync_ms=2.2), probe_p50_ms=None))
         assert "bare disk" not in app.text("#knobs")
 
 

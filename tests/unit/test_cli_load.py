@@ -193,6 +193,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "queries",
         "deadlocks",
         "lock_timeouts",
+        "conflicts",
         "errors_by_number",
         "statements",
         "anatomy",

@@ -197,7 +197,7 @@ def test_what_a_server_before_8_0_1_does_not_write_into_transactions_is_asked_of
     assert "original_commit_timestamp" in question.statement
     assert "original_commit_timestamp" not in question.instead.statement
     assert "replexplorer.heartbeat" in question.instead.statement
-    assert question.instead.arguments == question.arguments == ("u:1-9",)
+    assert question.instead.arguments == question.arguments == ("u:1-9", "")
     assert question.instead.read([BEHIND]) == question.read([BEHIND])
 
 

@@ -167,6 +167,5 @@ def test_semi_sync_is_asked_for_by_any_of_its_names_and_words(file: Path, writte
 def test_the_list_of_labs_fits_80_columns() -> None:
     lines = _table(list(LABS.values()), 80).splitlines()
     assert max(map(len, lines)) <= 80
-    whole = _table(list(LABS.values()), None).splitlines()
-    assert len(whole) == 1 + len(LABS)
-    assert sorted(" ".join(lines).split()) == sorted(" ".join(whole).split())
+    assert _table(list(LABS.values()), None).splitlines() == lines, "piped as on the least usual terminal"
+    assert {lab.name for lab in LABS.values()} <= {line.split()[0] for line in lines if line[0] != " "}

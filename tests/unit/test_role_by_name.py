@@ -15,8 +15,10 @@ ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py", "replexplorer/formats/jso
 OTHER_MEANINGS = {
     ("replexplorer/core/knobs/knob.py", 'REPLICA = "replica"'),
     ("replexplorer/core/dialect/mysql.py", '.replace("slave", "replica")'),
+    ("replexplorer/core/dialect/galera.py", '_PRIMARY: Final = "primary"'),
 }
-"""The panel's group of a replica's knobs; a server's own column names."""
+"""The panel's group of a replica's knobs; a server's own column names; the part of a Galera cluster that has
+the majority."""
 
 
 def spelt(tree: ast.AST) -> Iterator[int]:
