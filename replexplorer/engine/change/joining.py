@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
@@ -33,8 +33,7 @@ _BY_ITSELF_S: Final = 8.0
 """A server that starts asks to be let in by itself, and has this long (4 s on an idle machine) before it is
 told to begin again."""
 _ALONE_FOR_S: Final = 10.0
-"""Members that are cut off may find each other again by themselves for this long; one beside nodes that are
-members of nothing has nobody to find."""
+"""Members that are cut off may find each other again by themselves for this long."""
 
 Tell = Callable[[str], None]
 
@@ -109,10 +108,9 @@ class _Forming:
             await asyncio.gather(*(self._join(name, seeds) for name in joining))
         elif any(each.belongs is Belonging.JOINING for each in seen.values()):
             return
-        elif alone := [name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF]:
-            is_last = len(alone) == 1 and len(seen) == len(self._fleet.members)
-            if is_last or self._clock.monotonic() - self._began_s > _ALONE_FOR_S:
-                await self._go_on_alone(alone)
+        elif any(each.belongs is Belonging.CUT_OFF for each in seen.values()):
+            if self._clock.monotonic() - self._began_s > _ALONE_FOR_S:
+                await self._go_on_alone(seen)
         else:
             await self._found()
 
@@ -137,9 +135,10 @@ class _Forming:
         finally:
             await to_the_end(execute(first.control, first.dialect.after_founding()))
 
-    async def _go_on_alone(self, alone: Sequence[str]) -> None:
+    async def _go_on_alone(self, seen: Mapping[str, Membership]) -> None:
         """No majority comes back: the member that has executed most goes on as the group, and the others that
         are cut off leave what is left of theirs; then all can be let in."""
+        alone = [name for name, each in seen.items() if each.belongs is Belonging.CUT_OFF]
         members = [self._fleet.members[name] for name in alone]
         executed = {each.name: await ask(each.control, each.dialect.executed()) for each in members}
         first = max(members, key=lambda each: gtid_count(executed[each.name]))
