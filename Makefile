@@ -13,9 +13,9 @@ STAMP := $(VENV)/.installed
 LABEL := dev.replexplorer.stack
 # Programs that the tests start by the dozen are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
-# Processes of the tests: three for two processors, for they mostly wait for servers, but each makes a stack of
-# its own (1.2 GB), so not more than four.
-WORKERS = $(shell echo $$(( (3 * $$(getconf _NPROCESSORS_ONLN) + 1) / 2 )))
+# Processes of the tests: one a processor, but each makes a stack of its own (1.2 GB), so not more than four.
+# Three on two processors were hardly faster (16 to 18 minutes), and so busy that a server could not be paused.
+WORKERS = auto
 # Two a processor for those that need no Docker: they also wait, for terminals and processes.
 FAST_WORKERS = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 EVERYWHERE = -n $(WORKERS) --maxprocesses 4 --dist loadgroup --no-loadscope-reorder

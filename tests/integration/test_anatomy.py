@@ -93,8 +93,10 @@ async def test_the_parts_agree_with_the_clients_mean_in_the_four_durability_mode
             name = f"{mode}, {delays}, {point}"
             await turn(session, *MODES[mode], *DELAYS[delays], f"wait_point={point}")
             anatomy = await taken_apart(session)
-            if unexplained(anatomy) > TOLERANCE:
-                # A machine that did something else meanwhile gets one more stretch; both are told.
+            if unexplained(anatomy) > TOLERANCE or Part.WIRE not in anatomy.parts:
+                # A machine that did something else meanwhile gets one more stretch; both are told. Of some
+                # hundred commits a few statements more or less look like another client's, and then the wire
+                # is not told.
                 print(f"{name}: {unexplained(anatomy):.1%} of {told(anatomy)}; once more")
                 await session.console.do(Mark("once more"))
                 anatomy = await taken_apart(session)

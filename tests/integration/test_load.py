@@ -431,16 +431,16 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
     rate = 200.0
     await load.start(primary, LoadSettings(4, "update_index", mode="open", rate_tps=rate, spacing="even"))
     await load.shown(lambda each: each.commits > 0, "commits")
-    client = docker.from_env(version="auto")
+    stack = DockerProvider(STACK)
     try:
-        server = client.containers.get(f"replexplorer-{STACK}-db1")
-        await asyncio.to_thread(server.pause)
+        server = stack.server_process("db1")
+        await server.pause()
         paused_s = time.monotonic()
         await asyncio.sleep(5)  # as long as the pause is meant to be
         resumed_s = time.monotonic()
-        await asyncio.to_thread(server.unpause)
+        await server.resume()
     finally:
-        client.close()
+        await stack.close()
     await load.child.drain()
     await load.shown(lambda each: each.state == "drained", "drained")
     total = whole(await load.stop())

@@ -19,11 +19,27 @@ SHUTDOWN_S: Final = 60
 _ENDED: Final = ("created", "exited", "dead")
 _END_WITHIN_S: Final = 30
 _ROLLS_BACK_WITHIN_S: Final = 120
+_FREEZES: Final = 4
+"""How often a container is asked to freeze: a busy machine may not get all of its threads to stand still in
+the time that the runtime gives them ("unable to freeze"), and then none is frozen."""
 _SERVER_USER: Final = "999:999"
 """Who the files belong to (compose/stack.yaml)."""
 
 Run = Callable[[Callable[[Any], None]], Awaitable[None]]
 """Does blocking work with the daemon's client, beside the loop."""
+
+
+def _freeze(client: Any, container: str) -> None:
+    """Pause a container, on a busy machine by the second or third try."""
+    from docker.errors import APIError
+
+    for left in reversed(range(_FREEZES)):
+        try:
+            client.pause(container)
+            return
+        except APIError as error:
+            if not left or "unable to freeze" not in str(error):
+                raise
 
 
 class ServerContainer:
@@ -105,7 +121,7 @@ class ServerContainer:
         def work(client: Any) -> None:
             found = self._alive(client)
             if found.state != "paused":
-                client.pause(found.id)
+                _freeze(client, found.id)
 
         await self._run(work)
 
