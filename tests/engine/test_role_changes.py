@@ -16,17 +16,14 @@ from replexplorer.core.loss.client_log import CLIENTS_A_RUN, HEAD, RunLog
 from replexplorer.core.role_change import BootRoles, ChangeKind, RoleChange, UnderWay, to_record
 from replexplorer.engine.change.role_endings import Endings
 from replexplorer.engine.change.role_nodes import RoleNodes
-from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, Switchover, Turn
+from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Scale, Switchover
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.outcome import ExperimentUnderWay
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
+from tests.turning import turn
 
 
 def names_of(done: RoleChange) -> list[tuple[str, str]]:

@@ -5,62 +5,36 @@ One stack, shared by this file; tests run in their order and leave all three nod
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from replexplorer.adapters.docker.provider import DockerProvider
-from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import UsageError
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import execute
-from replexplorer.engine.console import Clear, Failover, Inject, Switchover, Turn
-from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.ports import LoadSettings, UpOptions
-from tests.integration.conftest import PREFIX, LiveStack, take_down
+from replexplorer.engine.console import Clear, Failover, Inject, Switchover
+from replexplorer.engine.session import Session
+from replexplorer.ports import LoadSettings
+from tests.integration.conftest import LiveStack
+from tests.integration.groups import THREE, three_members, until_so
 from tests.integration.sessions import attached, connected
+from tests.turning import turn
 from tests.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("group")]
 
-THREE = ("db1", "db2", "db3")
 ROWS = "SELECT COUNT(*) AS rows_here FROM sandbox.group_t"
 
 
 @pytest.fixture(scope="module")
 def group(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
     """Three members, made as `up --system group` makes them."""
-    stack = DockerProvider(f"{PREFIX}-group")
-    try:
-        yield asyncio.run(brought_up(stack))
-    finally:
-        asyncio.run(take_down(stack))
-
-
-async def brought_up(stack: DockerProvider) -> LiveStack:
-    session = Session(outside_of(stack), SessionOptions(holder="up", up=UpOptions(system="group")))
-    await session.up(lambda _: None)
-    await session.disconnect()
-    return LiveStack(stack, await stack.credentials())
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
-
-
-async def until_so(session: Session, what: str, is_so: Callable[[], bool], within_s: float = 60.0) -> None:
-    """Look until it is so."""
-
-    async def looked() -> bool:
-        await session.sight.refresh()
-        return is_so()
-
-    await until(looked, what, within_s=within_s)
+    with three_members("group") as stack:
+        yield stack
 
 
 def ready(session: Session) -> set[str]:

@@ -18,13 +18,14 @@ from replexplorer.core.server.commit_counters import Source
 from replexplorer.core.server.gtid import subtract_gtids
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.engine.asking import ask, execute
-from replexplorer.engine.console import Failover, Inject, Rejoin, Reset, Turn
+from replexplorer.engine.console import Failover, Inject, Rejoin, Reset
 from replexplorer.engine.fleet import Member
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.ports import LoadSettings, UpOptions
 from tests.integration.conftest import PREFIX, LiveStack, take_down
 from tests.integration.poor_tables import checked_and_mended
 from tests.integration.sessions import connected
+from tests.turning import turn
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
@@ -50,10 +51,6 @@ async def brought_up(stack: DockerProvider) -> LiveStack:
     await session.up(lambda _: None)
     await session.disconnect()
     return LiveStack(stack, await stack.credentials())
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
 
 
 async def test_servers_understand_every_question(maria: LiveStack) -> None:

@@ -11,11 +11,12 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.fault import parse_fault
 from replexplorer.core.role_change import RoleChange
-from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Switchover, Turn
+from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Switchover
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, UpOptions
 from tests.integration.conftest import LiveStack, bring_up
 from tests.integration.sessions import connected
+from tests.turning import turn
 from tests.waiting import until
 
 pytestmark = pytest.mark.docker
@@ -27,10 +28,6 @@ EXECUTED = "SELECT REPLACE(@@GLOBAL.gtid_executed, '\n', '')"
 
 async def roles(session: Session) -> dict[str, str]:
     return {node.name: str(node.role) for node in (await session.status()).nodes}
-
-
-async def turn(session: Session, *texts: str) -> None:
-    await session.console.do(Turn(tuple(map(session.console.parse, texts))))
 
 
 def told(done: RoleChange) -> str:
