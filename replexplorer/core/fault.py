@@ -114,7 +114,7 @@ KINDS: Final = (
     FaultKind(
         "disk_full",
         "no file of the node's mysqld can grow: its writes fail with ENOSPC",
-        "there is room again",
+        "there is room again; starts a server that it has ended",
     ),
 )
 

@@ -111,6 +111,21 @@ async def test_a_full_disk_is_full_until_it_is_cleared() -> None:
 
 
 @virtual
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_server_that_a_full_disk_ended_is_started_and_a_stopped_one_is_not(stopped: bool) -> None:
+    world = World()
+    async with world.attached("fault") as session:
+        await inject(session, "disk_full")
+        if stopped:
+            await inject(session, "stop")
+        else:
+            world.crash(named(world, 1))
+        assert (await session.status()).state == "partial"
+        await clear(session, "disk_full")
+        assert (await session.status()).state == ("partial" if stopped else "up")
+
+
+@virtual
 async def test_a_stopped_applier_runs_again() -> None:
     world = World()
     async with world.attached("fault") as session:

@@ -63,6 +63,8 @@ def acts_of(
             return FaultActs((slow,), (f"disk of {node}: each fsync takes as long as before",))
         case "disk_full":
             full = f"disk of {node}: each write that would extend a file fails with ENOSPC"
-            return FaultActs((full,), (f"disk of {node}: files can grow again",))
+            return FaultActs(
+                (full,), (f"disk of {node}: files can grow again; start {server} if it has ended",)
+            )
         case _:
             return FaultActs()

@@ -44,6 +44,8 @@ from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_faults
 
 _LOOK_EVERY_S: Final = 0.1
+_ABORTS_WITHIN_S: Final = 1.0
+"""From InnoDB's failed assertion to the end of its process, which writes a backtrace first."""
 _ENDS_A_SERVER: Final = {"kill", "stop", "pause", "power_cut"}
 _LOSES_COMMITS: Final = {"kill", "power_cut"}
 """Of a source: its replicas may have what it comes back without."""
@@ -293,7 +295,8 @@ class Faults:
         """Undo them, the newest first; that is a mark of its own unless it only ends what failed. Answers by
         number what replicas have and the source, which is back, has lost."""
         found: dict[int, Mapping[str, str]] = {}
-        for fault in sorted(faults, key=lambda fault: -fault.number):
+        # Room on a disk first: without it a server may not start.
+        for fault in sorted(faults, key=lambda fault: (fault.kind != "disk_full", -fault.number)):
             is_marked = not is_mark
             if fault.node in self._fleet.members:  # else it went with its node
                 self._chronicle.tell(Severity.INFO, f"clearing {fault}")
@@ -329,6 +332,21 @@ class Faults:
         if self._fleet.system.is_group:  # while it is on its way in its variables cannot be set
             await self._let_in()
 
+    async def _start_if_it_ended(self, fault: Fault) -> None:
+        """Start the server that a full disk has ended: InnoDB aborts where it finds no room for its next redo
+        file. One that is ending has a moment for that; one that another fault has ended stays as it is."""
+        if any(each.node == fault.node and each.kind in _ENDS_A_SERVER for each in self.in_force()):
+            return
+        clock = self._fleet.outside.clock
+        ends_s = clock.monotonic() + _ABORTS_WITHIN_S
+        while clock.monotonic() < ends_s:
+            await self._fleet.discover()
+            if not self._fleet.member(fault.node).address.server_running:
+                self._chronicle.tell(Severity.WARN, f"the full disk has ended {fault.node}: starting it")
+                await self._start(fault)
+                return
+            await clock.sleep(_LOOK_EVERY_S)
+
     async def _take_back(self, fault: Fault) -> bool:
         """Undo it; whether knobs were turned for that, which has a mark of its own."""
         member = self._fleet.member(fault.node)
@@ -343,6 +361,7 @@ class Faults:
                 await member.agent.set_disk(SetDisk(stall_ms=0))
             case "disk_full":
                 await member.agent.set_disk(SetDisk(full=False))
+                await self._start_if_it_ended(fault)
             case "flap":
                 async with self._turns.change(anyway=True):
                     await self._flap(fault, None)
