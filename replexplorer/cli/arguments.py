@@ -86,12 +86,17 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for word in argv:
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise UsageError(f"{word!r} is not UTF-8 text", "arguments are text in UTF-8")
-    typed = _verb_word(argv)
-    args = build_parser([verb for verb in VERBS if verb.name == typed]).parse_args(list(argv))
+    args = build_parser(verbs_typed(argv)).parse_args(list(argv))
     for name, default in (("stack", None), ("config", None), ("verbose", False), ("json", False)):
         if not hasattr(args, name):
             setattr(args, name, default)
     return args
+
+
+def verbs_typed(argv: Sequence[str]) -> list[Verb]:
+    """The verb that stands there, if it is one. Raises UsageError for a wrong flag before it."""
+    typed = _verb_word(argv)
+    return [verb for verb in VERBS if verb.name == typed]
 
 
 def _verb_word(argv: Sequence[str]) -> str | None:

@@ -28,6 +28,10 @@ class Call(NamedTuple):
 
 def run(argv: Sequence[str] | None) -> int:
     """Run one verb and answer the exit code."""
+    if "_ARGCOMPLETE" in os.environ:
+        from replexplorer.cli import completion
+
+        completion.answer()
     words = list(sys.argv[1:] if argv is None else argv)
     _mend_streams()
     console = Output(json="--json" in words, verbose=_wants_tracebacks(words))

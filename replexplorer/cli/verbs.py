@@ -62,6 +62,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("config", "effective configuration and where each value came from", "machine:config"),
     Verb("themes", "built-in and own themes", "machine:themes"),
     Verb("keys", "key bindings", "machine:keys"),
+    Verb("completion", "what makes the shell complete verbs, knobs and names", "completion:script"),
     Verb("schema", "JSON Schema of every --json document", "machine:schema"),
 )
 """In the order of --help."""

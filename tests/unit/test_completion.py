@@ -1,0 +1,62 @@
+"""Completion in the shell: which words fit, and that bash is given them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli.completion import knob_words
+from replexplorer.core.knobs.catalogue import CATALOGUE
+
+ASK = """
+eval "$(replexplorer completion bash)"
+for COMP_LINE in "$@"; do
+    COMP_POINT=${#COMP_LINE} COMP_TYPE=9
+    _python_argcomplete replexplorer
+    echo "${COMPREPLY[*]}"
+done
+"""
+
+
+def in_bash(*lines: str) -> list[list[str]]:
+    """What bash is given to choose from after each of these lines."""
+    here = Path(sys.executable).parent
+    told = subprocess.run(
+        ["bash", "-c", ASK, "bash", *lines],
+        env=os.environ | {"PATH": f"{here}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return [line.split() for line in told.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("semi_sync=", {"semi_sync=off", "semi_sync=on"}),
+        ("wait_point=after_c", {"wait_point=after_sync", "wait_point=after_commit"}),
+        ("rtt=", set()),
+        ("rtt@db2=", set()),
+        ("nonsense=", set()),
+        ("rtt", {f"{knob.key}=" for knob in CATALOGUE}),
+    ],
+)
+def test_a_knob_is_completed_with_the_words_that_it_takes(typed: str, expected: set[str]) -> None:
+    assert set(knob_words(typed)) == expected
+
+
+def test_bash_is_given_verbs_knobs_values_and_names() -> None:
+    lines = {
+        "replexplorer swi": ["switchover"],
+        "replexplorer set semi_sync=o": ["off", "on"],
+        "replexplorer lab run wan-": ["wan-insert", "wan-threads"],
+        "replexplorer fault inject part": ["partition"],
+        "replexplorer 'unended": [],
+    }
+    assert in_bash(*lines) == list(lines.values())
