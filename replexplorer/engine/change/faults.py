@@ -31,7 +31,7 @@ from replexplorer.core.topology import ends_of, link_between
 from replexplorer.core.wire import Flap, SetDisk
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.change.accounts import Accounts
-from replexplorer.engine.change.joining import form_group
+from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.change.link_change import LinkChange
 from replexplorer.engine.change.marked import MarkedChanges
 from replexplorer.engine.change.turns import Turns
@@ -68,9 +68,10 @@ class Faults:
         self._accounts = accounts
         self._changes = changes
         self._chronicle = chronicle
-        self._link_change = LinkChange(
-            sight.fleet, sight.own.healing, lambda text: chronicle.tell(Severity.INFO, text)
-        )
+        self._link_change = LinkChange(sight.fleet, sight.own.healing, self._tell)
+
+    def _tell(self, text: str) -> None:
+        self._chronicle.tell(Severity.INFO, text)
 
     @property
     def _fleet(self) -> Fleet:
@@ -161,6 +162,9 @@ class Faults:
             raise UsageError(f"no fault {text} is in force", f"in force: {in_force}")
         if self._fleet.system.starts_together:
             await self._start_ended(meant)
+        elif self._fleet.system.is_group and any(fault.kind in _ENDS_A_SERVER for fault in meant):
+            async with self._turns.change(anyway=True):
+                await go_on_without_the_ended(self._fleet, self._tell)
         ahead = await self._take_all_back(meant)
         if meant and self._fleet.system.is_group:
             await self._let_in()
@@ -175,7 +179,7 @@ class Faults:
         """Nodes of a group that were away are members again."""
         async with self._turns.change(anyway=True):
             await self._fleet.discover()
-            await form_group(self._fleet, lambda text: self._chronicle.tell(Severity.INFO, text))
+            await form_group(self._fleet, self._tell)
             await self._sight.refresh()
 
     async def _check(self, request: FaultRequest) -> None:

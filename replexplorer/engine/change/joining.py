@@ -16,7 +16,7 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.gtid import gtid_count, subtract_gtids
-from replexplorer.core.server.membership import Membership
+from replexplorer.core.server.membership import Membership, majority_of
 from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.finish import to_the_end
@@ -32,6 +32,8 @@ _AGAIN_AFTER_S: Final = 2.0
 _BY_ITSELF_S: Final = 8.0
 """A server that starts asks to be let in by itself, and has this long (4 s on an idle machine) before it is
 told to begin again."""
+_NOTICES_WITHIN_S: Final = 20.0
+"""A member notices within 5 s that the others do not answer, on an idle machine."""
 _ALONE_FOR_S: Final = 10.0
 """Members that are cut off may find each other again by themselves for this long."""
 
@@ -45,6 +47,15 @@ async def form_group(fleet: Fleet, tell: Tell) -> None:
     in, with why.
     """
     await _Forming(fleet, tell).until_all_are_members()
+
+
+async def go_on_without_the_ended(fleet: Fleet, tell: Tell) -> None:
+    """Let what is left of a group go on where the servers of its majority have ended; for before they start.
+
+    A server that has ended is a member of no other group, so this splits none. One that starts asks what is
+    left to let it in: that has no majority for it, and then cannot go on alone either (error 3724, measured).
+    """
+    await _Forming(fleet, tell).without_the_ended()
 
 
 class _Forming:
@@ -68,10 +79,27 @@ class _Forming:
             if not missing:
                 await self._keep()
                 return
-            if self._clock.monotonic() - self._began_s > JOINS_WITHIN_S:
+            if self._is_late(JOINS_WITHIN_S):
                 raise await self._why_not(missing[0], seen)
             await self._go_on(seen, missing)
             await self._clock.sleep(_LOOK_EVERY_S)
+
+    async def without_the_ended(self) -> None:
+        await self._fleet.discover()
+        running = [each for each in self._fleet.members.values() if each.address.server_running]
+        while len(running) < len(self._fleet.members) and not self._is_late(_NOTICES_WITHIN_S):
+            seen = await self._look()
+            left = [each for each in seen.values() if each.belongs in (Belonging.MEMBER, Belonging.CUT_OFF)]
+            size = max((each.size or 0 for each in left), default=0)
+            if not left or len(left) >= majority_of(size) or len(seen) < len(running):
+                return  # nothing is left, a majority is, or one that is frozen may be of another group
+            if all(each.belongs in (Belonging.CUT_OFF, Belonging.OUTSIDE) for each in seen.values()):
+                await self._go_on_alone(seen)
+                return
+            await self._clock.sleep(_LOOK_EVERY_S)
+
+    def _is_late(self, within_s: float) -> bool:
+        return self._clock.monotonic() - self._began_s > within_s
 
     async def _look(self) -> dict[str, Membership]:
         """What each node that answers says of its group."""
@@ -109,7 +137,7 @@ class _Forming:
         elif any(each.belongs is Belonging.JOINING for each in seen.values()):
             return
         elif any(each.belongs is Belonging.CUT_OFF for each in seen.values()):
-            if self._clock.monotonic() - self._began_s > _ALONE_FOR_S:
+            if self._is_late(_ALONE_FOR_S):
                 await self._go_on_alone(seen)
         else:
             await self._found()
