@@ -39,6 +39,7 @@ CONTRACT = [
     "config",
     "themes",
     "keys",
+    "completion",
     "schema",
 ]
 
