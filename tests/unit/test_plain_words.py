@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "replexplorer"
-ROOT = PACKAGE.parent
+from tests.program_texts import ROOT, texts_in
+
 UNCLEAR = re.compile(
     r"\banew\b|\bso many\b|\bof ours\b|nobody looked|come what may|drives no more|\btaken back\b"
     r"|\bgiven back\b|told, not asserted|at every look|wait if alone|\btells? (more|what)\b",
@@ -25,20 +22,22 @@ IDIOM = re.compile(
 """What docstrings do not say either, nor that alone."""
 
 
-def texts(file: Path) -> Iterator[tuple[int, str]]:
-    """Every text of a module but its docstrings."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in statements:
-            yield node.lineno, node.value
+def found_in_program(words: re.Pattern[str], *, prose: bool) -> list[str]:
+    """Where the program's docstrings, or all its other texts, say this."""
+    return [
+        f"{module}:{text.line}: {text.value}"
+        for module, texts in texts_in("replexplorer").items()
+        for text in texts
+        if text.is_prose is prose and words.search(text.value)
+    ]
 
 
-@pytest.mark.parametrize(
-    "file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE))
-)
-def test_no_text_for_people_uses_the_project_s_own_idiom(file: Path) -> None:
-    assert [(line, text) for line, text in texts(file) if UNCLEAR.search(text)] == []
+def test_no_text_for_people_uses_the_project_s_own_idiom() -> None:
+    assert found_in_program(UNCLEAR, prose=False) == []
+
+
+def test_no_docstring_does_either() -> None:
+    assert found_in_program(IDIOM, prose=True) == []
 
 
 @pytest.mark.parametrize(
@@ -49,11 +48,6 @@ def test_no_page_does_either(page: str) -> None:
     assert [line for line in text.splitlines() if UNCLEAR.search(line)] == []
 
 
-@pytest.mark.parametrize(
-    "file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE))
-)
-def test_no_docstring_does_either(file: Path) -> None:
-    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    found = [node.value for node in nodes if isinstance(node, ast.Expr)]
-    said = [(text.lineno, text.value) for text in found if isinstance(text, ast.Constant)]
-    assert [(line, text) for line, text in said if isinstance(text, str) and IDIOM.search(text)] == []
+@pytest.mark.parametrize(("words", "text"), [(UNCLEAR, "so many rows"), (IDIOM, "Forget it.")])
+def test_the_rule_finds_what_it_is_for(words: re.Pattern[str], text: str) -> None:
+    assert words.search(text)

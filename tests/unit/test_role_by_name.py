@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.program_texts import ROOT, Text, texts_in, texts_of
+
 WORDS = {"primary", "replica", "replica2"}
 ROLES_ARE_SPELT_IN = {"replexplorer/core/topology.py", "replexplorer/formats/json/status.py"}
 """Where the words stand: the roles with the aliases, and the JSON that names the roles."""
@@ -21,28 +20,23 @@ OTHER_MEANINGS = {
 the majority."""
 
 
-def spelt(tree: ast.AST) -> Iterator[int]:
-    """Lines of string literals that are a role's word and nothing else; docstrings are longer."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and node.value in WORDS:
-            yield node.lineno
-
-
-def sources() -> list[Path]:
-    return [file for room in ("replexplorer", "compose") for file in sorted((ROOT / room).rglob("*.py"))]
+def spelt(texts: Iterable[Text]) -> Iterator[int]:
+    """Lines of string literals that are a role's word and nothing else."""
+    return (text.line for text in texts if text.value in WORDS)
 
 
 def test_only_the_topology_spells_roles() -> None:
     found = []
-    for file in sources():
-        name = str(file.relative_to(ROOT))
-        if name in ROLES_ARE_SPELT_IN:
-            continue
-        lines = file.read_text().splitlines()
-        for number in spelt(ast.parse("\n".join(lines))):
-            line = lines[number - 1]
-            if not any(name == where and text in line for where, text in OTHER_MEANINGS):
-                found.append(f"{name}:{number}: {line.strip()}")
+    for room in ("replexplorer", "compose"):
+        for module, texts in texts_in(room).items():
+            name = f"{room}/{module}"
+            if name in ROLES_ARE_SPELT_IN or not (numbers := list(spelt(texts))):
+                continue
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+            for number in numbers:
+                line = lines[number - 1]
+                if not any(name == where and text in line for where, text in OTHER_MEANINGS):
+                    found.append(f"{name}:{number}: {line.strip()}")
     assert found == []
 
 
@@ -50,4 +44,4 @@ def test_only_the_topology_spells_roles() -> None:
     "line", ['node.name == "primary"', 'nodes["replica"]', 'name in ("db1", "replica2")']
 )
 def test_a_line_that_takes_a_name_for_a_role_is_found(line: str) -> None:
-    assert list(spelt(ast.parse(line))) == [1]
+    assert list(spelt(texts_of(line))) == [1]

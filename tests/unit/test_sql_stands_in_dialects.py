@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parents[2] / "replexplorer"
+from tests.program_texts import texts_in, texts_of
+
 DIALECTS = "core/dialect/"
 OWN_BASE = ("recording.py", "untrusted_base.py")
 """Session files are SQLite."""
@@ -31,19 +29,6 @@ OF_SERVER = re.compile(
 """What asks a server of itself or changes how it replicates, anywhere in a text."""
 
 
-def texts(source: str) -> Iterator[tuple[int, str]]:
-    """Every string in the code with its line; docstrings and the texts under a field are prose."""
-    tree = ast.parse(source)
-    prose = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-            yield node.lineno, node.value
-
-
 def is_forbidden(path: str, text: str) -> bool:
     """Whether a module, by its path in the program, may not hold this text."""
     if path.startswith(DIALECTS) or (path.startswith("adapters/") and path.endswith(OWN_BASE)):
@@ -57,11 +42,10 @@ def is_forbidden(path: str, text: str) -> bool:
 
 def test_no_sql_stands_elsewhere() -> None:
     found = [
-        f"{path}:{line}: {text[:60]!r}"
-        for file in sorted(PROGRAM.rglob("*.py"))
-        for path in [file.relative_to(PROGRAM).as_posix()]
-        for line, text in texts(file.read_text())
-        if is_forbidden(path, text)
+        f"{path}:{text.line}: {text.value[:60]!r}"
+        for path, texts in texts_in("replexplorer").items()
+        for text in texts
+        if not text.is_prose and is_forbidden(path, text.value)
     ]
     assert not found, "\n".join(found)
 
@@ -94,4 +78,5 @@ def test_no_sql_stands_elsewhere() -> None:
     ],
 )
 def test_the_rule_finds_what_it_is_for(path: str, code: str, forbidden: bool) -> None:
-    assert any(is_forbidden(path, text) for _, text in texts(code)) is forbidden
+    found = [text.value for text in texts_of(code) if not text.is_prose]
+    assert any(is_forbidden(path, text) for text in found) is forbidden
