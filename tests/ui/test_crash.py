@@ -17,6 +17,7 @@ from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.terminal.crash import log_crash
 from tests.fakes.facade import FakeFacade, make_tick
+from tests.waiting import patience
 
 LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
 SHOW_CURSOR = b"\x1b[?25h"
@@ -72,7 +73,7 @@ def test_a_defect_is_one_line_and_the_terminal_is_restored(tmp_path: Path) -> No
     )
     written = b""
     try:
-        ends_s = time.monotonic() + 60
+        ends_s = time.monotonic() + 60 * patience()
         while process.poll() is None or select.select([controller], [], [], 0.2)[0]:
             assert time.monotonic() < ends_s, written
             if select.select([controller], [], [], 0.2)[0]:

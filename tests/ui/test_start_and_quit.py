@@ -31,6 +31,7 @@ from replexplorer.ui.terminal.hangup import EXIT_CODE, TERMINATED, TerminalWatch
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import FakeFacade, make_tick
 from tests.ui.driving import Bench, ManualClock, bench
+from tests.waiting import patience
 
 
 async def test_the_start_shows_its_steps_then_the_dashboard() -> None:
@@ -268,7 +269,7 @@ def _start(tmp_path: Path, *words: str) -> tuple[subprocess.Popen[bytes], int]:
     )
     os.close(terminal)
     seen = b""
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 20 * patience()
     while b"PROTECTED" not in seen:
         assert time.monotonic() < end_s, seen[-500:]
         seen += os.read(controller, 65536)
@@ -290,7 +291,7 @@ def test_sigterm_ends_in_order_without_a_question_and_says_so_in_its_exit_code(t
     process, controller = _start(tmp_path)
     process.send_signal(signal.SIGTERM)
     written = b""
-    end_s = time.monotonic() + 10
+    end_s = time.monotonic() + 10 * patience()
     while process.poll() is None:
         assert time.monotonic() < end_s
         written += read_what_is_there(controller)
@@ -322,7 +323,7 @@ def unread_bytes(controller: int) -> int:
 
 def test_a_hangup_ends_the_app_even_when_nobody_reads_the_terminal(tmp_path: Path) -> None:
     process, controller = _start(tmp_path)
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 20 * patience()
     while unread_bytes(controller) < FULL_BYTES:  # nobody reads: the terminal's buffer fills
         assert time.monotonic() < end_s, unread_bytes(controller)
         time.sleep(0.01)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.sidecar import load
+from tests.waiting import patience
 
 disk, fsyncpage, tool, wire = load("disk"), load("fsyncpage"), load("tool"), load("wire")
 
@@ -298,7 +299,7 @@ async def test_samples_are_taken_by_themselves_and_end_with_it(
     room = disk_of(held)
     room.start()
     held.sync("binlog", 2, took_ms=3)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 10 * patience()
     while room._window._closed == disk.deque():
         assert time.monotonic() < until
         held.sync("binlog", 2, took_ms=3)
@@ -381,7 +382,7 @@ async def test_what_a_killed_agent_left_goes_at_the_start_and_a_probe_under_way_
     monkeypatch.setattr(disk, "PROBE_WRITES", 10**9)
     monkeypatch.setattr(disk, "PROBE_LIMIT_S", 60.0)
     probing = asyncio.create_task(room.probe())
-    until = time.monotonic() + 10
+    until = time.monotonic() + 10 * patience()
     while not left.exists():
         assert time.monotonic() < until
         await asyncio.sleep(0.001)

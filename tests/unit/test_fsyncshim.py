@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.sidecar import DIRECTORY, load
+from tests.waiting import patience
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here to compile the shim")
 
@@ -182,7 +183,7 @@ class Server:
                 page.words[page_of.word(kind, page_of.DELAY_US)] = round(delay_ms * 1000)
 
     def wait_until_it_sleeps(self) -> None:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 20 * patience()
         while True:
             call = Path(f"/proc/{self.process.pid}/syscall").read_text().split()[0]
             if call == SLEEP_CALL.get(platform.machine()):
