@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from textual import app, pilot
+from textual.css.stylesheet import Stylesheet
 
 from replexplorer.ui.widgets.chart import load_plotext
 
@@ -40,6 +42,23 @@ async def idle(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
 def _plotext_draws_from_the_start() -> None:
     """The app loads it beside its start; which raster draws the first picture would be left to luck."""
     load_plotext()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _styles_are_parsed_once() -> Iterator[None]:
+    """Each app would parse the same styles of all its widgets again, with the same colours in them: an eighth
+    of what a test of a screen takes."""
+    parse_rules, parsed = Stylesheet._parse_rules, dict[Any, Any]()
+
+    def once(sheet: Stylesheet, *words: Any, **named: Any) -> Any:
+        key = words, *named.items(), frozenset(sheet._variables.items())
+        if key not in parsed:
+            parsed[key] = parse_rules(sheet, *words, **named)
+        return parsed[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Stylesheet, "_parse_rules", once)
+        yield
 
 
 @pytest.fixture(autouse=True)
