@@ -13,12 +13,13 @@ STAMP := $(VENV)/.installed
 LABEL := dev.replexplorer.stack
 # Programs that the tests start by the dozen are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
-# Processes of the tests: one a processor, but each makes a stack of its own (1.2 GB), so not more than four.
-# Three on two processors were hardly faster (16 to 18 minutes), and so busy that a server could not be paused.
-WORKERS = auto
+# Processes of the tests on real servers: one a processor, but each makes a stack of its own (1.2 GB), so not more
+# than four: three on two processors were hardly faster, and so busy that a server could not be paused. They wait
+# for most of their time, and one more process, which gives way to them, runs meanwhile what needs no server.
+WORKERS = $(shell processors=$$(getconf _NPROCESSORS_ONLN); echo $$((processors < 4 ? processors : 4)))
 # Two a processor for those that need no Docker: they also wait, for terminals and processes.
 FAST_WORKERS = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-EVERYWHERE = -n $(WORKERS) --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+EVERYWHERE = -n $$(($(WORKERS) + 1)) --dist loadgroup --no-loadscope-reorder --beside-servers
 
 # Runs as root on a system with apt: only there may make install a host package by itself.
 define APT

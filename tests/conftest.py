@@ -9,13 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests import seldom
+from tests import dealing, seldom
 from tests.untested import untested
+
+gc.disable()  # until all tests are collected: what is imported for them stays
 
 # A busy machine makes an example slow and not wrong; the same tree has the same answer everywhere.
 # New examples are looked for with `pytest --hypothesis-profile default`.
 settings.register_profile("any machine", deadline=None, derandomize=True)
 settings.load_profile("any machine")
+
+
+LESS_OFTEN = (20_000, 20, 20)
+"""New objects before the collector looks for circles among them: a screen under test makes thousands."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +31,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="every repetition of the long tests, also of what passed here before",
     )
+    parser.addoption(
+        "--beside-servers",
+        action="store_true",
+        help="the last process of several runs what needs no server, and gives way to the others",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What this process of the tests may take of the processor."""
+    if config.getoption("--beside-servers"):
+        dealing.give_way(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Who deals the tests out."""
+    return dealing.BesideServers(config, log) if config.getoption("--beside-servers") else None
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +78,8 @@ def pytest_collection_finish() -> None:
     """What is imported and collected by now stays: the collector need not look through it again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*LESS_OFTEN)
+    gc.enable()
 
 
 _guests: set[str] = set()

@@ -33,8 +33,13 @@ READY_S = 60.0
 
 
 _GUEST = "test_netem_guest"
-_FIRST = ("test_labs", "test_load", "test_cli", "test_faults", "test_sweep")
-"""The files that take longest: begun late, one of them would run alone at the end."""
+_FIRST = (
+    "test_labs", "test_images", "test_stack", "test_group", "test_load", "test_cli", "test_session",
+    "test_galera", "test_anatomy", "test_sweep", "test_agent", "test_mariadb", "test_faults", "test_drills",
+    "test_role_changes", "test_server_process", "test_exposure", "test_disk", "test_delayqueue",
+    "test_terminal", "test_ledger",
+)  # fmt: skip
+"""The files that take longest, about in that order: begun late, one of them would run alone at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,8 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs real servers stays together by file: a process of the tests makes one stack for all that
     it runs, and what a file's own fixture has built serves the whole file.
 
-    It comes first, the longest files at the front and the guest, which works by itself, at the end: the
-    thousands of small tests behind it fill whatever time a process has left.
+    It comes first, the longest files at the front and the guest, which works by itself, at the end.
     """
     for item in items:
         if item.get_closest_marker("docker"):
