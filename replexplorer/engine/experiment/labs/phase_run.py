@@ -24,6 +24,7 @@ _APPLIED_WITHIN_S: Final = 180.0
 _WARMUP_S: Final = 1.5
 _WARMUP_LATENCIES: Final = 4
 _RTT_LOOKS: Final = 8
+_QUICK_RTT_LOOKS: Final = 4
 _RTT_LOOK_S: Final = 0.25
 _WAITING: Final = (ProtectionState.PROTECTED, ProtectionState.ARMED, ProtectionState.BLOCKED)
 
@@ -60,7 +61,7 @@ class PhaseRun:
         clients = [text for text in phase.settings if text.partition("=")[0] == CLIENTS.key]
         await self._turn(text for text in phase.settings if text not in clients)
         self.tell("measuring the link", None)
-        rtt = await measured_rtt(rig)
+        rtt = await measured_rtt(rig, _QUICK_RTT_LOOKS if self.quick else _RTT_LOOKS)
         await self._turn(clients)
         for fault in phase.faults:
             await loan.inject(fault)
@@ -172,11 +173,11 @@ class PhaseRun:
         return found
 
 
-async def measured_rtt(rig: Rig) -> Rtt | None:
+async def measured_rtt(rig: Rig, looks: int) -> Rtt | None:
     """The acknowledging replica's round trip, measured by several looks at the probe; a Student interval of
     their mean. None where no probe was answered."""
     seen: list[float] = []
-    for _ in range(_RTT_LOOKS):
+    for _ in range(looks):
         rtt_ms = await rig.rtt_ms()
         if rtt_ms is not None:
             seen.append(rtt_ms)
