@@ -88,12 +88,13 @@ def _group_lines(status: Status) -> list[str]:
         member = node.member
         if member is None or not member.size:
             continue
+        gave_way = "" if member.gave_way is None else f", gave way {member.gave_way:,}"
         held = "" if not member.held_ms else f", flow control held {number(member.held_ms)} ms"
         lines.append(
             f"member      {node.name}: {node.state}, hears {_shown(member.answering)} of {member.size}"
             f" (view {_shown(member.view)}), to certify {_shown(member.queued)},"
             f" to apply {_shown(member.to_apply)}, certified {_shown(member.certified)},"
-            f" conflicts {_shown(member.conflicts)}{held}"
+            f" conflicts {_shown(member.conflicts)}{gave_way}{held}"
         )
     return lines
 

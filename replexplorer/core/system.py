@@ -64,6 +64,8 @@ class System:
     takes_turns: bool = False
     """Places in the order of commits belong to the members in turn, and a lone commit waits until those that
     have nothing to say have passed theirs: a round trip to the farthest more (docs/systems.md, measured)."""
+    counts_alike: bool = False
+    """Each member certifies, and counts, the transactions of all; else it counts its own."""
     applies_itself: bool = False
     """Its applier is part of the membership: a knob that restarts a replica's applier is absent."""
     elects: bool = False
@@ -118,6 +120,7 @@ GROUP: Final = System(
     own=frozenset({Group.GROUP}),
     lacks=frozenset({Group.SEMI_SYNC}),
     takes_turns=True,
+    counts_alike=True,
     applies_itself=True,
     elects=True,
 )

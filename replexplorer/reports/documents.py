@@ -193,6 +193,7 @@ def _member(member: Membership) -> MemberJson:
         queued=member.queued,
         to_apply=member.to_apply,
         conflicts=member.conflicts,
+        gave_way=member.gave_way,
         certified=member.certified,
         held_ms=member.held_ms,
         holds=member.holds,

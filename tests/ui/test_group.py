@@ -45,6 +45,12 @@ async def test_members_send_to_each_other() -> None:
         assert "members 3/3" in app.text("#header")
 
 
+async def test_of_members_that_count_their_own_the_conflicts_are_added() -> None:
+    members = [replace(ONLINE, conflicts=number, gave_way=2) for number in (1, 2, 3)]
+    async with bench(replace(group_tick(*members), system="galera"), size=(160, 45)) as app:
+        assert app.rows("#topology")[2].strip().startswith("conflicts 6  gave way 6  queued db1 0")
+
+
 async def test_one_that_is_no_member_is_named_with_its_state() -> None:
     tick = group_tick(ONLINE, AWAY["RECOVERING"], AWAY["ERROR"])
     async with bench(tick, size=(160, 45)) as app:

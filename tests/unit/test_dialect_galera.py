@@ -84,8 +84,8 @@ def test_options_of_the_provider_are_variables_and_keep_their_own_spelling(diale
 
 def test_a_member_says_what_it_sees(dialect: Galera) -> None:
     assert answer(dialect) == Membership(
-        Belonging.MEMBER, "Synced", size=3, answering=3, view="7", queued=2, to_apply=5, conflicts=7,
-        certified=100, held_ms=1500.0, holds=9,
+        Belonging.MEMBER, "Synced", size=3, answering=3, view="7", queued=2, to_apply=5, conflicts=3,
+        gave_way=4, certified=100, held_ms=1500.0, holds=9,
     )  # fmt: skip
 
 

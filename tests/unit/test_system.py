@@ -6,7 +6,7 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.knobs.catalogue import BY_KEY
 from replexplorer.core.knobs.names import SOURCE, KnobName, Value, addressed
 from replexplorer.core.model.operating_point import bound_rtt_ms, operating_point_of, unacknowledged
-from replexplorer.core.server.membership import Membership, judge_group, majority_of
+from replexplorer.core.server.membership import Conflicts, Membership, conflicts_of, judge_group, majority_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.system import ASYNC, GALERA, GROUP, SYSTEMS, new_stack, system_of, who_has
 from replexplorer.core.topology import Belonging, Role, Roster, Standing, role_of, source_of
@@ -166,6 +166,18 @@ def test_a_group_is_protected_while_a_majority_answers_and_takes_writes(
     }
     found = judge_group(GROUP, seen, writers, requested_size=3)
     assert (found.state, found.replicas_acking, found.replicas_required) == (state, acking, required)
+
+
+def test_members_that_certify_alike_have_each_counted_what_others_count_alone() -> None:
+    ours = Membership(MEMBER, "ONLINE", conflicts=5, gave_way=2)
+    theirs = Membership(MEMBER, "ONLINE", conflicts=3, gave_way=1)
+    unknown = Membership(OUTSIDE, "OFFLINE")
+    assert conflicts_of(GROUP, [ours, theirs, None]).refused == 5
+    assert conflicts_of(GALERA, [ours, theirs, unknown]) == Conflicts(8, 3)
+    assert conflicts_of(GALERA, [unknown, None]) == Conflicts(None, None)
+    later = Conflicts(9, 3)
+    assert later.since(Conflicts(8, 1)) == Conflicts(1, 2)
+    assert later.since(Conflicts(None, 4)) == Conflicts(None, None), "unknown, or counted again from 0"
 
 
 def test_a_links_knob_without_a_node_turns_every_link_of_a_mesh() -> None:

@@ -93,7 +93,6 @@ def _read_membership(rows: Sequence[Row]) -> Membership:
     state = found.get("wsrep_local_state_comment", "")
     size = whole(found.get("wsrep_cluster_size")) or None
     paused_ns = whole(found.get("wsrep_flow_control_paused_ns"))
-    refused = [whole(found.get(f"wsrep_local_{name}")) for name in ("cert_failures", "bf_aborts")]
     return Membership(
         belongs=_belongs(found, state),
         state=state,
@@ -102,7 +101,8 @@ def _read_membership(rows: Sequence[Row]) -> Membership:
         view=found.get("wsrep_cluster_conf_id"),
         queued=whole(found.get("wsrep_local_send_queue")),
         to_apply=whole(found.get("wsrep_local_recv_queue")),
-        conflicts=None if None in refused else sum(each or 0 for each in refused),
+        conflicts=whole(found.get("wsrep_local_cert_failures")),
+        gave_way=whole(found.get("wsrep_local_bf_aborts")),
         certified=whole(found.get("wsrep_replicated")),
         held_ms=None if paused_ns is None else paused_ns / _NS_PER_MS,
         holds=whole(found.get("wsrep_flow_control_recv")),

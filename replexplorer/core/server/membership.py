@@ -7,7 +7,7 @@ members have it. What nobody says is None.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from replexplorer.core.event import Severity
@@ -34,7 +34,10 @@ class Membership:
     to_apply: int | None = None
     """Transactions of other members that wait here to be applied."""
     conflicts: int | None = None
-    """Transactions that certification refused, since this node became a member."""
+    """Transactions that certification refused, since this node became a member: its own, or those of all
+    members (`System.counts_alike`)."""
+    gave_way: int | None = None
+    """Its own transactions that were rolled back for one of another member before they were certified."""
     certified: int | None = None
     """Transactions that were checked, since then."""
     held_ms: float | None = None
@@ -46,6 +49,36 @@ class Membership:
     def is_ready(self) -> bool:
         """It takes part and has all that the others have."""
         return self.belongs is Belonging.MEMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """Transactions of a group that lost against one of another member that changed the same row."""
+
+    refused: int | None = None
+    """By certification; None where no member says."""
+    gave_way: int | None = None
+    """Rolled back before that, as the other's was applied; None where the servers do not count them."""
+
+    def since(self, before: Conflicts) -> Conflicts:
+        """Those that came after `before`; unknown where a member's count began again meanwhile."""
+        return Conflicts(
+            _grown(before.refused, self.refused),
+            _grown(before.gave_way, self.gave_way),
+        )
+
+
+def conflicts_of(system: System, members: Iterable[Membership | None]) -> Conflicts:
+    """What has been lost in all, by what each node says: members that count alike have each counted all."""
+    told = [each for each in members if each is not None]
+    refused = [each.conflicts for each in told if each.conflicts is not None]
+    gave_way = [each.gave_way for each in told if each.gave_way is not None]
+    together = max if system.counts_alike else sum
+    return Conflicts(together(refused) if refused else None, sum(gave_way) if gave_way else None)
+
+
+def _grown(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None or after < before else after - before
 
 
 def majority_of(size: int) -> int:

@@ -19,7 +19,13 @@ class MemberJson(JsonObject):
     view: str | None = Field(description="another one after each change of members")
     queued: int | None = Field(description="transactions that wait here to be certified")
     to_apply: int | None = Field(description="transactions of others that wait here to be applied")
-    conflicts: int | None = Field(description="transactions that certification refused")
+    conflicts: int | None = Field(
+        description="transactions that certification refused: of Galera its own, of a group those of all"
+    )
+    gave_way: int | None = Field(
+        default=None,
+        description="its own that were rolled back before that for one of another member; null: not counted",
+    )
     certified: int | None = Field(description="transactions that were checked")
     held_ms: float | None = Field(description="how long flow control has held commits back, in all")
     holds: int | None = Field(description="commits that it held back")

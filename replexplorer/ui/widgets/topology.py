@@ -55,8 +55,9 @@ class Topology(Lines):
             if not rows:
                 start = [*first, (f"  {other}" if other else "", "muted")]
             rows.append([*start, *_arrow(replica, begins, source, links), *_replica(replica, source)])
-        if system_of(self.tick.system).is_group:
-            return [*(rows or [first]), group_line(self.tick.nodes, width)]
+        system = system_of(self.tick.system)
+        if system.is_group:
+            return [*(rows or [first]), group_line(system, self.tick.nodes, width)]
         if lags := self._lags(self.tick, width):
             return [*(rows or [first]), lags]
         behind = [(node.name, node.lag_s) for node in replicas if node.lag_s is not None and node.lag_s >= 1]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replexplorer.core.server.membership import conflicts_of
 from replexplorer.core.server.node_view import NodeView
+from replexplorer.core.system import System
 from replexplorer.ui.words.runs import Line, Run, width_of
 
 
-def group_line(nodes: Sequence[NodeView], width: int) -> Line:
+def group_line(system: System, nodes: Sequence[NodeView], width: int) -> Line:
     """` conflicts 3  to apply db2 12  flow control 0.4 s`: as much as there is room for, the rarest last."""
-    parts = [part for part in (_conflicts(nodes), _waiting(nodes), _held(nodes)) if part]
+    parts = [part for part in (_conflicts(system, nodes), _waiting(nodes), _held(nodes)) if part]
     line: Line = []
     for part in parts:
         longer: Line = [*line, ("  " if line else " ", "text"), *part]
@@ -20,13 +22,14 @@ def group_line(nodes: Sequence[NodeView], width: int) -> Line:
     return line
 
 
-def _conflicts(nodes: Sequence[NodeView]) -> list[Run]:
-    """Of certification, which every member does alike: the most that one has counted."""
-    found = [each.member.conflicts for each in nodes if each.member and each.member.conflicts is not None]
-    if not found:
-        return []
-    most = max(found)
-    return [("conflicts ", "muted"), (f"{most:,}", "warn b" if most else "text")]
+def _conflicts(system: System, nodes: Sequence[NodeView]) -> list[Run]:
+    """What certification refused, and what gave way before, where the servers tell."""
+    found = conflicts_of(system, (each.member for each in nodes))
+    runs: list[Run] = []
+    for word, count in (("conflicts", found.refused), ("gave way", found.gave_way)):
+        if count is not None:
+            runs += [(f"{'  ' if runs else ''}{word} ", "muted"), (f"{count:,}", "warn b" if count else "text")]
+    return runs
 
 
 def _waiting(nodes: Sequence[NodeView]) -> list[Run]:
