@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
@@ -9,23 +10,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json
-from replexplorer.cli.experiment import concluded, listing, stack_for
+from replexplorer.cli.experiment import (
+    concluded,
+    listing,
+    names_beside,
+    new_stack,
+    refuse_found,
+    stack_for,
+)
 from replexplorer.cli.output import Output
 from replexplorer.cli.own_labs import lab_named, own_file, own_labs
 from replexplorer.cli.running import run_async
 from replexplorer.cli.typed import whole_number
-from replexplorer.cli.wiring import recorded_ticks
+from replexplorer.cli.wiring import load_configuration_of, recorded_ticks
 from replexplorer.core.errors import UsageError
+from replexplorer.core.system import DEFAULT, System
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
+from replexplorer.engine.experiment.labs.by_system import SystemsRun
 from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
 from replexplorer.engine.experiment.labs.fitting import fitting
-from replexplorer.engine.experiment.labs.lab import REPEATS, Lab
+from replexplorer.engine.experiment.labs.lab import REPEATS, Lab, LabResult
 from replexplorer.engine.experiment.labs.run import LabRun, assignments
 from replexplorer.engine.experiment.labs.step import LabStep
 from replexplorer.formats.employees_dump import checked, rows_of
 from replexplorer.formats.json.lab import LabEntry
+from replexplorer.formats.json.measured import Conditions
+from replexplorer.ports import UpOptions
 from replexplorer.reports.conditions import again, conditions_of
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.lab_pages import rerun, write_report
@@ -76,7 +88,8 @@ def run(call: Call) -> int:
     """List the labs, or run one."""
     if call.args.action == "list":
         return _list(call)
-    return run_async(_run(call, _asked(call)))
+    lab = _asked(call)
+    return run_async(_run_on_systems(call, lab) if lab.systems else _run(call, lab))
 
 
 def _asked(call: Call) -> Lab:
@@ -86,6 +99,10 @@ def _asked(call: Call) -> Lab:
     for flag, owner in _OWNERS.items():
         if getattr(args, flag) is not None and lab.name != owner.name:
             raise UsageError(f"--{flag} is for the lab {owner.name}", f"{lab.name} has none")
+    if lab.systems and args.beside:
+        raise UsageError(
+            f"--beside: {lab.name} makes stacks of its own, whose load nobody else drives", "leave it out"
+        )
     if args.rows is not None:
         return archive_of(args.rows)
     if args.dump is not None:
@@ -138,6 +155,7 @@ def _entry(lab: Lab, file: Path | None = None) -> LabEntry:
         quick_seconds=lab.seconds(quick=True),
         turns=list(lab.turns),
         replicas=lab.replicas,
+        systems=list(lab.systems),
         file=None if file is None else str(file),
     )
 
@@ -159,6 +177,41 @@ async def _run(call: Call, lab: Lab) -> int:
     if report is not None:
         own, ticks = own_file(args.name), recorded_ticks(session.file)
         write = partial(write_report, report, document, session.file, own, ticks)
+    return concluded(console, document, lambda: render_lab(document), write)
+
+
+async def _run_on_systems(call: Call, lab: Lab) -> int:
+    """As `_run`, on a stack of its own for each system."""
+    console, args = call.console, call.args
+    report = report_directory(args.report)
+    names = names_beside(load_configuration_of(call).values.stack, lab.systems)
+    await refuse_found(names.values())
+    sessions: dict[str, str] = {}
+    found: list[Conditions] = []
+
+    async def on_stack(system: System, part: LabRun) -> LabResult:
+        console.recount(f"{system.title}: a stack of its own, '{names[system.name]}'")
+        replicas = lab.replicas if system.name == DEFAULT else None
+        up = UpOptions(replicas=replicas, flavor=system.flavors[0], system=system.name)
+        async with new_stack(call, f"lab {lab.name}", names[system.name], up) as session:
+            found.append(conditions_of(session))
+            try:
+                async with session.observed(console.hear):
+                    return await session.console.do(Run(part))
+            finally:
+                if session.file is not None:
+                    sessions[system.name] = session.file
+
+    result = await SystemsRun(lab, args.quick, Narration(console), repeats=args.repeats).run(on_stack)
+    document = lab_document(result)
+    document.conditions = found[0].model_copy(
+        update={"server": result.server, "settings": {}, "systems": list(lab.systems)}
+    )
+    document.again = [shlex.join(command_of(args))]
+    write = None
+    if report is not None:
+        ticks = [tick for file in sessions.values() for tick in recorded_ticks(file)]
+        write = partial(write_report, report, document, None, ticks=ticks, parts=sessions)
     return concluded(console, document, lambda: render_lab(document), write)
 
 

@@ -191,11 +191,12 @@ async def composed(
     tick_s: float = 0.5,
     recorded: bool = False,
     calibrated: bool = False,
+    name: str | None = None,
 ) -> AsyncIterator[Session]:
-    """A session that is not attached yet; everything of it is closed at the end. With `calibrated` it
-    predicts."""
+    """A session that is not attached yet, on the configured stack or on the one of this `name`; everything of
+    it is closed at the end. With `calibrated` it predicts."""
     values = load_configuration_of(call).values
-    stack = provider_of(values, slow=call.console.progress)
+    stack = provider_of(values, name, slow=call.console.progress)
     try:
         options = SessionOptions(
             holder=holder,

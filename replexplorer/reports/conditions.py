@@ -75,9 +75,11 @@ def others(conditions: Conditions, varied: Container[str]) -> Conditions:
 def rows(conditions: Conditions) -> list[tuple[str, str]]:
     """In words, a fact a row: the server, the machine, the settings that are not at their defaults."""
     machine = conditions.machine
-    replicas = f"{conditions.replicas} replica{'s' * (conditions.replicas != 1)}"
+    nodes = f"{conditions.replicas} replica{'s' * (conditions.replicas != 1)}"
+    if conditions.systems:
+        nodes = f"a new stack for each of {', '.join(conditions.systems)}"
     return [
-        ("server", f"{conditions.server or 'unknown'}, {replicas}; replexplorer {conditions.program}"),
+        ("server", f"{conditions.server or 'unknown'}, {nodes}; replexplorer {conditions.program}"),
         ("machine", machine.words + (f", {machine.cpu}" if machine.cpu else "")),
         ("settings", settings_words(conditions)),
     ]

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from replexplorer.core.printable import LAYOUT, printable
@@ -30,15 +31,22 @@ def report_directory(name: str | None) -> Path | None:
     return directory
 
 
-def write_files(directory: Path, contents: Mapping[str, str], session: str | None = None) -> str:
-    """Write texts by name, and a copy of the recorded session, readable by its owner alone as the session
-    is; answers what was written in words. Raises UsageError."""
+def write_files(
+    directory: Path,
+    contents: Mapping[str, str],
+    session: str | None = None,
+    parts: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Write texts by name, and a copy of the recorded session, or of each of its `parts` by name, readable by
+    its owner alone as the session is; answers what was written in words. Raises UsageError."""
     names = list(contents)
     for name, text in contents.items():
         with whole_file(directory / name) as stream:
             stream.write(text if name.endswith(_JSON) else printable(text, LAYOUT))
-    if session is not None:
-        with whole_binary_file(directory / _SESSION, mode=0o600) as copy, open(session, "rb") as recorded:
-            shutil.copyfileobj(recorded, copy)
-        names.append(_SESSION)
+    sessions = {} if session is None else {_SESSION: session}
+    sessions |= {f"session-{part}.rxs": recorded for part, recorded in parts.items()}
+    for name, recorded in sessions.items():
+        with whole_binary_file(directory / name, mode=0o600) as copy, open(recorded, "rb") as stream:
+            shutil.copyfileobj(stream, copy)
+        names.append(name)
     return f"wrote {directory}/{', '.join(names[:-1])} and {names[-1]}"

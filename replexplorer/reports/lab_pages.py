@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from replexplorer.reports.lab_result import (
     findings_of,
     limits_of,
     repeats_words,
+    summary_table,
     timed_rows,
     tps_words,
 )
@@ -38,6 +39,7 @@ body { background: var(--paper); color: var(--ink); font: 15px/1.45 system-ui, s
 table { border-collapse: collapse; width: 100%; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
 th { color: var(--dim); font-weight: 600; } .holds { color: var(--good); } .deviates { color: var(--bad); }
+.wall { font-size: 1.15rem; } .wall td:nth-child(n+2), .wall th:nth-child(n+2) { text-align: right; }
 pre, code { font: 13px ui-monospace, monospace; } pre { overflow-x: auto; } .dim { color: var(--dim); }"""
 """Of every page that is a report."""
 
@@ -62,9 +64,11 @@ def write_report(
     session: str | None,
     own: Path | None = None,
     ticks: Sequence[Tick] = (),
+    parts: Mapping[str, str] | None = None,
 ) -> str:
     """Write the report, its charts drawn from the `ticks` that the lab recorded, and a copy of the session
-    file and of an `own` lab's file; answers what was written. Raises UsageError."""
+    file, or of those of its `parts` by name, and of an `own` lab's file; answers what was written. Raises
+    UsageError."""
     contents = {
         "report.md": markdown(document),
         "report.html": html(document, ticks),
@@ -72,7 +76,7 @@ def write_report(
     }
     if own is not None:
         contents[own.name] = read_text(own, "lab file", MOST_TOML_BYTES)
-    return write_files(directory, contents, session)
+    return write_files(directory, contents, session, parts or {})
 
 
 def _row(phase: LabPhase) -> tuple[str, ...]:
@@ -126,6 +130,10 @@ def markdown(document: LabResult) -> str:
         return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells]
 
     lines = [f"# {document.lab}: {document.verdict}", "", *(f"{fact}  " for fact in _facts(document)), ""]
+    if (summary := document.summary) is not None:
+        headings, summary_rows = summary_table(summary)
+        lines += [f"## {summary.title.capitalize()}", ""]
+        lines += [*rows([headings, ("---", *["---:"] * len(summary.columns)), *summary_rows]), ""]
     lines += rows([_HEADINGS, ["---"] * len(_HEADINGS), *map(_row, document.phases)])
     if timed := timed_rows(document):
         lines += ["", *rows([_TIMED, ("---",) * 3, *timed])]
@@ -151,14 +159,6 @@ def markdown(document: LabResult) -> str:
 def html(document: LabResult, ticks: Sequence[Tick]) -> str:
     """The report as one page with its charts."""
 
-    def table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in headings)
-        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
-        return f"<table><tr>{head}</tr>{body}</table>"
-
-    def plain(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-        return [[escape(cell) for cell in row] for row in rows]
-
     word = document.verdict
     relations = [
         [_verdict(each.word), escape(each.name), escape(each.evidence)] for each in document.relations
@@ -170,6 +170,7 @@ def html(document: LabResult, ticks: Sequence[Tick]) -> str:
         f"<style>{PAGE_STYLE}\n{STYLE}</style>",
         f"<h1>{escape(document.lab)}: {_verdict(word)}</h1>",
         *(f"<p>{escape(fact)}</p>" for fact in _facts(document)),
+        *_summary(document),
         *_bars(document),
         table(_HEADINGS, plain([_row(phase) for phase in document.phases])),
         "<h2>Relations</h2>",
@@ -187,6 +188,27 @@ def html(document: LabResult, ticks: Sequence[Tick]) -> str:
     parts += ["<h2>Settings</h2>", table(("phase", "knobs"), plain(settings))]
     parts += ["<h2>Again</h2>", "<pre>" + escape("\n".join(document.again)) + "</pre>", "</html>"]
     return "\n".join(part for part in parts if part) + "\n"
+
+
+def table(headings: Sequence[str], cells: Sequence[Sequence[str]], kind: str = "") -> str:
+    """A table of cells that are markup already."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in headings)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
+    return f"<table{kind}><tr>{head}</tr>{body}</table>"
+
+
+def plain(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Cells of text as markup."""
+    return [[escape(cell) for cell in row] for row in rows]
+
+
+def _summary(document: LabResult) -> list[str]:
+    """The table for the wall."""
+    if document.summary is None:
+        return []
+    headings, rows = summary_table(document.summary)
+    title = escape(document.summary.title.capitalize())
+    return [f"<h2>{title}</h2>", table(headings, plain(rows), ' class="wall"')]
 
 
 def _verdict(word: str) -> str:

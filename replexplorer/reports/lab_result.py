@@ -8,6 +8,7 @@ from typing import Literal, cast
 from replexplorer.core.text import number, table
 from replexplorer.engine.experiment.labs.lab import LabResult, PhaseResult
 from replexplorer.engine.experiment.labs.lab import Published as PublishedFigure
+from replexplorer.engine.experiment.labs.lab import Summary as SummaryTable
 from replexplorer.formats.json.lab import (
     LabPhase,
     LabRepeat,
@@ -16,6 +17,8 @@ from replexplorer.formats.json.lab import (
     Published,
     Reference,
     Relation,
+    Summary,
+    SummaryRow,
 )
 from replexplorer.formats.json.lab import LabResult as LabDocument
 from replexplorer.formats.json.model import Scalar
@@ -46,10 +49,24 @@ def lab_document(result: LabResult) -> LabDocument:
         verdict=cast(Literal["holds", "deviates", "aborted"], result.verdict),
         quick=result.quick,
         repeats=result.repeats,
+        summary=_summary(result.summary),
         references=[Reference(name=each.name, tps=round(each.tps, 2)) for each in result.references],
         aborted=result.aborted,
         unrestored=list(result.unrestored),
     )
+
+
+def _summary(summary: SummaryTable | None) -> Summary | None:
+    if summary is None:
+        return None
+    rows = [
+        SummaryRow(
+            name=name,
+            values=[round(value, 3) if isinstance(value, float) else value for value in values],
+        )
+        for name, values in summary.rows
+    ]
+    return Summary(title=summary.title, columns=list(summary.columns), rows=rows)
 
 
 def _phase(result: PhaseResult) -> LabPhase:
@@ -87,6 +104,8 @@ def _phase(result: PhaseResult) -> LabPhase:
         commit_cost=cost_document(result.cost),
         published_figures={name: _published(each) for name, each in result.phase.published_figures.items()},
         repeats=[_repeat(each) for each in result.repeats],
+        system=result.phase.system,
+        server=result.server,
     )
 
 
@@ -137,6 +156,12 @@ def render_lab(document: LabDocument) -> str:
     ]
     if document.source is not None:
         blocks.insert(1, f"after {document.source.author}: {document.source.title}")
+    if document.summary is not None:
+        headings, rows_of_summary = summary_table(document.summary)
+        blocks.append(
+            f"{document.summary.title}\n"
+            + table(rows_of_summary, headings, right=range(1, len(headings)))
+        )
     if timed := timed_rows(document):
         blocks.append(table(timed, ("PHASE", "PUBLISHED", "MEASURED"), right=(1, 2)))
     if found:
@@ -157,6 +182,21 @@ def render_lab(document: LabDocument) -> str:
         blocks.append(f"aborted: {document.aborted}")
     blocks += [f"not restored: {line}" for line in document.unrestored]
     return "\n\n".join([*blocks, f"verdict: {verdict_words(document)}"])
+
+
+def summary_table(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a summary, in words."""
+    rows = [[each.name, *map(_summary_cell, each.values)] for each in summary.rows]
+    return ["", *summary.columns], rows
+
+
+def _summary_cell(value: Scalar | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or "-"
+    return number(value, 2 if abs(value) < _SMALL else 1)
+
+
+_SMALL = 10
 
 
 def verdict_words(document: LabDocument) -> str:

@@ -238,17 +238,18 @@ def test_every_lab_s_settings_can_be_typed(name: str) -> None:
 @pytest.mark.parametrize("name", LABS)
 def test_every_lab_s_first_phase_sets_what_later_ones_turn(name: str) -> None:
     """Each repeat begins with it. A partition is healed by the lab that makes it."""
-    lab = find_lab(name)
-    first, *others = (
-        {
-            str(each)
-            for text in phase.settings
-            for each in parse_assignment(text, new_roster(lab.replicas)).names
-        }
-        for phase in lab.phases
-    )
-    left = set[str]().union(*others) - first
-    assert {key for key in left if not key.startswith("partition@")} == set()
+    whole = find_lab(name)
+    for lab in [whole.on(system) for system in whole.systems] or [whole]:
+        first, *others = (
+            {
+                str(each)
+                for text in phase.settings
+                for each in parse_assignment(text, new_roster(lab.replicas)).names
+            }
+            for phase in lab.phases
+        )
+        left = set[str]().union(*others) - first
+        assert {key for key in left if not key.startswith("partition@")} == set()
 
 
 @pytest.mark.parametrize("name", [lab.name for lab in LABS.values() if not any(p.play for p in lab.phases)])

@@ -34,9 +34,11 @@ from replexplorer.core.model.fitted import OperatingPoint
 from replexplorer.core.role_change import ChangeKind, RoleChange
 from replexplorer.core.server.commit_cost import CostSample, CpuUsed
 from replexplorer.core.server.exposure import Exposure
+from replexplorer.core.server.membership import Membership
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.system import ASYNC, System
 from replexplorer.core.topology import Role, Roster, node_names
 from replexplorer.engine.experiment.rig import Findings
 from replexplorer.ports import LoadSettings, Report, ServerProcess
@@ -273,6 +275,9 @@ class FakeRig:
     down: set[str] = field(default_factory=set)
     """Nodes that do not answer."""
     reapplies: bool = True
+    system: System = ASYNC
+    members: dict[str, Membership] = field(default_factory=dict)
+    """What nodes say of their group; all of them take writes."""
     loss: LossLedger | None = None
     """What is reckoned; None: every row that was acknowledged is on every node."""
 
@@ -351,12 +356,13 @@ class FakeRig:
             nodes=[
                 NodeView(
                     name,
-                    Role.REPLICA if at else Role.PRIMARY,
+                    Role.REPLICA if at and name not in self.members else Role.PRIMARY,
                     name not in self.down,
                     server_uuid=name,
                     gtid_executed=f"a:1-{min(self.applied, self.backlog) if at else self.backlog}",
                     io_thread="on" if at else None,
                     sql_thread="on" if at else None,
+                    member=self.members.get(name),
                 )
                 for at, name in enumerate(self.names)
             ],
@@ -369,6 +375,7 @@ class FakeRig:
             is_ours=True,
             protection=Protection(ProtectionState.PROTECTED if waits else ProtectionState.OFF, waits),
             links={name: LinkView(name, rtt_measured_ms=self._rtt_ms(name)) for name in self.names[1:]},
+            system=self.system,
         )
 
     def _rtt_ms(self, replica: str) -> float:

@@ -19,6 +19,7 @@ from replexplorer.cli import main
         (("sweep", "rtt=0,10", "--report", "/proc"), "cannot write /proc"),
         (("lab", "run", "wan-isert"), "unknown lab 'wan-isert': did you mean wan-insert"),
         (("lab", "run", "tour", "--report", "/proc"), "cannot write /proc"),
+        (("lab", "run", "systems-78ms", "--beside"), "--beside: systems-78ms makes stacks of its own"),
         (("set", "rt=5"), "unknown knob 'rt'"),
         (("predict", "rt=5"), "unknown knob 'rt'"),
         (("load", "--workload", "nope"), "workload=nope is not known"),

@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.flavours import flavour_of
 from replexplorer.core.dialect.mariadb import MariaDb
 from replexplorer.core.errors import UsageError
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.fitting import fitting
 from tests.fakes.servers import MARIADB, mysql_9
+from tests.unit.test_dialect_galera import VARIABLES as GALERA_DIALECT_VARIABLES
+from tests.unit.test_dialect_group import VARIABLES as GROUP_DIALECT_VARIABLES
 
+FLUSH = {"innodb_flush_log_at_trx_commit": "1"}
+GROUP_VARIABLES = {**GROUP_DIALECT_VARIABLES, **FLUSH}
+GALERA_VARIABLES = {**GALERA_DIALECT_VARIABLES, **FLUSH}
 DOUBLEWRITE = {"name": "INNODB_DOUBLEWRITE", "low": None, "high": None}
 MARIA = MariaDb.of(
     MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "NO", "words": "OFF,ON,FAST"}])
@@ -19,14 +25,15 @@ OLDER = MariaDb.of(
     MARIADB, MariaDb.ranges().read([{**DOUBLEWRITE, "fixed": "YES", "words": "OFF,ON"}])
 ).capabilities
 MYSQL = mysql_9().capabilities
+ON_A_STACK = sorted(name for name, lab in LABS.items() if not lab.systems)
 
 
-@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("name", ON_A_STACK)
 def test_a_lab_is_whole_on_the_server_that_it_was_written_for(name: str) -> None:
     assert fitting(LABS[name], MYSQL).phases == LABS[name].phases
 
 
-@pytest.mark.parametrize("name", sorted(set(LABS) - {"quorum-of-n"}))
+@pytest.mark.parametrize("name", sorted({*ON_A_STACK} - {"quorum-of-n"}))
 @pytest.mark.parametrize("server", [MARIA, OLDER], ids=["11.8", "10.11"])
 def test_a_lab_turns_nothing_that_the_server_lacks(name: str, server: Capabilities) -> None:
     fitted = fitting(LABS[name], server)
@@ -55,3 +62,20 @@ def test_phases_that_the_relations_do_not_need_are_left_out(server: Capabilities
     names = [phase.name for phase in fitting(LABS["durability-modes"], server).phases]
     assert "both, 32 clients" in names
     assert not [name for name in names if "detect only" in name]
+
+
+SERVERS = {
+    "async": MYSQL,
+    "group": flavour_of(GROUP_VARIABLES).of(GROUP_VARIABLES, {}).capabilities,
+    "galera": flavour_of(GALERA_VARIABLES).of(GALERA_VARIABLES, {}).capabilities,
+}
+
+
+@pytest.mark.parametrize("system", SERVERS)
+def test_a_lab_on_several_systems_turns_what_each_of_them_has(system: str) -> None:
+    lab = LABS["systems-78ms"]
+    part = lab.on(system)
+    assert fitting(part, SERVERS[system]).phases == part.phases
+    assert {phase.system for phase in part.phases} == {None}
+    assert len(part.phases) == sum(phase.system == system for phase in lab.phases) >= 3
+    assert lab.systems == tuple(SERVERS)

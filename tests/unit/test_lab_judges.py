@@ -8,10 +8,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from replexplorer.core.server.protection import Protection
+from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.engine.experiment.labs import find_lab
-from replexplorer.engine.experiment.labs.lab import Lab, PhaseResult, Relation
+from replexplorer.engine.experiment.labs.lab import (
+    GAVE_WAY,
+    REFUSED,
+    RETRIED,
+    Lab,
+    PhaseResult,
+    Relation,
+)
 from replexplorer.engine.experiment.labs.title_table import ALL_ROWS, GONE
 
 LENGTH_S = 10.0
@@ -178,3 +185,98 @@ def test_a_published_experiment_has_the_address_of_its_page(name: str) -> None:
     assert source is not None
     assert source.url is not None
     assert len(urlsplit(source.url).path) > 1, "a page, not a site"
+
+
+SYSTEMS_MS = {
+    "async": (4.0, 8.0), "AFTER_SYNC": (82.0, 100.0), "AFTER_COMMIT": (82.0, 95.0),
+    "Group Replication": (160.0, 170.0), "Galera": (81.0, 110.0),
+}  # fmt: skip
+HOT = {
+    "AFTER_SYNC": (100.0, {RETRIED: 0.0}),
+    "AFTER_COMMIT": (380.0, {RETRIED: 0.0}),
+    "Group Replication": (30.0, {RETRIED: 400.0, REFUSED: 390.0}),
+    "Galera": (45.0, {RETRIED: 120.0, REFUSED: 40.0, GAVE_WAY: 300.0}),
+}
+
+
+def on_systems(
+    means_ms: Mapping[str, tuple[float, float]], hot: Mapping[str, tuple[float, Mapping[str, float]]]
+) -> dict[str, PhaseResult]:
+    """Each phase of systems-78ms at a round trip of 78 ms: mean latencies of 1 and 32 threads, and TPS with
+    what was rolled back on the hot rows."""
+    lab = find_lab("systems-78ms")
+    by_phase = dict.fromkeys((phase.name for phase in lab.phases), 1.0)
+    for name, (one, many) in means_ms.items():
+        by_phase |= {f"{name}, 1 thread": one, f"{name}, 32 threads": many}
+    found = results(lab, by_phase, dict.fromkeys(by_phase, 78.0))
+    for name, (tps, figures) in hot.items():
+        service = Histogram()
+        service.record_all([320_000] * round(tps * LENGTH_S))
+        phase = f"{name}, hot rows"
+        found[phase] = replace(found[phase], service=service, tps=tps, figures=figures)
+    return {name: replace(each, server=f"server of {each.phase.system}") for name, each in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("means_ms", "hot", "deviates"),
+    [
+        pytest.param({}, {}, [], id="as theory has it"),
+        pytest.param(
+            {"Galera": (40.0, 110.0)}, {},
+            ["Galera, 1 thread: TPS at most", "Galera, 32 threads at least 8 x"], id="it did not wait",
+        ),
+        pytest.param(
+            {"Group Replication": (160.0, 2560.0)}, {}, ["Group Replication, 32 threads at least 8 x"],
+            id="one after the other",
+        ),
+        pytest.param(
+            {}, {"AFTER_SYNC": (400.0, {RETRIED: 0.0})},
+            ["AFTER_SYNC, hot rows: TPS at most", "AFTER_COMMIT, hot rows faster than AFTER_SYNC"],
+            id="locks were not held",
+        ),
+        pytest.param(
+            {}, {"AFTER_COMMIT": (380.0, {RETRIED: 3.0})}, ["AFTER_COMMIT, hot rows: no transaction"],
+            id="semi-sync rolled back",
+        ),
+        pytest.param(
+            {}, {"Galera": (45.0, {RETRIED: 0.0, REFUSED: 0.0, GAVE_WAY: 0.0})},
+            ["Galera, hot rows: transactions are"], id="a group did not",
+        ),
+    ],
+)  # fmt: skip
+def test_systems_wait_a_round_trip_and_groups_roll_hot_rows_back(
+    means_ms: Mapping[str, tuple[float, float]],
+    hot: Mapping[str, tuple[float, Mapping[str, float]]],
+    deviates: list[str],
+) -> None:
+    found = on_systems({**SYSTEMS_MS, **means_ms}, {**HOT, **hot})
+    names = failed(find_lab("systems-78ms"), found)
+    assert [name.startswith(part) for name, part in zip(names, deviates, strict=True)] == [True] * len(names)
+
+
+def test_a_group_without_a_majority_deviates() -> None:
+    found = on_systems(SYSTEMS_MS, HOT)
+    name = "Galera, 32 threads"
+    blocked = replace(found[name].protection, state=ProtectionState.BLOCKED)
+    found[name] = replace(found[name], protection=blocked)
+    assert failed(find_lab("systems-78ms"), found) == ["a majority of the group answered at each phase's end"]
+
+
+def test_the_systems_stand_side_by_side_as_far_as_they_were_measured() -> None:
+    lab = find_lab("systems-78ms")
+    found = on_systems(SYSTEMS_MS, HOT)
+    summary = lab.summary(found)
+    assert summary is not None
+    assert summary.columns == tuple(SYSTEMS_MS)
+    rows = dict(summary.rows)
+    assert rows["1 thread, TPS"] == pytest.approx((250, 12.2, 12.2, 6.3, 12.3), abs=0.1)
+    assert rows["1 thread, round trips"] == pytest.approx((0.05, 1.05, 1.05, 2.05, 1.04), abs=0.01)
+    assert rows["1 thread, published"] == ("273 TPS", None, "102 ms at 100 ms", None, "108 ms at 100 ms")
+    assert rows["hot rows, TPS"] == (None, 100, 380, 30, 45)
+    assert rows[f"hot rows, {REFUSED}"] == (None, None, None, "390", "40")
+    assert rows[f"hot rows, {GAVE_WAY}"] == (None, None, None, None, "300")
+    assert rows["server"] == ("server of async",) * 3 + ("server of group", "server of galera")
+    early = lab.summary({name: each for name, each in found.items() if each.phase.system == "async"})
+    assert early is not None
+    assert early.columns == ("async", "AFTER_SYNC", "AFTER_COMMIT")
+    assert lab.summary({}) is None

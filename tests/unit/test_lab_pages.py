@@ -12,7 +12,15 @@ from replexplorer.cli import arguments
 from replexplorer.cli.lab import command_of
 from replexplorer.cli.output import Output, reported
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.json.lab import LabPhase, LabResult, LabSource, Published, Relation
+from replexplorer.formats.json.lab import (
+    LabPhase,
+    LabResult,
+    LabSource,
+    Published,
+    Relation,
+    Summary,
+    SummaryRow,
+)
 from replexplorer.formats.json.measured import Latency
 from replexplorer.reports.directory import report_directory
 from replexplorer.reports.lab_pages import html, markdown, write_report
@@ -75,6 +83,41 @@ def test_the_page_refers_to_nothing_outside_and_escapes_what_it_tells() -> None:
     assert "87 measured" in charts[1], "the mean latency, as the articles draw it beside TPS"
     assert "commits per second" in charts[2]
     assert ">seconds<" in charts[2]
+
+
+SUMMARY = Summary(
+    title="commits <a second>",
+    columns=["async", "Galera"],
+    rows=[
+        SummaryRow(name="1 thread, TPS", values=[1234.56, 6.3]),
+        SummaryRow(name="waits for", values=["nobody", None]),
+    ],
+)
+
+
+def test_a_summary_stands_first_and_is_the_same_everywhere() -> None:
+    found = document().model_copy(update={"summary": SUMMARY})
+    text = render_lab(found)
+    assert "commits <a second>\n" in text
+    assert [line.split() for line in text.splitlines() if "TPS  " in line or "waits" in line] == [
+        ["1", "thread,", "TPS", "1,234.6", "6.30"],
+        ["waits", "for", "nobody", "-"],
+    ]
+    assert "| 1 thread, TPS | 1,234.6 | 6.30 |" in markdown(found)
+    page = html(found, [])
+    assert "<h2>Commits &lt;a second&gt;</h2>" in page
+    assert '<table class="wall">' in page
+    assert "<td>1,234.6</td><td>6.30</td>" in page
+    assert 'class="wall"' not in html(document(), [])
+
+
+def test_a_run_on_several_systems_keeps_the_session_of_each(tmp_path: Path) -> None:
+    recorded = tmp_path / "a.rxs"
+    recorded.write_bytes(b"recorded")
+    told = write_report(tmp_path, document(), None, parts={"async": str(recorded), "galera": str(recorded)})
+    assert told.endswith("session-async.rxs and session-galera.rxs")
+    assert (tmp_path / "session-galera.rxs").read_bytes() == b"recorded"
+    assert (tmp_path / "session-galera.rxs").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_deviation_is_told_with_what_may_explain_it() -> None:

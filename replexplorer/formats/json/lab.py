@@ -46,6 +46,21 @@ class Reference(JsonObject):
     tps: float
 
 
+class SummaryRow(JsonObject):
+    """A row of a summary: what it is, and a value for each column."""
+
+    name: str
+    values: list[Scalar | None]
+
+
+class Summary(JsonObject):
+    """What a lab comes to, in one table."""
+
+    title: str
+    columns: list[str]
+    rows: list[SummaryRow]
+
+
 class LabRepeat(JsonObject):
     """One of the runs that a phase's figures are merged of."""
 
@@ -108,6 +123,10 @@ class LabPhase(JsonObject):
     )
     published_figures: dict[str, Published] = Field(default={}, description="by the name in `figures`")
     repeats: list[LabRepeat] = Field(default=[], description="each run; empty for a single one")
+    system: str | None = Field(
+        default=None, description="whose stack the lab made for it; null: it ran on the stack that was there"
+    )
+    server: str | None = Field(default=None, description="of that stack; null: the lab's")
 
 
 class Relation(JsonObject):
@@ -143,6 +162,7 @@ class LabResult(JsonObject):
     quick: bool = False
     repeats: int = Field(default=1, description="runs of each phase; they take turns")
     references: list[Reference] = Field(default=[], description="lines that are drawn across the phases")
+    summary: Summary | None = Field(default=None, description="null where the phases are table enough")
     aborted: str | None = Field(
         default=None,
         description="why nothing is judged: it ended before its last phase, or a phase is invalid",
@@ -154,6 +174,10 @@ class LabResult(JsonObject):
 
 class LabEntry(ExperimentEntry):
     """A lab in `lab list --json`."""
+
+    systems: list[str] = Field(
+        default=[], description="of which it makes stacks of its own; empty: it runs on the stack that is there"
+    )
 
 
 DOCUMENTS: Final[dict[str, Any]] = {"lab run": LabResult, "lab list": list[LabEntry]}

@@ -54,6 +54,9 @@ class Conditions(JsonObject):
     program: str = Field(description="version of replexplorer")
     server: str | None
     replicas: int
+    systems: list[str] = Field(
+        default=[], description="that had a stack each, one after the other; empty: one stack with `replicas`"
+    )
     machine: MachineJson
     settings: dict[str, SettingJson] = Field(description="by key@node")
     workload_files: dict[str, str] = Field(default={}, description="the text of each file of SQL by its path")

@@ -67,6 +67,10 @@ def lab_details(lab: Staged, width: int) -> list[Line]:
     if lab.failure:
         told.append(("failure", lab.failure))
     told.append(("phases", "; ".join(phase.name for phase in lab.phases)))
+    if lab.systems:
+        stacks = f"stacks of its own, one after the other: {', '.join(lab.systems)}"
+        told.append(("makes", f"{stacks}; run it in a shell: replexplorer lab run {lab.name}"))
+        return [line for head, text in told for line in _told(head, text, width)]
     told.append(("changes", f"{', '.join(lab.turns)}; all are restored at the end"))
     if detached := sum(phase.replicas is not None and phase.replicas < lab.replicas for phase in lab.phases):
         told.append(

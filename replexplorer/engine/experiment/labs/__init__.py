@@ -17,6 +17,7 @@ from replexplorer.engine.experiment.labs.lab import Lab
 from replexplorer.engine.experiment.labs.missing_key import MISSING_KEY
 from replexplorer.engine.experiment.labs.phantom_read import PHANTOM_READ
 from replexplorer.engine.experiment.labs.quorum_of_n import QUORUM_OF_N
+from replexplorer.engine.experiment.labs.systems_78ms import SYSTEMS_78MS
 from replexplorer.engine.experiment.labs.tour import TOUR
 from replexplorer.engine.experiment.labs.wan_insert import WAN_INSERT
 from replexplorer.engine.experiment.labs.wan_threads import WAN_THREADS
@@ -29,6 +30,7 @@ LABS: Final = {
         DURABILITY_MODES,
         BULK_LOAD,
         WAN_THREADS,
+        SYSTEMS_78MS,
         PHANTOM_READ,
         HOT_ROW,
         ARCHIVE,

@@ -6,7 +6,7 @@ A lab is data and, where its phases are not just a load, a short script (`Phase.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
@@ -19,9 +19,15 @@ from replexplorer.core.stats.ratio import Ratio, repeated
 from replexplorer.engine.experiment.rig import Findings, Rig
 from replexplorer.ports import Report
 
+RETRIED: Final = "rolled back and tried again"
+REFUSED: Final = "refused by certification"
+GAVE_WAY: Final = "gave way before certification"
+"""Figures of each phase in a group: transactions, as clients were told and as the members counted."""
 REPEATS: Final = 3
 """Runs of each phase in full mode: as many as an interval needs."""
 _TURNING_S: Final = 4.0
+_STACK_S: Final = 20.0
+"""A stack of the lab's own: brought up, its load made ready, removed."""
 _SAME_ROWS: Final = 0.02
 """A load that counts its commits once an interval makes a few more than were asked for."""
 _ROWS_PER_S: Final = 20_000
@@ -70,6 +76,17 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Summary:
+    """What a lab comes to, in one table that can be read from afar."""
+
+    title: str
+    columns: tuple[str, ...]
+    """What is compared: a heading each."""
+    rows: tuple[tuple[str, tuple[float | str | None, ...]], ...]
+    """What is said of it: a name, and a value for each column; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Length:
     """How long a phase is measured."""
 
@@ -96,6 +113,10 @@ class Played:
     """Rows that a script worked on; 0 where commits say it all."""
     errors: int = 0
     """Transactions that came to nothing, or whose outcome is unknown."""
+    retried: int = 0
+    """Times that a transaction was rolled back by the server and tried again by its client."""
+    clients: int | None = None
+    """Clients of a script's own; None: those of the load."""
     busy_percent: float | None = None
     """CPU of the generator, of one core."""
     machine_percent: float | None = None
@@ -117,6 +138,7 @@ class Played:
             service=load.service,
             duration_s=load.duration_s,
             errors=load.errors + load.unknown,
+            retried=load.total.retries if load.total else 0,
             busy_percent=load.cpu_percent,
             machine_percent=found.machine_percent,
             readings_tps=tuple(each.tps for each in load.intervals),
@@ -155,6 +177,9 @@ class Phase:
     """Rows of the load's table; None: the session's."""
     play: Play | None = None
     """What it does instead of letting the load run."""
+    system: str | None = None
+    """The system (`core.system.SYSTEMS`) of which the lab makes a stack of its own for it; None: it runs on
+    the stack that is there. A lab names one for all of its phases or for none."""
 
     def length(self, *, quick: bool) -> Length:
         """How long this run of it measures."""
@@ -232,6 +257,8 @@ class PhaseResult:
     """When its measurement began; None where that was not seen."""
     cost: CommitCost | None = None
     """What a commit cost the servers; None where a script ran, and where it is not known."""
+    server: str | None = None
+    """What it was measured on, of a lab that makes several stacks; None: the lab's server."""
     repeats: tuple[PhaseResult, ...] = ()
     """The runs that these figures are merged of; empty for a single run."""
 
@@ -340,6 +367,8 @@ class Lab:
     """The same by other knobs, for servers that lack those of this one; the first that fits is run."""
     references: Callable[[Phases], Sequence[Reference]] = lambda _: ()
     """Lines that are drawn across its phases."""
+    summary: Callable[[Phases], Summary | None] = lambda _: None
+    """Its phases in one table; of a run that ended early, of those that were measured."""
     failure: str = ""
     """What a failure loses in the modes that it compares, counted by the matrix of failures (docs/drills.md);
     empty where nothing was counted."""
@@ -352,7 +381,25 @@ class Lab:
         """About how long it takes, where its table has to be made first."""
         rows = max((phase.table_size or 0 for phase in self.phases), default=0)
         once_s = sum(phase.takes_s(quick=quick) for phase in self.phases)
-        return rows / _ROWS_PER_S + self.runs(quick=quick, repeats=repeats) * once_s
+        stacks_s = len(self.systems) * (_STACK_S + rows / _ROWS_PER_S) if self.systems else rows / _ROWS_PER_S
+        return stacks_s + self.runs(quick=quick, repeats=repeats) * once_s
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Names of the systems of which it makes stacks of its own, in order; none for a lab that runs on the
+        stack that is there."""
+        return tuple(dict.fromkeys(phase.system for phase in self.phases if phase.system is not None))
+
+    def on(self, system: str) -> Lab:
+        """The phases that run on a stack of this system, as a lab that judges nothing."""
+        phases = tuple(replace(phase, system=None) for phase in self.phases if phase.system == system)
+        return replace(
+            self,
+            phases=phases,
+            judge=lambda _: (),
+            references=lambda _: (),
+            summary=lambda _: None,
+        )
 
     @property
     def turns(self) -> tuple[str, ...]:
@@ -376,6 +423,7 @@ class LabResult:
     aborted: str | None = None
     """Why nothing is judged: it ended before its last phase, or a phase is invalid; None when neither."""
     references: tuple[Reference, ...] = ()
+    summary: Summary | None = None
     unrestored: tuple[str, ...] = ()
     """Knobs that could not be restored yet, and what becomes of them."""
 

@@ -7,13 +7,25 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
+from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs.names import KnobName, Value, desired_of
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import beaten, beaten_words, bound, local_cost_ms
+from replexplorer.core.server.membership import Conflicts, conflicts_of
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.stats.student import t_quantile_975
-from replexplorer.engine.experiment.labs.lab import Act, Phase, PhaseResult, Played, Rtt
+from replexplorer.engine.experiment.labs.lab import (
+    GAVE_WAY,
+    REFUSED,
+    RETRIED,
+    Act,
+    Figures,
+    Phase,
+    PhaseResult,
+    Played,
+    Rtt,
+)
 from replexplorer.engine.experiment.loan import CLIENTS, Loan
 from replexplorer.engine.experiment.rig import Rig
 from replexplorer.ports import Report
@@ -70,17 +82,18 @@ class PhaseRun:
             self.tell("running", None)
             rig.log.change_effective(mark, phase.name, phase.name)
             await loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
-            before = rig.seen.protection
+            before, lost = rig.seen.protection, _conflicts(rig.seen)
             played = await phase.play(Act(rig, phase, self.quick, self.tell))
             rig.log.end_epoch()
         else:
             await rig.load.follow(table_size=phase.table_size)
             await loan.until_state(phase.state, within_s=_STATE_WITHIN_S)
-            before = rig.seen.protection
+            before, lost = rig.seen.protection, _conflicts(rig.seen)
             played = await self._measured(rtt, mark)
         seen = await loan.look_alive()
         result = replace(
             self._result(rtt, played),
+            figures={**played.figures, **_lost(seen, lost, played)},
             protection_before=before,
             invalid="; ".join(loan.disturbances(seen)) or None,
         )
@@ -125,6 +138,7 @@ class PhaseRun:
         protection = seen.protection
         rtt_ms = rtt.ms if rtt else seen.rtt_ms
         clients = rig.load.settings.clients if rig.load.settings else 0
+        clients = clients if played.clients is None else played.clients
         alone = [each for each in self.before if each.protection.state is ProtectionState.OFF]
         local_ms = local_cost_ms(alone[0].clients, alone[0].service) if alone else None
         limits = self.phase.play is None and protection.state in _WAITING
@@ -171,6 +185,20 @@ class PhaseRun:
                 effective = rig.seen.effective(name)
                 found[name] = assignment.value if effective is None else effective
         return found
+
+
+def _conflicts(seen: Sighting) -> Conflicts:
+    """What the members of a group have counted so far; nothing of another system."""
+    return conflicts_of(seen.system, (node.member for node in seen.nodes))
+
+
+def _lost(seen: Sighting, before: Conflicts, played: Played) -> Figures:
+    """What was rolled back in a group meanwhile, as clients were told and as its members counted."""
+    if not seen.system.is_group:
+        return {}
+    since = _conflicts(seen).since(before)
+    found = {RETRIED: played.retried, REFUSED: since.refused, GAVE_WAY: since.gave_way}
+    return {name: float(count) for name, count in found.items() if count is not None}
 
 
 async def measured_rtt(rig: Rig, looks: int) -> Rtt | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from replexplorer.core.errors import UsageError
 from replexplorer.core.event import Severity
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs.names import Assignment, Desired, KnobName, desired_of, parse_assignment
@@ -42,8 +43,13 @@ class LabRun:
 
         Raises StackUnavailable when another driver holds the load or another experiment runs, and what
         turning raises for settings that this stack cannot have; everything is restored before it does.
+        Raises UsageError for a lab that makes stacks of its own: `SystemsRun` runs that.
         """
-
+        if self.lab.systems:
+            raise UsageError(
+                f"the lab {self.lab.name} runs on stacks of its own, one after the other",
+                f"`replexplorer lab run {self.lab.name}` in a shell",
+            )
         self.lab = fitting(self.lab, rig.dialect(rig.seen.source).capabilities)
 
         def check(seen: Sighting) -> None:
@@ -61,11 +67,12 @@ class LabRun:
         if invalid and result.aborted is None:
             result.aborted = f"changed while it was measured, {'; '.join(invalid)}"
         if result.aborted is None:
-            rounds = [_by_name(found) for found in self._rounds]
-            result.relations = judged(self.lab, rounds, _by_name(result.phases))
-            result.references = tuple(self.lab.references(_by_name(result.phases)))
+            rounds = [by_name(found) for found in self._rounds]
+            result.relations = judged(self.lab, rounds, by_name(result.phases))
+            result.references = tuple(self.lab.references(by_name(result.phases)))
         else:
             rig.log.tell(Severity.BAD, f"the lab was aborted: {result.aborted}")
+        result.summary = self.lab.summary(by_name(result.phases))
         return result
 
     async def _phases(self, loan: Loan) -> None:
@@ -132,5 +139,6 @@ def assignments(lab: Lab, parse: Callable[[str], Assignment], replicas: int) -> 
     ]
 
 
-def _by_name(results: Sequence[PhaseResult]) -> Phases:
+def by_name(results: Sequence[PhaseResult]) -> Phases:
+    """The results by the names of their phases."""
     return {each.phase.name: each for each in results}
