@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from replexplorer import __version__
 from replexplorer.core.errors import MissingPiece
+from replexplorer.core.system import system_of
 from replexplorer.core.wire import DiskState, Health, LinkState
 from replexplorer.formats.configuration import Configuration
 from replexplorer.formats.json.doctor import Check, Doctor
@@ -136,8 +137,10 @@ def _images(client: APIClient, configuration: Configuration, progress: Callable[
     """Those that a new stack takes, and those of other servers."""
     from replexplorer.adapters.docker import images
 
-    flavor = None if configuration.image is not None else configuration.flavor or "mysql"
-    server = images.SERVERS[flavor].says if flavor is not None else None
+    server = None
+    if configuration.image is None:
+        system = system_of(configuration.system)
+        server = images.server_for(system.name, configuration.flavor or system.flavors[0]).says
     states = images.states(shipped("compose"))
     wanted = [state for state in states if state.says in (server, images.SIDECAR.says)]
     others = [state for state in states if state not in wanted]

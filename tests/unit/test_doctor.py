@@ -112,6 +112,7 @@ def test_images_of_other_servers_are_named_with_their_state(
     made = [
         ImageState("mysqld", "MySQL", "replexplorer/mysql:a", True, "mysql-server-core 9.7.4"),
         ImageState("mysqld", "MariaDB", "replexplorer/mariadb:b", False),
+        ImageState("mysqld", "Galera", "replexplorer/galera:d", True, "galera-4 26.4.27"),
         ImageState("sidecar", "sidecar", "replexplorer/sidecar:c", True, "python3 3.14"),
     ]
     monkeypatch.setattr("replexplorer.adapters.docker.images.states", lambda compose: made)
@@ -122,9 +123,13 @@ def test_images_of_other_servers_are_named_with_their_state(
     maria = {each.name: each for each in doctor.examine(Configuration(flavor="mariadb"), tmp_path).checks}
     assert maria["images"].detail.startswith("not built yet")
     assert maria["MySQL image"].detail == "built: replexplorer/mysql:a (mysql-server-core 9.7.4)"
+    assert maria["Galera image"].detail == "built: replexplorer/galera:d (galera-4 26.4.27)"
+    galera = {each.name: each for each in doctor.examine(Configuration(system="galera"), tmp_path).checks}
+    assert galera["images"].detail.startswith("built: replexplorer/galera:d (galera-4 26.4.27); ")
+    assert "Galera image" not in galera
     foreign = {each.name: each for each in doctor.examine(Configuration(image="mysql:8.4"), tmp_path).checks}
     assert foreign["images"].detail == "built: replexplorer/sidecar:c (python3 3.14)"
-    assert {"MySQL image", "MariaDB image"} <= set(foreign)
+    assert {"MySQL image", "MariaDB image", "Galera image"} <= set(foreign)
 
 
 def test_a_full_disk_and_a_scarce_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

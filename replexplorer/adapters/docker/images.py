@@ -126,7 +126,8 @@ def server_for(system: str, flavor: str) -> Recipe:
 def states(compose: Path) -> list[ImageState]:
     """Which of our images are there, the servers' first; raises MissingPiece when Docker does not answer."""
     with client() as daemon:
-        return [_state(daemon, each, reference(each, compose)) for each in (*SERVERS.values(), SIDECAR)]
+        recipes = (*SERVERS.values(), *OF_SYSTEMS.values(), SIDECAR)
+        return [_state(daemon, each, reference(each, compose)) for each in recipes]
 
 
 def _state(daemon: Any, recipe: Recipe, name: str) -> ImageState:
