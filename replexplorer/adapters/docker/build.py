@@ -141,7 +141,7 @@ class Builder:
                 images.require(image, self._report)
             made = images.ensure([images.SIDECAR], self._compose, self._report)
             if asked:
-                images.check_foreign(image, self._compose, self._report)
+                images.check_foreign(image, self._compose, self._report, system.name)
         variables = {
             "RX_STACK": self._stack,
             "RX_VERSION": replexplorer.__version__,

@@ -22,6 +22,7 @@ from replexplorer.adapters.docker.base_image import BUILD_SILENCE_S, failure, fi
 from replexplorer.adapters.docker.client import client, one_line
 from replexplorer.adapters.secrets import SERVER_UID
 from replexplorer.core.errors import MissingPiece
+from replexplorer.core.system import DEFAULT
 from replexplorer.formats.stack_file import LABEL
 from replexplorer.ports import Report
 
@@ -262,25 +263,43 @@ def require(name: str, report: Report) -> None:
         raise MissingPiece(f"no image {name} here, and pulling it failed ({reason})", f"docker pull {name}")
 
 
-def check_foreign(name: str, compose: Path, report: Report) -> None:
-    """Make sure that an image has a mysqld that we can start.
+def check_foreign(name: str, compose: Path, report: Report, system: str = DEFAULT) -> None:
+    """Make sure that an image has a mysqld that we can start as a node of this system.
 
-    Raises MissingPiece in one line. What counts is what the start script itself says, run
+    Raises MissingPiece in one line. What counts is what the start scripts themselves say, run
     in a container without network that is removed at once.
     """
     report(f"looking for mysqld in {name}", None)
     script = (compose / "mysql" / "start-mysqld").read_text(encoding="utf-8")
-    with client() as daemon:
-        status, said = _run(daemon, name, ["/bin/sh", "-c", script, "start-mysqld", "check"])
-    if status != 0:
-        lines = said.strip().splitlines() or ["it does not start"]
-        reason = lines[-1].removeprefix("start-mysqld: ")
-        raise MissingPiece(
-            f"cannot use the image {name}: {reason}", "--image needs one with a mysqld or mariadbd"
-        )
+    commands = [["/bin/sh", "-c", script, "start-mysqld", "check"]]
+    needs = "--image needs one with a mysqld or mariadbd"
+    if system in OF_SYSTEMS:
+        script = _MEMBER_PARTS + (compose / "mysql" / f"start-{system}").read_text(encoding="utf-8")
+        commands.append(["/bin/sh", "-c", script])
+        needs = f"for {system} it needs MariaDB, Galera's provider and rsync; without --image one is built"
+    for command in commands:
+        with client() as daemon:
+            status, said = _run(daemon, name, command, {"RX_SYSTEM": system})
+        if status != 0:
+            lines = said.strip().splitlines() or ["it does not start"]
+            reason = lines[-1].removeprefix("start-mysqld: ")
+            raise MissingPiece(f"cannot use the image {name}: {reason}", needs)
 
 
-def _run(daemon: Any, image: str, entrypoint: list[str]) -> tuple[int, str]:
+_MEMBER_PARTS: Final = """\
+PATH=$PATH:/usr/sbin:/usr/libexec
+fail() { echo "$1" >&2; exit 1; }
+for part in mariadbd rsync wsrep_sst_rsync; do
+    command -v "$part" >/dev/null || fail "it has no $part"
+done
+datadir=/nonexistent node=
+"""
+"""Before start-galera, which is read by start-mysqld: what a member needs beside the provider."""
+
+
+def _run(
+    daemon: Any, image: str, entrypoint: list[str], environment: Mapping[str, str]
+) -> tuple[int, str]:
     """Run a container to its end; its exit status and what it said."""
     from docker.errors import APIError
 
@@ -288,6 +307,7 @@ def _run(daemon: Any, image: str, entrypoint: list[str]) -> tuple[int, str]:
         image,
         entrypoint=entrypoint,
         command=[],
+        environment=dict(environment),
         user=f"{SERVER_UID}:{SERVER_UID}",
         labels={f"{LABEL}role": "probe"},
         host_config=daemon.create_host_config(network_mode="none", cap_drop=["ALL"]),
