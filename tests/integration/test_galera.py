@@ -19,9 +19,10 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import execute
 from replexplorer.engine.console import Clear, Inject
+from replexplorer.engine.experiment.labs.lab import GAVE_WAY, REFUSED
 from replexplorer.engine.session import Session
 from tests.integration.conftest import LiveStack
-from tests.integration.groups import THREE, three_members, until_so
+from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
 from tests.integration.sessions import attached, connected
 from tests.turning import turn
 from tests.waiting import until
@@ -134,6 +135,15 @@ async def test_of_two_that_change_one_row_the_second_is_refused(galera: LiveStac
         await session.sight.refresh()
         since = conflicts_of(session.system, (node.member for node in session.nodes)).since(before)
         assert (since.refused or 0) + (since.gave_way or 0) > 0, since
+
+
+async def test_hot_rows_at_all_members_roll_transactions_back_and_each_kind_is_counted(
+    galera: LiveStack,
+) -> None:
+    found = await on_hot_rows(galera, "galera")
+    assert found.service.count > 0
+    assert float(found.figures[REFUSED]) + float(found.figures[GAVE_WAY]) > 0, found.figures
+    assert found.protection.state is ProtectionState.PROTECTED
 
 
 async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack) -> None:

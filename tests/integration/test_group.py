@@ -18,10 +18,11 @@ from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.topology import Role
 from replexplorer.engine.asking import execute
 from replexplorer.engine.console import Clear, Failover, Inject, Switchover
+from replexplorer.engine.experiment.labs.lab import REFUSED, RETRIED
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings
 from tests.integration.conftest import LiveStack
-from tests.integration.groups import THREE, three_members, until_so
+from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
 from tests.integration.sessions import attached, connected
 from tests.turning import turn
 from tests.waiting import until
@@ -128,6 +129,18 @@ async def test_the_primary_is_chosen_and_the_load_follows_it(group: LiveStack) -
 
 async def _commits_after(session: Session) -> bool:
     return sum(each.commits for each in session.load.inbox.take()) > 0
+
+
+async def test_hot_rows_at_all_members_roll_transactions_back_and_one_primary_is_left(
+    group: LiveStack,
+) -> None:
+    found = await on_hot_rows(group, "group")
+    assert found.service.count > 0
+    assert float(found.figures[RETRIED]) > 0, found.figures
+    assert float(found.figures[REFUSED]) > 0, found.figures
+    async with connected(group, "test") as session:
+        roles = [node.role for node in (await session.status()).nodes]
+        assert sorted(roles) == [Role.PRIMARY, Role.SECONDARY, Role.SECONDARY]
 
 
 async def test_a_killed_primary_is_replaced_and_comes_back(group: LiveStack) -> None:
