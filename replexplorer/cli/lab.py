@@ -28,8 +28,8 @@ from replexplorer.core.system import DEFAULT, System
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.labs import LABS
 from replexplorer.engine.experiment.labs.archive import ARCHIVE, archive_of
-from replexplorer.engine.experiment.labs.by_system import SystemsRun
 from replexplorer.engine.experiment.labs.bulk_load import BULK_LOAD, bulk_load_of
+from replexplorer.engine.experiment.labs.by_system import SystemsRun
 from replexplorer.engine.experiment.labs.fitting import fitting
 from replexplorer.engine.experiment.labs.lab import REPEATS, Lab, LabResult
 from replexplorer.engine.experiment.labs.run import LabRun, assignments

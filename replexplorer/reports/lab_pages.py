@@ -131,9 +131,9 @@ def markdown(document: LabResult) -> str:
 
     lines = [f"# {document.lab}: {document.verdict}", "", *(f"{fact}  " for fact in _facts(document)), ""]
     if (summary := document.summary) is not None:
-        headings, summary_rows = summary_table(summary)
-        lines += [f"## {summary.title.capitalize()}", ""]
-        lines += [*rows([headings, ("---", *["---:"] * len(summary.columns)), *summary_rows]), ""]
+        columns, summary_rows = summary_table(summary)
+        lines += [f"## {_sentence(summary.title)}", ""]
+        lines += [*rows([columns, ("---", *["---:"] * len(summary.columns)), *summary_rows]), ""]
     lines += rows([_HEADINGS, ["---"] * len(_HEADINGS), *map(_row, document.phases)])
     if timed := timed_rows(document):
         lines += ["", *rows([_TIMED, ("---",) * 3, *timed])]
@@ -202,12 +202,17 @@ def plain(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[escape(cell) for cell in row] for row in rows]
 
 
+def _sentence(text: str) -> str:
+    """With a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
 def _summary(document: LabResult) -> list[str]:
     """The table for the wall."""
     if document.summary is None:
         return []
     headings, rows = summary_table(document.summary)
-    title = escape(document.summary.title.capitalize())
+    title = escape(_sentence(document.summary.title))
     return [f"<h2>{title}</h2>", table(headings, plain(rows), ' class="wall"')]
 
 

@@ -159,8 +159,7 @@ def render_lab(document: LabDocument) -> str:
     if document.summary is not None:
         headings, rows_of_summary = summary_table(document.summary)
         blocks.append(
-            f"{document.summary.title}\n"
-            + table(rows_of_summary, headings, right=range(1, len(headings)))
+            f"{document.summary.title}\n" + table(rows_of_summary, headings, right=range(1, len(headings)))
         )
     if timed := timed_rows(document):
         blocks.append(table(timed, ("PHASE", "PUBLISHED", "MEASURED"), right=(1, 2)))

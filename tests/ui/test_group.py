@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replexplorer.core.server.membership import Membership
+from replexplorer.core.system import GALERA, GROUP
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Belonging, Role
+from replexplorer.ui.words.group import group_line
 from tests.fakes.facade import make_tick
 from tests.ui.driving import bench
 
@@ -45,10 +47,12 @@ async def test_members_send_to_each_other() -> None:
         assert "members 3/3" in app.text("#header")
 
 
-async def test_of_members_that_count_their_own_the_conflicts_are_added() -> None:
+def test_of_members_that_count_their_own_the_conflicts_are_added() -> None:
     members = [replace(ONLINE, conflicts=number, gave_way=2) for number in (1, 2, 3)]
-    async with bench(replace(group_tick(*members), system="galera"), size=(160, 45)) as app:
-        assert app.rows("#topology")[2].strip().startswith("conflicts 6  gave way 6  queued db1 0")
+    nodes = group_tick(*members).nodes
+    text = "".join(part for part, _ in group_line(GALERA, nodes, 120))
+    assert text == " conflicts 6  queued db1 0 db2 0 db3 0  gave way 6"
+    assert "".join(part for part, _ in group_line(GROUP, nodes, 120)).startswith(" conflicts 3  queued")
 
 
 async def test_one_that_is_no_member_is_named_with_its_state() -> None:

@@ -223,7 +223,7 @@ def on_systems(
         pytest.param({}, {}, [], id="as theory has it"),
         pytest.param(
             {"Galera": (40.0, 110.0)}, {},
-            ["Galera, 1 thread: TPS at most", "Galera, 32 threads at least 8 x"], id="it did not wait",
+            ["Galera, 1 thread: TPS at most"], id="it did not wait",
         ),
         pytest.param(
             {"Group Replication": (160.0, 2560.0)}, {}, ["Group Replication, 32 threads at least 8 x"],

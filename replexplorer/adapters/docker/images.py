@@ -297,9 +297,7 @@ datadir=/nonexistent node=
 """Before start-galera, which is read by start-mysqld: what a member needs beside the provider."""
 
 
-def _run(
-    daemon: Any, image: str, entrypoint: list[str], environment: Mapping[str, str]
-) -> tuple[int, str]:
+def _run(daemon: Any, image: str, entrypoint: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
     """Run a container to its end; its exit status and what it said."""
     from docker.errors import APIError
 

@@ -176,7 +176,8 @@ class LabEntry(ExperimentEntry):
     """A lab in `lab list --json`."""
 
     systems: list[str] = Field(
-        default=[], description="of which it makes stacks of its own; empty: it runs on the stack that is there"
+        default=[],
+        description="of which it makes stacks of its own; empty: it runs on the stack that is there",
     )
 
 

@@ -12,7 +12,17 @@ from replexplorer.ui.words.runs import Line, Run, width_of
 
 def group_line(system: System, nodes: Sequence[NodeView], width: int) -> Line:
     """` conflicts 3  to apply db2 12  flow control 0.4 s`: as much as there is room for, the rarest last."""
-    parts = [part for part in (_conflicts(system, nodes), _waiting(nodes), _held(nodes)) if part]
+    lost = conflicts_of(system, (each.member for each in nodes))
+    parts = [
+        part
+        for part in (
+            _counted("conflicts", lost.refused),
+            _waiting(nodes),
+            _counted("gave way", lost.gave_way),
+            _held(nodes),
+        )
+        if part
+    ]
     line: Line = []
     for part in parts:
         longer: Line = [*line, ("  " if line else " ", "text"), *part]
@@ -22,14 +32,11 @@ def group_line(system: System, nodes: Sequence[NodeView], width: int) -> Line:
     return line
 
 
-def _conflicts(system: System, nodes: Sequence[NodeView]) -> list[Run]:
-    """What certification refused, and what gave way before, where the servers tell."""
-    found = conflicts_of(system, (each.member for each in nodes))
-    runs: list[Run] = []
-    for word, count in (("conflicts", found.refused), ("gave way", found.gave_way)):
-        if count is not None:
-            runs += [(f"{'  ' if runs else ''}{word} ", "muted"), (f"{count:,}", "warn b" if count else "text")]
-    return runs
+def _counted(word: str, count: int | None) -> list[Run]:
+    """Transactions that were lost; nothing where the servers do not count them."""
+    if count is None:
+        return []
+    return [(f"{word} ", "muted"), (f"{count:,}", "warn b" if count else "text")]
 
 
 def _waiting(nodes: Sequence[NodeView]) -> list[Run]:

@@ -12,7 +12,7 @@ from functools import partial
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.system import System, system_of
-from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult, Phases
+from replexplorer.engine.experiment.labs.lab import STACK_S, Lab, LabResult, PhaseResult, Phases
 from replexplorer.engine.experiment.labs.repeats import judged
 from replexplorer.engine.experiment.labs.run import LabRun, by_name
 from replexplorer.engine.experiment.labs.step import LabStep, LabWatch
@@ -81,8 +81,7 @@ class SystemsRun:
         """A step of one system's part as one of the whole lab."""
         later = self.lab.systems[self.lab.systems.index(system.name) + 1 :]
         left_s = sum(
-            self.lab.on(name).seconds(quick=self.quick, repeats=self.repeats)
-            for name in later
+            STACK_S + self.lab.on(name).seconds(quick=self.quick, repeats=self.repeats) for name in later
         )
         self.watch(
             replace(
@@ -98,5 +97,6 @@ class SystemsRun:
 def _rounds(results: Sequence[PhaseResult], runs: int) -> list[Phases]:
     """What each repeat found; a single run is its own."""
     return [
-        {each.phase.name: each.repeats[at] if each.repeats else each for each in results} for at in range(runs)
+        {each.phase.name: each.repeats[at] if each.repeats else each for each in results}
+        for at in range(runs)
     ]

@@ -49,7 +49,7 @@ async def contend(act: Act) -> Played:
         ends_s = began_s + seconds
 
         async def client(number: int, sql: Sql) -> None:
-            random = Random(_SEED + number)  # noqa: S311
+            random = Random(_SEED + number)
             while rig.clock.monotonic() < ends_s:
                 row, sent_s = random.randrange(HOT_ROWS), rig.clock.monotonic()
                 while not await _updated(sql, row, retried):
@@ -113,9 +113,7 @@ async def _rows(sql: Sql) -> int:
 async def _updated(sql: Sql, row: int, retried: Counter[int]) -> bool:
     """Whether the update was committed; False where the server rolled it back."""
     try:
-        await sql.query(
-            f"UPDATE {_TABLE} SET number = number + 1 WHERE id = {row}", deadline_s=_DEADLINE_S
-        )
+        await sql.query(f"UPDATE {_TABLE} SET number = number + 1 WHERE id = {row}", deadline_s=_DEADLINE_S)
     except ServerRefused as refused:
         if refused.number not in _ROLLED_BACK:
             raise
