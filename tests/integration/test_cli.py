@@ -240,29 +240,6 @@ def test_a_load_has_one_driver_and_ends_with_a_signal(shell: Shell) -> None:
     until_true(lambda: shell.status().load.driver is None, "nobody drives any more")
 
 
-def test_down_asks_before_it_takes_a_load_its_stack_and_the_load_says_what_it_had(shell: Shell) -> None:
-    """`down` removed it without a word, and the load printed zeros to its end and exited 0."""
-    stack = f"{STACK}-gone"
-    shell.run("up", "--stack", stack)
-    load = ["load", "--stack", stack, "--clients", "3", "--duration", "300", "--table-size", "500", "--json"]
-    try:
-        with shell.started(*load) as running:
-            running.until_first_interval()
-            status = shell.json("status", "--stack", stack)["load"]
-            assert (status["clients"], status["mode"], status["workload"]) == (3, "closed", "update_index")
-            refused = shell.run("down", "--stack", stack, code=4)
-            assert f"load (pid {running.pid}) drives a load" in refused.stderr
-            assert f"down --stack {stack} --yes" in refused.stderr
-            shell.run("down", "--stack", stack, "--yes")
-            assert running.ends() == 4
-            assert f"stack '{stack}' was removed" in running.said()
-            report = LoadReport.model_validate_json(running.printed())
-        assert report.commits > 0
-        assert report.duration_s < 100
-    finally:
-        shell.run("down", "--stack", stack, "--yes")
-
-
 def test_an_up_whose_stack_is_taken_away_says_so_soon(shell: Shell) -> None:
     """It waited 105 s and blamed the primary's log."""
     stack = f"{STACK}-taken"
@@ -373,8 +350,22 @@ def test_what_is_not_there_is_one_line(shell: Shell) -> None:
         assert len(errors(err)) == 1
 
 
-def test_down_removes_everything_and_down_of_nothing_is_done(shell: Shell) -> None:
-    shell.run("down")
+def test_down_asks_before_it_takes_a_load_its_stack_and_removes_everything(shell: Shell) -> None:
+    """The load ends with what it had, and `down` of nothing is done. It comes last: the stack is gone."""
+    load = ["load", "--clients", "3", "--duration", "300", "--table-size", "500", "--json"]
+    with shell.started(*load) as running:
+        running.until_first_interval()
+        status = shell.json("status")["load"]
+        assert (status["clients"], status["mode"], status["workload"]) == (3, "closed", "update_index")
+        refused = shell.run("down", code=4)
+        assert f"load (pid {running.pid}) drives a load" in refused.stderr
+        assert f"down --stack {STACK} --yes" in refused.stderr
+        shell.run("down", "--yes")
+        assert running.ends() == 4
+        assert f"stack '{STACK}' was removed" in running.said()
+        report = LoadReport.model_validate_json(running.printed())
+    assert report.commits > 0
+    assert report.duration_s < 100
     client = connect()
     try:
         label = {"label": f"dev.replexplorer.stack={STACK}"}
@@ -384,4 +375,3 @@ def test_down_removes_everything_and_down_of_nothing_is_done(shell: Shell) -> No
     finally:
         client.close()
     shell.run("down")
-    shell.run("up")

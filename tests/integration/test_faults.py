@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import asyncmy
 import pytest
@@ -14,14 +17,24 @@ from replexplorer.engine.console import Clear, Inject, Turn
 from replexplorer.engine.outcome import Injected
 from replexplorer.engine.session import Session
 from replexplorer.ports import UpOptions
-from tests.integration.conftest import LiveStack, bring_up
+from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
 from tests.integration.sessions import connected
-from tests.waiting import NO_ANSWER, until
+from tests.waiting import NO_ANSWER, patience, until
 
 pytestmark = pytest.mark.docker
 
 WRITERS, LEAST_ROWS = 4, 200
 TABLE = "sandbox.acknowledged"
+
+
+@pytest.fixture(scope="module")
+def live(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
+    """A stack of this file's own."""
+    stack = DockerProvider(f"{PREFIX}-faults")
+    try:
+        yield asyncio.run(bring_up(stack, UpOptions()))
+    finally:
+        asyncio.run(take_down(stack))
 
 
 async def inject(session: Session, text: str) -> tuple[Injected, ...]:
@@ -62,8 +75,24 @@ async def cut_under_writes(live: LiveStack, session: Session) -> tuple[set[tuple
     return acknowledged - rows, done
 
 
-async def test_faults_are_done_recorded_and_undone_by_another_app(own_stack: DockerProvider) -> None:
-    live = await bring_up(own_stack, UpOptions())
+async def test_on_a_full_disk_a_commit_waits_for_room(live: LiveStack) -> None:
+    async with connected(live, "fault") as session:
+        source = session.fleet.source_name
+        async with live.session(source) as cursor:
+            await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
+            await inject(session, "disk_full")
+            commit = asyncio.create_task(cursor.execute("INSERT INTO sandbox.t () VALUES ()"))
+            done, _ = await asyncio.wait({commit}, timeout=2)
+            assert not done or commit.exception() is not None
+            await session.console.do(Clear())
+            with suppress(*NO_ANSWER):
+                await asyncio.wait_for(commit, 90 * patience())
+        await until(lambda: state(session), holds=lambda word: word == "up", within_s=90)
+
+
+async def test_faults_are_done_recorded_and_undone_by_another_app(live: LiveStack) -> None:
+    """It comes last: a power cut leaves source and replica with rows of their own."""
+    await live.ready()
     async with connected(live, "fault") as session:
         replica = session.fleet.replica_names[0]
         await inject(session, "kill")
@@ -93,19 +122,3 @@ async def test_faults_are_done_recorded_and_undone_by_another_app(own_stack: Doc
         print(f"{len(missing)} acknowledged rows are gone; {', '.join(done.lost_files)}")
         assert any("binlog" in file for file in done.lost_files)
         assert (await session.status()).faults == ()
-
-
-async def test_on_a_full_disk_a_commit_waits_for_room(own_stack: DockerProvider) -> None:
-    live = await bring_up(own_stack, UpOptions())
-    async with connected(live, "fault") as session:
-        source = session.fleet.source_name
-        async with live.session(source) as cursor:
-            await cursor.execute("CREATE TABLE sandbox.t (id SERIAL)")
-            await inject(session, "disk_full")
-            commit = asyncio.create_task(cursor.execute("INSERT INTO sandbox.t () VALUES ()"))
-            done, _ = await asyncio.wait({commit}, timeout=2)
-            assert not done or commit.exception() is not None
-            await session.console.do(Clear())
-            with suppress(*NO_ANSWER):
-                await asyncio.wait_for(commit, 90)
-        await until(lambda: state(session), holds=lambda word: word == "up", within_s=90)

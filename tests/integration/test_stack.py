@@ -259,7 +259,7 @@ async def test_the_bridge_carries_lines_and_ends(live_stack: LiveStack) -> None:
     try:
         await bridge.send("this is not JSON")
         lines = bridge.lines()
-        assert "{" in await asyncio.wait_for(anext(lines), 10)
+        assert "{" in await asyncio.wait_for(anext(lines), 10 * patience())
     finally:
         await bridge.close()
     with pytest.raises(StackUnavailable, match="nowhere"):
@@ -281,57 +281,101 @@ async def test_lost_passwords_are_said_so(live_stack: LiveStack) -> None:
         file.chmod(0o600)
 
 
-async def test_two_stacks_a_second_replica_and_down(
-    live_stack: LiveStack, own_stack: DockerProvider, docker_client: Any
+@pytest.fixture(scope="module")
+def rough(docker_client: Any, state_home: Path) -> Iterator[DockerProvider]:
+    """A stack that the tests below break and mend: each takes it as it was left, or makes it."""
+    stack = DockerProvider(f"{PREFIX}-rough")
+    try:
+        yield stack
+    finally:
+        asyncio.run(take_down(stack))
+
+
+async def test_a_stack_that_cannot_grow_is_left_as_it_was(
+    rough: DockerProvider, docker_client: Any, tmp_path: Path
 ) -> None:
-    own = await bring_up(own_stack, UpOptions())
-    assert {own_stack.name, live_stack.stack.name} <= set(await provider.stack_names())
-    assert own.credentials.control_password != live_stack.credentials.control_password
-    assert await own_stack.up(UpOptions(replicas=2), quiet) is False
+    own = await bring_up(rough, UpOptions())
+    before = ids(docker_client, rough.name)
+    volumes = len(take(docker_client, rough.name).volumes)
+    compose = tmp_path / "compose"
+    shutil.copytree(shipped("compose"), compose)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = compose / "stack.yaml"
+        file.write_text(
+            file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{taken.getsockname()[1]}:3306")
+        )
+        stack = DockerProvider(rough.name, compose=compose)
+        try:
+            with pytest.raises(MissingPiece, match="port is in use"):
+                await stack.up(UpOptions(replicas=2), quiet)
+        finally:
+            await stack.close()
+    assert ids(docker_client, rough.name) == before
+    assert len(take(docker_client, rough.name).volumes) == volumes
     await own.ready()
-    assert [node.name for node in await own_stack.nodes()] == ["db1", "db2", "db3"]
+
+
+async def test_two_stacks_a_second_replica_and_down(
+    live_stack: LiveStack, rough: DockerProvider, docker_client: Any
+) -> None:
+    own = await bring_up(rough, UpOptions())
+    assert {rough.name, live_stack.stack.name} <= set(await provider.stack_names())
+    assert own.credentials.control_password != live_stack.credentials.control_password
+    assert await rough.up(UpOptions(replicas=2), quiet) is False
+    await own.ready()
+    assert [node.name for node in await rough.nodes()] == ["db1", "db2", "db3"]
     assert {await own.value(node, "SELECT @@server_id") for node in ("db2", "db3")} == {2, 3}
     with pytest.raises(UsageError, match="only grows"):
-        await own_stack.up(UpOptions(replicas=1), quiet)
+        await rough.up(UpOptions(replicas=1), quiet)
     with pytest.raises(UsageError, match="99 replicas: give 1 to 8"):
-        await own_stack.up(UpOptions(replicas=99), quiet)
-    assert await own_stack.up(UpOptions(), quiet) is False
-    assert len(await own_stack.nodes()) == 3
+        await rough.up(UpOptions(replicas=99), quiet)
+    assert await rough.up(UpOptions(), quiet) is False
+    assert len(await rough.nodes()) == 3
 
     started = time.perf_counter()
-    assert await own_stack.down() == 6 + 1 + 4
+    assert await rough.down() == 6 + 1 + 4
     assert time.perf_counter() - started < 5 * patience()
-    assert await own_stack.down() == 0
-    assert await own_stack.nodes() == []
-    assert take(docker_client, own_stack.name).empty
+    assert await rough.down() == 0
+    assert await rough.nodes() == []
+    assert take(docker_client, rough.name).empty
     with pytest.raises(StackUnavailable, match="no such stack"):
-        await own_stack.credentials()
+        await rough.credentials()
     await live_stack.ready()
 
 
-async def test_a_half_made_stack_is_finished_as_asked(own_stack: DockerProvider, docker_client: Any) -> None:
-    await bring_up(own_stack, UpOptions(replicas=2))
-    for key, container in ids(docker_client, own_stack.name).items():
+async def test_a_half_made_stack_is_finished_as_asked(rough: DockerProvider, docker_client: Any) -> None:
+    await bring_up(rough, UpOptions(replicas=2))
+    for key, container in ids(docker_client, rough.name).items():
         if key[0] != "db1":
             docker_client.remove_container(container, force=True, v=True)
-    for volume in take(docker_client, own_stack.name).volumes:
+    for volume in take(docker_client, rough.name).volumes:
         if volume["Labels"].get("dev.replexplorer.node") == "db3":
             docker_client.remove_volume(volume["Name"])
-    assert await own_stack.up(UpOptions(), quiet) is False
-    own = LiveStack(own_stack, await own_stack.credentials())
+    assert await rough.up(UpOptions(), quiet) is False
+    own = LiveStack(rough, await rough.credentials())
     await own.ready()
-    assert len(await own_stack.nodes()) == 3
+    assert len(await rough.nodes()) == 3
 
 
-async def test_leftovers_without_containers_are_replaced(
-    own_stack: DockerProvider, docker_client: Any
-) -> None:
-    await bring_up(own_stack, UpOptions())
-    for container in ids(docker_client, own_stack.name).values():
+async def test_leftovers_without_containers_are_replaced(rough: DockerProvider, docker_client: Any) -> None:
+    await bring_up(rough, UpOptions())
+    for container in ids(docker_client, rough.name).values():
         docker_client.remove_container(container, force=True, v=True)
-    own_stack.accounts_file.unlink()
-    own = LiveStack(own_stack, (await bring_up(own_stack, UpOptions())).credentials)
+    rough.accounts_file.unlink()
+    own = LiveStack(rough, (await bring_up(rough, UpOptions())).credentials)
     await own.ready()
+
+
+async def test_two_users_downs_at_once_leave_nothing(rough: DockerProvider, docker_client: Any) -> None:
+    """Each has a lock of his own: they meet at the daemon."""
+    await bring_up(rough, UpOptions())
+    await asyncio.gather(*(asyncio.to_thread(_remove, rough.name) for _ in range(2)))
+    assert take(docker_client, rough.name).empty
+
+
+def _remove(stack: str) -> None:
+    with docker() as daemon:
+        remove_stack(daemon, stack)
 
 
 async def test_a_cancelled_up_leaves_nothing(own_stack: DockerProvider, docker_client: Any) -> None:
@@ -342,35 +386,11 @@ async def test_a_cancelled_up_leaves_nothing(own_stack: DockerProvider, docker_c
             begun.set()
 
     task = asyncio.create_task(own_stack.up(UpOptions(), report))
-    await asyncio.wait_for(begun.wait(), 120)
+    await asyncio.wait_for(begun.wait(), 120 * patience())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert take(docker_client, own_stack.name).empty
-
-
-async def test_a_stack_that_cannot_grow_is_left_as_it_was(
-    own_stack: DockerProvider, docker_client: Any, tmp_path: Path
-) -> None:
-    own = await bring_up(own_stack, UpOptions())
-    before = ids(docker_client, own_stack.name)
-    volumes = len(take(docker_client, own_stack.name).volumes)
-    compose = tmp_path / "compose"
-    shutil.copytree(shipped("compose"), compose)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        file = compose / "stack.yaml"
-        file.write_text(
-            file.read_text().replace("127.0.0.1::3306", f"127.0.0.1:{taken.getsockname()[1]}:3306")
-        )
-        stack = DockerProvider(own_stack.name, compose=compose)
-        try:
-            with pytest.raises(MissingPiece, match="port is in use"):
-                await stack.up(UpOptions(replicas=2), quiet)
-        finally:
-            await stack.close()
-    assert ids(docker_client, own_stack.name) == before
-    assert len(take(docker_client, own_stack.name).volumes) == volumes
-    await own.ready()
 
 
 async def test_a_subnet_and_a_subnet_that_is_taken(own_stack: DockerProvider, docker_client: Any) -> None:
@@ -507,15 +527,3 @@ async def test_two_ups_and_two_downs_at_once_are_one(own_stack: DockerProvider, 
         assert take(docker_client, own_stack.name).empty
     finally:
         await other.close()
-
-
-async def test_two_users_downs_at_once_leave_nothing(own_stack: DockerProvider, docker_client: Any) -> None:
-    """Each has a lock of his own: they meet at the daemon."""
-    await bring_up(own_stack, UpOptions())
-    await asyncio.gather(*(asyncio.to_thread(_remove, own_stack.name) for _ in range(2)))
-    assert take(docker_client, own_stack.name).empty
-
-
-def _remove(stack: str) -> None:
-    with docker() as daemon:
-        remove_stack(daemon, stack)
