@@ -17,8 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # than four: three on two processors were hardly faster, and so busy that a server could not be paused. They wait
 # for most of their time, and one more process, which gives way to them, runs meanwhile what needs no server.
 WORKERS = $(shell processors=$$(getconf _NPROCESSORS_ONLN); echo $$((processors < 4 ? processors : 4)))
-# Two a processor for those that need no Docker: they also wait, for terminals and processes.
-FAST_WORKERS = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# One more than processors for those that need no Docker: some wait, for terminals and processes.
+FAST_WORKERS = $(shell echo $$((1 + $$(getconf _NPROCESSORS_ONLN))))
 EVERYWHERE = -n $$(($(WORKERS) + 1)) --dist loadgroup --no-loadscope-reorder --beside-servers
 
 # Runs as root on a system with apt: only there may make install a host package by itself.
@@ -55,7 +55,7 @@ test-all: $(STAMP) prerequisites test-tools ## the same with every repetition, a
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## the tests that need no Docker
-	@exec $(BIN)/pytest -m "not docker" -n $(FAST_WORKERS) --dist worksteal
+	@exec $(BIN)/pytest -m "not docker" --ignore tests/integration -n $(FAST_WORKERS) --dist worksteal
 
 .PHONY: check
 check: $(STAMP) ## format, lint, types, import contracts

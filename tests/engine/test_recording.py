@@ -10,6 +10,7 @@ from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.tick import Tick
 from replexplorer.engine.console import ToggleLoad
+from replexplorer.engine.record import recording
 from replexplorer.engine.session import Session
 from tests.fakes.clock import VirtualClock, until, virtual
 from tests.fakes.recorder import FakeRecorder
@@ -124,13 +125,14 @@ def warnings(events: list[Event]) -> list[str]:
 
 
 @virtual
-async def test_a_recorder_that_hangs_holds_nothing_up() -> None:
+async def test_a_recorder_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "_MOST_WAITING", 60)
     world = World()
     recorder = world.recorder = FakeRecorder()
     async with world.started() as session:
         recorder.hangs = True
         await looked(session, 2)
-        told = [event.text for tick in await looked(session, 320) for event in tick.events]
+        told = [event.text for tick in await looked(session, 40) for event in tick.events]
         assert "recording stopped: its disk does not answer" in told
         at_s = VirtualClock().monotonic()
     assert VirtualClock().monotonic() - at_s < 5

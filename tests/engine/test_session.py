@@ -248,7 +248,7 @@ async def test_cancels_in_a_row_do_not_keep_a_stack_that_did_not_come_up() -> No
     nothing_left(world)
 
 
-def test_a_close_at_any_moment_leaves_nothing() -> None:
+def test_a_close_at_any_moment_leaves_nothing(in_full: bool) -> None:
     """Also while the load is being prepared, a set is under way, or the watcher re-applies."""
 
     @virtual
@@ -272,7 +272,7 @@ def test_a_close_at_any_moment_leaves_nothing() -> None:
             assert world.requested["semi_sync"] == "on"
         nothing_left(world)
 
-    for hundredths in range(0, 400, 3):
+    for hundredths in range(0, 400, 3 if in_full else 7):
         after(hundredths / 100)
 
 

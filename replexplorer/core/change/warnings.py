@@ -75,9 +75,9 @@ def _replica_ahead(values: Values, replicas: Sequence[str]) -> str | None:
 
 
 def _jitter_beyond_delay(values: Values, replicas: Sequence[str]) -> str | None:
-    for name in values:
+    for name in (name for name in values if name.key == keys.JITTER):
         link = _link(values, name.node)
-        if name.key == keys.JITTER and link.jitter_ms > link.jitter_limit_ms:
+        if link.jitter_ms > link.jitter_limit_ms:
             limit = format_value(name.knob, round(link.jitter_limit_ms, 3))
             return f"{name} {link.jitter_ms:g} ms is limited to {limit}: half the one-way delay each way"
     return None

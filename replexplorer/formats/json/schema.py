@@ -7,6 +7,7 @@ a verb's JSON is declared in one place.
 from __future__ import annotations
 
 import pkgutil
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ DOCUMENTS: Final = _collected()
 """Verb to the type of what its --json prints, from every module of this room."""
 
 
+@cache
 def schema() -> dict[str, Any]:
     """One JSON Schema with a property for each verb's document and all shapes under `$defs`."""
     properties, definitions = TypeAdapter.json_schemas(
