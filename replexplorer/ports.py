@@ -100,6 +100,29 @@ class NodeAddress:
     """Another one when the node was recreated, though name and address are the same."""
     system: str = DEFAULT
     """What its stack is (`core.system.SYSTEMS`)."""
+    machine: str | None = None
+    """The host that it is on, as `up --on` was told; None: this one."""
+    keeps: bool = True
+    """Its agent keeps what all apps of the stack share (`Keeper`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """One of the hosts that a stack's nodes are on, as it was just seen."""
+
+    name: str
+    """As `up --on` was told."""
+    nodes: tuple[str, ...]
+    fault: str | None = None
+    """Why it cannot be asked; None while it answers."""
+    manages: bool | None = None
+    """It is a manager of the swarm; None while it does not answer."""
+    keeps: bool = False
+    """What all apps of the stack share is kept here."""
+    clock_ms: float | None = None
+    """How far its clock is ahead of this machine's; None while no sidecar there can be asked."""
+    clock_within_ms: float | None = None
+    """How far off that may be: half of the round trip by which it was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +155,9 @@ class UpOptions:
     """mysql or mariadb."""
     system: str | None = None
     """How its nodes keep the same rows (`core.system.SYSTEMS`)."""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """The host of each node by its name, where they are on several (`unix:///path`, `tcp://...`, a context's
+    name)."""
 
 
 Report = Callable[[str, float | None], None]
@@ -173,6 +199,10 @@ class Provider(Protocol):
     async def down(self, report: Report | None = None) -> int:
         """Remove all that carries this stack's label; answers how many things went. Waits, and reports it,
         while another `up` or `down` works on it."""
+        ...
+
+    async def hosts(self) -> Sequence[HostView]:
+        """The hosts that its nodes are on, asked now; none where all are on this machine."""
         ...
 
     async def credentials(self) -> Credentials:

@@ -115,10 +115,12 @@ class LoadGroup:
         *,
         make: Callable[[Report | None], LoadChild] = LoadChild,
         most: int | None = None,
+        host_cores: int | None = None,
     ) -> None:
+        """`host_cores` are those of the machine where the processes run; None: this one."""
         self._report = report
         self._make = make
-        self._cores = 2 * most if most is not None else cores()
+        self._cores = 2 * most if most is not None else host_cores or cores()
         self._spare: LoadChild | None = None
         self._load: _Load | None = None
         self._intervals: deque[Interval] = deque()

@@ -12,9 +12,10 @@ import itertools
 import json
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
 from replexplorer.core.errors import (
     MissingPiece,
@@ -28,7 +29,8 @@ from replexplorer.core.load.load_share import LoadShare
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "replexplorer.load_process")
-_LINE_BYTES: Final = 1 << 22
+LINE_BYTES: Final = 1 << 22
+"""The longest line of a process."""
 _STOP_S: Final = 1.5
 """Commits under way, the last interval and the interpreter's own end."""
 _KILL_S: Final = 1.0
@@ -42,6 +44,53 @@ def _of(part: LoadShare | None) -> dict[str, object]:
     return {} if part is None else {"part": asdict(part)}
 
 
+class Sink(Protocol):
+    """Where a process's stdin is written to."""
+
+    def write(self, data: bytes) -> None:
+        """Add bytes."""
+
+    async def drain(self) -> None:
+        """Wait until it takes more; raises OSError when the process is gone."""
+
+    def close(self) -> None:
+        """The process reads the end of it."""
+
+
+class Running(Protocol):
+    """A process that was started with three pipes, here or elsewhere: as `asyncio.subprocess.Process`."""
+
+    @property
+    def pid(self) -> int:
+        """Its number on this machine; 0 elsewhere."""
+
+    @property
+    def stdin(self) -> Sink | None:
+        """What it reads."""
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None:
+        """What it writes."""
+
+    @property
+    def stderr(self) -> asyncio.StreamReader | None:
+        """What it complains."""
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+
+    async def wait(self) -> int:
+        """Its exit code, when it has ended."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+Launch = Callable[[], Awaitable[Running]]
+"""Starts the bare process."""
+
+
 class LoadEnded(ReplexplorerError):
     """The load's process ended though nobody asked it to."""
 
@@ -51,10 +100,17 @@ class LoadEnded(ReplexplorerError):
 class LoadChild:
     """The load in its own process; it can be started again after a stop."""
 
-    def __init__(self, report: Report | None = None, command: tuple[str, ...] = _COMMAND) -> None:
+    def __init__(
+        self,
+        report: Report | None = None,
+        command: tuple[str, ...] = _COMMAND,
+        *,
+        launch: Launch | None = None,
+    ) -> None:
+        """`launch` starts the process elsewhere; None: `command`, on this machine."""
         self._report = report
-        self._command = command
-        self._process: asyncio.subprocess.Process | None = None
+        self._launch = launch or partial(_start_here, command)
+        self._process: Running | None = None
         self._reader: asyncio.Task[None] | None = None
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[float]] = {}
@@ -94,14 +150,7 @@ class LoadChild:
             return
         self._is_stopping, self._end, self._reason = False, None, None
         self._intervals.clear()
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            limit=_LINE_BYTES,
-        )
+        self._process = await self._launch()
         self._reader = asyncio.create_task(self._read(self._process), name="load process")
 
     async def change(self, settings: LoadSettings, part: LoadShare | None = None) -> None:
@@ -150,7 +199,7 @@ class LoadChild:
             self._news.clear()
             await self._news.wait()
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
+    async def _read(self, process: Running) -> None:
         """Take lines until the child ends."""
         stdout, stderr = process.stdout, process.stderr
         if stdout is None or stderr is None:
@@ -213,7 +262,7 @@ class LoadChild:
         finally:
             await asyncio.shield(self._bury(process, reader))
 
-    async def _bury(self, process: asyncio.subprocess.Process, reader: asyncio.Task[None]) -> None:
+    async def _bury(self, process: Running, reader: asyncio.Task[None]) -> None:
         """Leave neither process nor task behind, whatever state they are in."""
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -224,6 +273,17 @@ class LoadChild:
             await asyncio.gather(reader, return_exceptions=True)
         if self._process is process:
             self._process = self._reader = None
+
+
+async def _start_here(command: tuple[str, ...]) -> Running:
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        limit=LINE_BYTES,
+    )
 
 
 async def _ends(task: asyncio.Task[None], within_s: float) -> bool:

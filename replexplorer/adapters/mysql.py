@@ -41,11 +41,14 @@ class Address(NamedTuple):
     host: str
     port: int
     path: str
-    """`direct` (the node's own address) or `published` (where its provider lets others reach it)."""
+    """`direct` (the node's own address), `published` (where its provider lets others reach it) or `tunnel`
+    (the node's own address, by a way that its provider opens for each connection)."""
 
 
 Locate = Callable[[], Awaitable[Address]]
 """Finds the server again before each login; may raise ReplexplorerError."""
+Dial = Callable[[], Awaitable[socket.socket]]
+"""Makes a connection to the server that is not logged in yet; may raise ReplexplorerError."""
 
 
 async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT_S) -> Address:
@@ -70,6 +73,14 @@ async def connect_address(node: NodeAddress, *, timeout_s: float = PROBE_TIMEOUT
     except OSError:  # a timeout is one too
         return published
     return direct
+
+
+async def tunnel_address(node: NodeAddress) -> Address:
+    """Where a node's server is for the other nodes, when it is dialled by a tunnel; raises ServerUnreachable
+    while it has no address."""
+    if node.address is None:
+        raise ServerUnreachable(f"{node.name} has no address", "replexplorer up")
+    return Address(node.address, node.port, "tunnel")
 
 
 async def _reach(address: Address, timeout_s: float, greeting_bytes: int = 0) -> None:
@@ -109,9 +120,12 @@ class ControlConnection:
         user: str,
         password: str,
         *,
+        dial: Dial | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
+        """`dial` opens the way to a server that cannot be reached by its address; None: TCP from here."""
         self.node = node
+        self._dial = dial
         self.address: Address | None = None
         """Where the last login went; None before the first."""
         self._locate = locate
@@ -173,8 +187,15 @@ class ControlConnection:
         self.address = address
         try:
             async with asyncio.timeout(self._connect_timeout_s):
+                sock = await self._dial() if self._dial is not None else None
                 return await log_in(
-                    address.host, address.port, self._user, self._password, as_dicts=True, first=LOOK_AT_ONCE
+                    address.host,
+                    address.port,
+                    self._user,
+                    self._password,
+                    sock=sock,
+                    as_dicts=True,
+                    first=LOOK_AT_ONCE,
                 )
         except TimeoutError:
             where = f"{address.host}:{address.port}"

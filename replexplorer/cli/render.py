@@ -17,6 +17,7 @@ from replexplorer.formats.json.status import (
     DiskJson,
     ExposureJson,
     FlapJson,
+    HostJson,
     LinkJson,
     LossJson,
     NodeJson,
@@ -50,6 +51,7 @@ def render_status(status: Status, columns: int | None = None) -> str:
         "",
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
         *(_errant_line(node, status.stack) for node in status.nodes if node.errant_gtids),
+        *(_host_line(host) for host in status.hosts),
         "",
         f"protection  {protection.state.upper()}: {_state_words(protection, status.system)}",
     ]
@@ -73,6 +75,16 @@ def render_status(status: Status, columns: int | None = None) -> str:
         rows = [(key, _value(key, knob.requested), _in_effect(key, knob)) for key, knob in changed.items()]
         parts += ["", table(rows, ("KNOB", "REQUESTED", "IN EFFECT"))]
     return "\n".join(_folded(line, columns) for part in parts for line in part.split("\n"))
+
+
+def _host_line(host: HostJson) -> str:
+    """`host        unix:///a/sock (db1): clock +0.1 ms (within 0.4), manages the swarm`."""
+    words = [f"away: {host.fault}"] if host.fault is not None else []
+    if host.clock_ms is not None:
+        words.append(f"clock {host.clock_ms:+.1f} ms (within {number(host.clock_within_ms, 1)})")
+    words += ["manages the swarm"] if host.manages else []
+    words += ["keeps what is requested"] if host.keeps else []
+    return f"host        {host.name} ({', '.join(host.nodes)}): {', '.join(words) or 'answers'}"
 
 
 def _group_lines(status: Status) -> list[str]:

@@ -15,6 +15,7 @@ from replexplorer.cli.wiring import (
     attached,
     composed,
     driver_of,
+    hosts_of,
     load_configuration_of,
     provider_of,
     stack_names,
@@ -66,6 +67,14 @@ def up_arguments(parser: ArgumentParser) -> None:
         choices=("mysql", "mariadb"),
         help="which server a new stack runs; default: mysql, for galera mariadb",
     )
+    parser.add_argument(
+        "--on",
+        action="append",
+        default=[],
+        metavar="NODE=HOST",
+        help="the Docker host that a node is on, once for each node: unix:///PATH, tcp://HOST:PORT or the"
+        " name of a Docker context; the hosts are in one swarm",
+    )
     add_json(parser)
 
 
@@ -104,7 +113,11 @@ def up(call: Call) -> int:
 async def _up(call: Call) -> int:
     replicas = call.args.replicas if call.args.nodes is None else call.args.nodes - 1
     options = UpOptions(
-        replicas=replicas, image=call.args.image, flavor=call.args.flavor, system=call.args.system
+        replicas=replicas,
+        image=call.args.image,
+        flavor=call.args.flavor,
+        system=call.args.system,
+        hosts=hosts_of(call.args.on),
     )
     async with composed(call, "up", up=options) as session:
         asks = session.options.reapply == "ask"
@@ -149,9 +162,16 @@ async def _down(call: Call) -> int:
         driver = await driver_of(values, name)
         if driver is not None and driver.load != {}:
             await _ask(call, f"{driver} drives a load on stack '{name}'")
+    left: StackUnavailable | None = None
     for name in names:
         call.console.progress(f"removing stack '{name}'")
-        removed = await provider_of(values, name, slow=call.console.progress).down(call.console.progress)
+        try:
+            removed = await provider_of(values, name, slow=call.console.progress).down(call.console.progress)
+        except StackUnavailable as error:  # a host of this one is away: the others are removed first
+            if left is not None:
+                call.console.warn(str(left))
+            left = error
+            continue
         call.console.narrate(
             f"stack '{name}': removed {removed} containers, networks and volumes"
             if removed
@@ -159,6 +179,8 @@ async def _down(call: Call) -> int:
         )
     if not names:
         call.console.narrate("no replexplorer stack is here")
+    if left is not None:
+        raise left
     return 0
 
 
@@ -180,6 +202,9 @@ async def _status(call: Call) -> int:
         document = await _status_of(session)
     _print_status(call, document)
     down_nodes = [node.name for node in document.nodes if not node.reachable]
+    for host in document.hosts:
+        if host.fault is not None:
+            call.console.narrate(f"the host {host.name} ({', '.join(host.nodes)}) is away: {host.fault}")
     if document.state == "starting":
         call.console.narrate("the servers are starting: `replexplorer up` waits for them")
     elif down_nodes:
@@ -203,6 +228,7 @@ async def _status_of(session: Session, *, patient: bool = False) -> Status:
         footprint_bytes=seen.footprint_bytes,
         faults=seen.faults,
         exposure=seen.exposure,
+        hosts=seen.hosts,
     )
 
 
@@ -242,7 +268,8 @@ async def _dsn(call: Call) -> int:
     if not view.reachable or credentials is None:
         raise StackUnavailable(f"{node} is down", "`replexplorer up` brings it back")
     published = (view.published_host, view.published_port)
-    host, port = published if call.args.published else (view.host, view.port)
+    elsewhere = view.path == "tunnel"
+    host, port = published if call.args.published or elsewhere else (view.host, view.port)
     if host is None or port is None:
         raise StackUnavailable(f"{node} has no such address", "`replexplorer status` shows what it has")
     admin: bool = call.args.admin
@@ -254,6 +281,10 @@ async def _dsn(call: Call) -> int:
     if call.args.defaults_file:
         file = paths.option_file(session.name, account, node, direct=direct)
         secrets.keep(file, secrets.option_file(account, secret, host, port))
+    if elsewhere:
+        call.console.narrate(
+            f"{node} is on {view.machine}: its port is published on that host's loopback only"
+        )
     if call.console.json:
         document = Dsn(
             node=node,

@@ -6,15 +6,18 @@ import asyncio
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.tick import Tick
+from replexplorer.core.topology import node_names
 from replexplorer.core.wire import DiskState, Lease
 from replexplorer.engine.fleet import Outside
 from replexplorer.engine.keeping import Keeping
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 
 _OF_NEW_STACKS: Final = ("replicas", "image", "flavor", "system")
+_TUNNEL_TIMEOUT_S: Final = 5.0
+"""How long a login by an exec may take: it starts a program in a sidecar first."""
 _DRIVER_WITHIN_S: Final = 5.0
 """How long `down` asks who drives the load."""
 
@@ -75,13 +80,73 @@ def calibration_of(call: Call) -> Calibration:
 
 
 def provider_of(
-    values: Configuration, name: str | None = None, *, slow: Callable[[str], None] | None = None
+    values: Configuration,
+    name: str | None = None,
+    *,
+    slow: Callable[[str], None] | None = None,
+    hosts: Mapping[str, str] | None = None,
 ) -> DockerProvider:
     """The stack that the configuration names, or another one; Docker is not touched yet. `slow` hears what
-    a busy daemon is waited for."""
+    a busy daemon is waited for, `hosts` are those of a new stack's nodes."""
+    from replexplorer.adapters.docker import placement
     from replexplorer.adapters.docker.provider import DockerProvider
 
-    return DockerProvider(name or values.stack, subnet=values.subnet, slow=slow)
+    stack = name or values.stack
+    placed = placement.read(stack)
+    if placed is None and hosts:
+        placed = placement.Placement(hosts)
+    if placed is None:
+        return DockerProvider(stack, subnet=values.subnet, slow=slow)
+    from replexplorer.adapters.docker.swarm import SwarmProvider
+
+    return SwarmProvider(stack, placed, subnet=values.subnet, slow=slow)
+
+
+def hosts_of(words: Sequence[str]) -> Mapping[str, str]:
+    """Node to host of `--on NODE=HOST` words; raises UsageError."""
+    if not words:
+        return {}
+    from replexplorer.adapters.docker import placement
+
+    return placement.asked(words)
+
+
+async def _on_hosts(values: Configuration, stack: str, up: UpOptions) -> UpOptions:
+    """The options with the hosts of all nodes, of a stack that is on hosts or is to be.
+
+    A live stack stays where it is; raises UsageError where it is on this machine and hosts are named.
+    """
+    from replexplorer.adapters.docker import placement
+
+    placed = placement.read(stack)
+    if placed is None:
+        hosts = up.hosts or values.hosts
+        if not hosts:
+            return up
+        here = provider_of(values, stack)
+        try:
+            is_here = bool(await here.nodes())
+        except MissingPiece:  # no Docker on this machine: nothing of it is here
+            is_here = False
+        finally:
+            await here.close()
+        if is_here and up.hosts:
+            raise UsageError(
+                f"stack {stack} is on this machine",
+                f"`replexplorer down --stack {stack}` first, or another --stack",
+            )
+        if is_here:
+            return up
+        if not up.hosts and up.replicas is not None:
+            hosts = {node: host for node, host in hosts.items() if node in node_names(up.replicas)}
+    else:
+        hosts = {**placed.hosts, **up.hosts}
+    replicas = up.replicas
+    if replicas is None and (placed is None or up.hosts):
+        replicas = max(len(hosts) - 1, 1)
+    if placed is None and replicas is not None:
+        hosts = placement.checked(hosts, node_names(replicas))
+    return replace(up, hosts=hosts, replicas=replicas)
 
 
 async def driver_of(values: Configuration, name: str) -> Lease | None:
@@ -92,7 +157,8 @@ async def driver_of(values: Configuration, name: str) -> Lease | None:
     agents: list[BridgedAgent] = []
     try:
         async with asyncio.timeout(_DRIVER_WITHIN_S):
-            agents += [BridgedAgent(node.name, stack.open_bridge) for node in await stack.nodes()]
+            keepers = [node for node in await stack.nodes() if node.keeps]
+            agents += [BridgedAgent(node.name, stack.open_bridge) for node in keepers]
             return await Keeping(lambda: agents, HostClock()).lease()
     except (ReplexplorerError, TimeoutError):
         return None
@@ -102,10 +168,17 @@ async def driver_of(values: Configuration, name: str) -> Lease | None:
 
 
 async def stack_names() -> list[str]:
-    """Every stack that this program made on this Docker host."""
-    from replexplorer.adapters.docker import provider
+    """Every stack that this program made on this Docker host, and those of this user on named hosts."""
+    from replexplorer.adapters.docker import placement, provider
 
-    return await provider.stack_names()
+    elsewhere = placement.stacks()
+    try:
+        here = await provider.stack_names()
+    except MissingPiece:
+        if not elsewhere:
+            raise
+        here = []
+    return sorted({*here, *elsewhere})
 
 
 def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = None) -> Outside:
@@ -118,9 +191,9 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
     app = uuid.uuid4().hex
     return Outside(
         provider=stack,
-        sql=_connection,
+        sql=partial(_connection, stack),
         agent=lambda node: BridgedAgent(node, stack.open_bridge, token=app),
-        load=LoadGroup,
+        load=LoadGroup if stack.load is None else stack.load,
         clock=HostClock(),
         recorder=record,
         journals=lambda kind, identity: FileJournal(kind, paths.journal(kind, stack.name, identity)),
@@ -143,11 +216,19 @@ def recorder_of(values: Configuration, holder: str) -> Callable[[], Recorder] | 
     return make
 
 
-def _connection(node: NodeAddress, credentials: Credentials) -> ControlConnection:
-    from replexplorer.adapters.mysql import ControlConnection, connect_address
+def _connection(stack: DockerProvider, node: NodeAddress, credentials: Credentials) -> ControlConnection:
+    from replexplorer.adapters.mysql import ControlConnection, connect_address, tunnel_address
 
+    user, password = credentials.control_user, credentials.control_password
+    if node.machine is None:
+        return ControlConnection(node.name, lambda: connect_address(node), user, password)
     return ControlConnection(
-        node.name, lambda: connect_address(node), credentials.control_user, credentials.control_password
+        node.name,
+        lambda: tunnel_address(node),
+        user,
+        password,
+        dial=lambda: stack.dial(node.name),
+        connect_timeout_s=_TUNNEL_TIMEOUT_S,
     )
 
 
@@ -167,6 +248,7 @@ async def new_stack_options(stack: DockerProvider, values: Configuration, asked:
         image=asked.image if names_server else values.image,
         flavor=asked.flavor if names_server or values.image is not None else values.flavor,
         system=system,
+        hosts=asked.hosts,
     )
 
 
@@ -196,7 +278,10 @@ async def composed(
     """A session that is not attached yet, on the configured stack or on the one of this `name`; everything of
     it is closed at the end. With `calibrated` it predicts."""
     values = load_configuration_of(call).values
-    stack = provider_of(values, name, slow=call.console.progress)
+    stack_name = name or values.stack
+    up = await _on_hosts(values, stack_name, up) if up is not None else None
+    hosts = up.hosts if up is not None else None
+    stack = provider_of(values, stack_name, slow=call.console.progress, hosts=hosts)
     try:
         options = SessionOptions(
             holder=holder,

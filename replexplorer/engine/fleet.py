@@ -162,7 +162,8 @@ class Fleet:
 
     def _agents(self) -> list[Agent]:
         """Those first whose sidecar ran when it was last looked for: who is down is not waited for."""
-        members = sorted(self.members.values(), key=lambda member: not member.address.sidecar_running)
+        keepers = [member for member in self.members.values() if member.address.keeps]
+        members = sorted(keepers, key=lambda member: not member.address.sidecar_running)
         return [member.agent for member in members]
 
     @property

@@ -25,7 +25,7 @@ from pydantic_settings import (
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.printable import one_line
-from replexplorer.core.topology import MOST_REPLICAS
+from replexplorer.core.topology import MOST_REPLICAS, node_number
 from replexplorer.formats.paths import is_there
 from replexplorer.formats.small_file import read_toml
 
@@ -52,6 +52,15 @@ def _ipv4_network(value: str | None) -> str | None:
             raise ValueError("the network needs room for at least 14 addresses: /28 or wider")
         return str(network)
     return None
+
+
+def _hosts_of_nodes(value: dict[str, str]) -> dict[str, str]:
+    for node, host in value.items():
+        if node_number(node) is None:
+            raise ValueError(f"{node} is no node: db1, db2, ...")
+        if not host.strip():
+            raise ValueError(f"{node} has no host")
+    return value
 
 
 class WorkloadSettings(BaseModel):
@@ -98,6 +107,9 @@ class Configuration(BaseSettings):
     """Whether the dashboard, `load` and `lab` write a session file each."""
     sessions_kept: Annotated[int, Field(ge=1, le=100_000)] = 50
     """How many session files are kept; a new one takes the place of the oldest."""
+    hosts: Annotated[dict[str, str], AfterValidator(_hosts_of_nodes)] = {}
+    """Host of each node of a new stack, by its name (`unix:///path`, `tcp://...` or a Docker context); none:
+    all on this machine."""
     workload: WorkloadSettings = WorkloadSettings()
     """The background load's table."""
 
@@ -117,6 +129,10 @@ class Configuration(BaseSettings):
 _TABLES: Final = tuple(
     name for name, field in Configuration.model_fields.items() if field.annotation is WorkloadSettings
 )
+
+
+_HOSTS: Final = "hosts"
+"""The table whose keys are nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +180,12 @@ def load_configuration(
         origins |= layer_origins
     values = _validated(merged, origins, file)
     known = {_variable(key) for key in _flatten(values.model_dump())} | _OTHER_VARIABLES
-    unknown = sorted(name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known)
+    hosts = f"{_variable(_HOSTS)}_"
+    unknown = sorted(
+        name
+        for name in os.environ
+        if name.startswith(ENV_PREFIX) and not name.startswith(hosts) and name not in known
+    )
     return LoadedConfiguration(values, origins, file, from_file is not None, tuple(unknown))
 
 
@@ -215,7 +236,8 @@ def _read_environment() -> dict[str, Any]:
     try:
         return _flatten(EnvSettingsSource(Configuration)())
     except (SettingsError, RecursionError):
-        raise UsageError(_variable(_TABLES[0]), _TABLE) from None
+        given = [_variable(name) for name in (*_TABLES, _HOSTS) if _variable(name) in os.environ]
+        raise UsageError(given[0] if given else ENV_PREFIX, _TABLE) from None
 
 
 def _variable(key: str) -> str:

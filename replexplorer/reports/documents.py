@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final, Literal
 
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
@@ -36,6 +36,7 @@ from replexplorer.formats.json.status import (
     ExposureJson,
     FlapJson,
     FsyncCounts,
+    HostJson,
     LinkJson,
     LossJson,
     MemberJson,
@@ -46,6 +47,13 @@ from replexplorer.formats.json.status import (
     StatusLoad,
     UnknownLossJson,
 )
+from replexplorer.ports import HostView
+
+_PATHS: Final[Mapping[str, Literal["direct", "published", "tunnel"]]] = {
+    "direct": "direct",
+    "published": "published",
+    "tunnel": "tunnel",
+}
 
 
 def status_document(
@@ -63,6 +71,7 @@ def status_document(
     footprint_bytes: int | None = None,
     faults: Iterable[Fault] = (),
     exposure: Exposure = NOT_REACHED,
+    hosts: Iterable[HostView] = (),
 ) -> Status:
     """The whole `status` document; what is not known is null, whatever is down. `load` has the knobs of
     the load that runs, by key; empty when none does."""
@@ -73,6 +82,7 @@ def status_document(
         system=system,
         state=state,
         nodes=[_node(node) for node in nodes],
+        hosts=[_host(host) for host in hosts],
         protection=_protection(protection),
         links=[_link(link, source) for link in links],
         disks=[_disk(disk) for disk in disks],
@@ -200,6 +210,18 @@ def _member(member: Membership) -> MemberJson:
     )
 
 
+def _host(host: HostView) -> HostJson:
+    return HostJson(
+        name=host.name,
+        nodes=list(host.nodes),
+        fault=host.fault,
+        manages=host.manages,
+        keeps=host.keeps,
+        clock_ms=None if host.clock_ms is None else round(host.clock_ms, 2),
+        clock_within_ms=None if host.clock_within_ms is None else round(host.clock_within_ms, 2),
+    )
+
+
 def _node(node: NodeView) -> NodeJson:
     return NodeJson(
         name=node.name,
@@ -210,7 +232,8 @@ def _node(node: NodeView) -> NodeJson:
         host=node.host,
         port=node.port,
         published_port=node.published_port,
-        path="direct" if node.path == "direct" else "published" if node.path == "published" else None,
+        path=_PATHS.get(node.path or ""),
+        machine=node.machine,
         flavor=node.flavor,
         version=node.version,
         server_uuid=node.server_uuid,

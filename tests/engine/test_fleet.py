@@ -85,3 +85,19 @@ async def test_close_leaves_no_connection_and_no_bridge_though_one_fails() -> No
     await fleet.close()
     assert (world.open_connections(), world.open_bridges()) == (0, 0)
     await fleet.close()
+
+
+@virtual
+async def test_only_the_nodes_of_one_host_keep_what_all_apps_share() -> None:
+    world = World(replicas=2)
+    world.keepers = {"db2"}
+    fleet = Fleet(world.outside())
+    await fleet.discover()
+    assert await fleet.keeper.take_lease("one") is None
+    lease = await fleet.keeper.lease()
+    assert lease is not None
+    assert lease.holder == "one"
+    world.sidecars["db2"].stop()
+    with pytest.raises(StackUnavailable):
+        await fleet.keeper.document()
+    await fleet.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,6 +21,7 @@ from replexplorer.ports import (
     Bridge,
     ClientLogs,
     Credentials,
+    HostView,
     NodeAddress,
     Report,
     ServerProcess,
@@ -77,6 +78,10 @@ class World:
         self.loads: list[FakeLoadProcess] = []
         self.boot_roles: BootRoles | None = None
         """What servers are when they start; None: as they were made."""
+        self.hosts: Sequence[HostView] = ()
+        """Where the nodes are; none: on this machine."""
+        self.keepers: set[str] | None = None
+        """Nodes whose agents keep what all apps share; None: all."""
         self.moved: dict[str, str] = {}
         self.power_cuts: list[tuple[str, str]] = []
         """Node to an address that is not its first."""
@@ -425,6 +430,7 @@ class FakeProvider:
                 "127.0.0.1",
                 33060 + at,
                 f"{name} {world.generation}",
+                keeps=world.keepers is None or name in world.keepers,
             )
             for at, name in enumerate(world.node_names)
         ]
@@ -476,6 +482,10 @@ class FakeProvider:
         self._world.removals += 1
         existed, self._world.exists = self._world.exists, False
         return 5 if existed else 0
+
+    async def hosts(self) -> Sequence[HostView]:
+        """See `ports.Provider`."""
+        return self._world.hosts
 
     async def credentials(self) -> Credentials:
         """See `ports.Provider`."""

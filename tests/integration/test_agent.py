@@ -19,7 +19,7 @@ import pytest
 
 from replexplorer.adapters.agent import BridgedAgent
 from replexplorer.adapters.docker import images
-from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
+from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge, Exec
 from replexplorer.core.errors import MissingPiece
 from replexplorer.core.wire import Experiment, LinkState, Shape
 from replexplorer.ports import Bridge
@@ -127,7 +127,7 @@ class Pair:
         made = await asyncio.to_thread(
             api.exec_create, self.containers[node].id, list(BRIDGE_COMMAND), stdin=True
         )
-        bridge = await DockerBridge.start(api._custom_adapter.socket_path, made["Id"], node)
+        bridge = await DockerBridge.start(Exec(api._custom_adapter.socket_path, made["Id"]), node)
         self.bridges.append(bridge)
         return bridge
 

@@ -39,6 +39,7 @@ def test_without_a_file_everything_is_default(file: Path) -> None:
         "glyphs": "auto",
         "record": True,
         "sessions_kept": 50,
+        "hosts": {},
         "workload.table_size": 10_000,
     }
 

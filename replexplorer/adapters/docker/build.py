@@ -49,7 +49,7 @@ class Builder:
 
     def up(self, options: UpOptions) -> bool:
         """Make or mend; answers whether the stack was created here."""
-        found = inventory.take(self._client, self._stack)
+        found = self._take()
         inventory.refuse_other_names(self._stack, found.containers)
         created = not found.containers
         system, flavor = self._check_system(options, found)
@@ -60,19 +60,33 @@ class Builder:
         topology, server_image = self._topology(options.image, flavor, found.image(), system)
         if created and not found.empty:
             self._report("removing what a broken start left", None)
-            remove_stack(self._client, self._stack)
+            self._remove()
             found = Inventory(())
         try:
             self._make(found, nodes, topology, server_image)
         except BaseException:
             with suppress(Exception):
                 if created:
-                    remove_stack(self._client, self._stack)
+                    self._remove()
                     secrets.forget(self._accounts_file)
                 else:
-                    remove_other_nodes(self._client, self._stack, found.nodes())
+                    self._remove_others(found.nodes())
             raise
         return created
+
+    def _take(self) -> Inventory:
+        """Everything of the stack."""
+        return inventory.take(self._client, self._stack)
+
+    def _remove(self) -> None:
+        remove_stack(self._client, self._stack)
+
+    def _remove_others(self, kept: Sequence[str]) -> None:
+        remove_other_nodes(self._client, self._stack, kept)
+
+    def _client_of(self, node: str) -> Any:
+        """The client of the daemon that a node is on."""
+        return self._client
 
     def _check_system(self, options: UpOptions, found: Inventory) -> tuple[System, str | None]:
         """What the stack is, or is to be, and the flavour of a server that is to be made; None: whichever
@@ -117,7 +131,7 @@ class Builder:
             )
         if options.image is None or not servers:
             return
-        wanted = image_id(self._client, options.image)
+        wanted = self._image_id(options.image)
         if any(options.image != server.image and wanted != server.image_id for server in servers):
             raise UsageError(
                 f"stack {self._stack} runs the image {servers[0].image}, not {options.image}",
@@ -132,14 +146,14 @@ class Builder:
         read_stack_file(self._compose / "stack.yaml")
         image = asked or live
         ours = images.flavor_of(image) if image else None
-        if image is None or (ours and image_id(self._client, image) is None and asked is None):
+        if image is None or (ours and self._image_id(image) is None and asked is None):
             server = images.server_for(system.name, ours or flavor or system.flavors[0])
-            made = images.ensure([server, images.SIDECAR], self._compose, self._report)
+            made = self._ensure([server, images.SIDECAR])
             image = made["mysqld"]
         else:
-            if not ours and (asked or image_id(self._client, image) is None):
+            if not ours and (asked or self._image_id(image) is None):
                 images.require(image, self._report)
-            made = images.ensure([images.SIDECAR], self._compose, self._report)
+            made = self._ensure([images.SIDECAR])
             if asked:
                 images.check_foreign(image, self._compose, self._report, system.name)
         variables = {
@@ -151,14 +165,21 @@ class Builder:
         }
         return read_stack_file(self._compose / "stack.yaml", variables), image
 
+    def _image_id(self, name: str) -> str | None:
+        return image_id(self._client, name)
+
+    def _ensure(self, recipes: Sequence[images.Recipe]) -> dict[str, str]:
+        """Have these images; role to reference."""
+        return images.ensure(recipes, self._compose, self._report)
+
     def _make(self, found: Inventory, nodes: Sequence[str], topology: StackFile, image: str) -> None:
         self._report("creating the network and the volumes", 0.0)
-        step = _Steps(self._client, self._stack, found, topology)
+        step = Steps(self._client, self._stack, found, topology)
         with ThreadPoolExecutor(len(nodes) + 2) as pool:
-            network = pool.submit(step.network, self._subnet, len(nodes) - 1, image)
+            network = pool.submit(step.network, self._subnet, len(nodes) - 1, image, enable_ipv6=False)
             volumes = [pool.submit(step.volume, "data", node) for node in nodes]
             volumes.append(pool.submit(step.volume, "tools", None))
-            _results([network, *volumes])
+            results_of([network, *volumes])
             accounts = self._accounts(found, network.result())
             self._stop_if_cancelled()
             self._report("starting the servers", 0.3)
@@ -168,7 +189,7 @@ class Builder:
             if accounts is not None:
                 self._client.put_archive(sidecar.id, _SECRETS, secrets.archive(accounts))
             first = pool.submit(self._node, step, nodes[0], sidecar, None)
-            _results([first, *(pool.submit(self._node, step, node, None, first) for node in nodes[1:])])
+            results_of([first, *(pool.submit(self._node, step, node, None, first) for node in nodes[1:])])
         self._stop_if_cancelled()
         self._report("the servers are starting", 0.6)
 
@@ -177,21 +198,27 @@ class Builder:
 
         Data that is there keeps the passwords that it was made with.
         """
+        by_compose = any(container.by_compose for container in found.containers)
+        if by_compose and found.volumes and secrets.read(self._accounts_file) is None:
+            return None
+        accounts = self._passwords(found, network)
+        return accounts if found.volume("tools") is None else None
+
+    def _passwords(self, found: Inventory, network: str) -> secrets.Passwords:
+        """The stack's passwords, made where there is no data yet, and kept on this machine."""
         if not found.volumes:
             accounts = secrets.generate(network)
         elif (kept := secrets.read(self._accounts_file)) is not None:
             accounts = secrets.Passwords(kept.passwords, network)
-        elif any(container.by_compose for container in found.containers):
-            return None
         else:
             raise StackUnavailable(
                 f"stack {self._stack} found, cannot log in: its passwords are lost",
                 f"replexplorer down --stack {self._stack}",
             )
         secrets.write(self._accounts_file, accounts)
-        return accounts if found.volume("tools") is None else None
+        return accounts
 
-    def _node(self, step: _Steps, node: str, sidecar: _Made | None, first: Future[None] | None) -> None:
+    def _node(self, step: Steps, node: str, sidecar: Made | None, first: Future[None] | None) -> None:
         """Bring one node up: its sidecar, then (after `first`) the server in the sidecar's namespace."""
         self._stop_if_cancelled()
         made = sidecar or step.sidecar(node)
@@ -199,11 +226,12 @@ class Builder:
             started = pool.submit(step.start, made)
             server = step.server(node, made)
             namespace_is_new = started.result()
-        if server.state == "running" and (namespace_is_new or self._is_older(server.id, made.id)):
+        client = self._client_of(node)
+        if server.state == "running" and (namespace_is_new or _is_older(client, server.id, made.id)):
             # It runs on in the namespace of the sidecar's former life.
-            self._client.kill(server.id)
-            self._client.wait(server.id, timeout=_KILL_LIMIT_S)
-            server = _Made(server.id, "exited")
+            client.kill(server.id)
+            client.wait(server.id, timeout=_KILL_LIMIT_S)
+            server = Made(server.id, "exited")
         if first is not None:
             first.result()
         step.start(server)
@@ -213,18 +241,20 @@ class Builder:
         sidecar, server = (found.container(node, role) for role in ("sidecar", "mysqld"))
         if sidecar is None or server is None:
             return False
-        return self._is_older(server.id, sidecar.id)
-
-    def _is_older(self, server: str, sidecar: str) -> bool:
-        began = [str(self._client.inspect_container(one)["State"]["StartedAt"]) for one in (server, sidecar)]
-        return datetime.fromisoformat(began[0]) < datetime.fromisoformat(began[1])
+        return _is_older(self._client_of(node), server.id, sidecar.id)
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise StackUnavailable("interrupted while the stack came up", "try again")
 
 
-class _Made:
+def _is_older(client: Any, server: str, sidecar: str) -> bool:
+    """Whether a server was started before its sidecar was."""
+    began = [str(client.inspect_container(one)["State"]["StartedAt"]) for one in (server, sidecar)]
+    return datetime.fromisoformat(began[0]) < datetime.fromisoformat(began[1])
+
+
+class Made:
     """A container that is there now."""
 
     def __init__(self, container_id: str, state: str) -> None:
@@ -232,16 +262,28 @@ class _Made:
         self.state = state
 
 
-class _Steps:
-    """Each object of a stack: the one that is there, else a new one as stack.yaml says."""
+class Steps:
+    """Each object of a stack on one daemon: the one that is there, else a new one as stack.yaml says."""
 
-    def __init__(self, client: Any, stack: str, found: Inventory, topology: StackFile) -> None:
+    def __init__(
+        self,
+        client: Any,
+        stack: str,
+        found: Inventory,
+        topology: StackFile,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """`labels` are on what is made here beside those of the file."""
         self._client = client
+        self._labels = dict(labels or {})
         self._prefix = f"replexplorer-{stack}"
         self._found = found
         self._topology = topology
 
-    def network(self, subnet: str | None, replicas: int, image: str) -> str:
+    def network(
+        self, subnet: str | None, replicas: int, image: str, driver: str = "bridge", **options: Any
+    ) -> str:
+        """The stack's network; answers what tells it from others of the same name."""
         if self._found.networks:
             return self._found.identity
         from docker.types import IPAMConfig, IPAMPool
@@ -250,24 +292,27 @@ class _Steps:
             **self._topology.network_labels(),
             inventory.REPLICAS: str(replicas),
             inventory.IMAGE: image,
+            **self._labels,
         }
         ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]) if subnet else None
         made = self._client.create_network(
-            self._prefix, driver="bridge", ipam=ipam, check_duplicate=True, enable_ipv6=False, labels=labels
+            self._prefix, driver=driver, ipam=ipam, check_duplicate=True, labels=labels, **options
         )
         return str(made["Id"])
 
     def volume(self, role: str, node: str | None) -> Mapping[str, Any]:
+        """A volume, as the daemon describes it."""
         if (found := self._found.volume(role, node)) is not None:
             return found
         made: Mapping[str, Any] = self._client.create_volume(
-            self._volume_name(role, node), labels=self._topology.volume_labels(role, node)
+            self._volume_name(role, node), labels=self._topology.volume_labels(role, node) | self._labels
         )
         return made
 
-    def sidecar(self, node: str) -> _Made:
+    def sidecar(self, node: str) -> Made:
+        """The container that has the node's network."""
         if (found := self._found.container(node, "sidecar")) is not None:
-            return _Made(found.id, found.state)
+            return Made(found.id, found.state)
         service = self._topology.service(node, "sidecar")
         network = self._network_name()
         aliases = list(next(iter(service.networks.values())).aliases)
@@ -286,17 +331,18 @@ class _Steps:
             networking_config=self._client.create_networking_config({network: endpoint}),
         )
 
-    def server(self, node: str, sidecar: _Made) -> _Made:
+    def server(self, node: str, sidecar: Made) -> Made:
+        """The container of the node's server, in the network of this sidecar."""
         found = self._found.container(node, "mysqld")
         if found is not None and self._joined(found) == sidecar.id:
-            return _Made(found.id, found.state)
+            return Made(found.id, found.state)
         if found is not None:
             self._client.remove_container(found.id, force=True, v=True)
         service = self._topology.service(node, "mysqld")
         host = self._host_config(service, network_mode=f"container:{sidecar.id}")
         return self._create(service, f"{self._prefix}-{node}", host)
 
-    def start(self, made: _Made) -> bool:
+    def start(self, made: Made) -> bool:
         """Make the container run; answers whether it had to be started."""
         if made.state == "running":
             return False
@@ -311,7 +357,7 @@ class _Steps:
         mode: str = self._client.inspect_container(server.id)["HostConfig"]["NetworkMode"]
         return mode.removeprefix("container:")
 
-    def _create(self, service: Service, name: str, host: Any, **more: Any) -> _Made:
+    def _create(self, service: Service, name: str, host: Any, **more: Any) -> Made:
         made = self._client.create_container(
             service.image,
             name=name,
@@ -319,12 +365,12 @@ class _Steps:
             entrypoint=list(service.entrypoint) if service.entrypoint is not None else None,
             command=list(service.command) if service.command is not None else None,
             environment=service.environment,
-            labels=service.labels,
+            labels=service.labels | self._labels,
             stop_signal=service.stop_signal,
             host_config=host,
             **more,
         )
-        return _Made(made["Id"], "created")
+        return Made(made["Id"], "created")
 
     def _host_config(self, service: Service, **more: Any) -> Any:
         return self._client.create_host_config(
@@ -365,7 +411,7 @@ def _binding(port: str) -> tuple[int, tuple[str, int | None]]:
     return int(inside), (host, int(published) if published else None)
 
 
-def _results(futures: Sequence[Future[Any]]) -> None:
+def results_of(futures: Sequence[Future[Any]]) -> None:
     """Wait for all, then raise what the first failing one raised."""
     errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 
@@ -24,23 +25,33 @@ CALL_TIMEOUT_S: Final = 30
 """How long a call may take that only looks; it is made again when the daemon is busy."""
 CHANGE_TIMEOUT_S: Final = 120
 """How long one may take that changes something: creating a container copies the datadir into its volume."""
+KNOCK_TIMEOUT_S: Final = 3
+"""How long a host elsewhere may take to accept a connection."""
 _LOOKS: Final = 3
 """How often a call that only looks is made until it is given up."""
 
 _START_DOCKER: Final = "start it (`systemctl start docker` or Docker Desktop), then try again"
 
 
-def connect(*, timeout_s: int = CALL_TIMEOUT_S) -> APIClient:
-    """A client of the local daemon; it may be used from several threads.
+class NoDaemon(MissingPiece):
+    """Nothing answers where a Docker daemon should."""
 
-    Raises MissingPiece: no daemon, no permission on its socket, or a remote host.
+
+def connect(host: str | None = None, *, timeout_s: int = CALL_TIMEOUT_S) -> APIClient:
+    """A client of the daemon at this address (`unix://...`, `tcp://...`), without one of the local daemon; it
+    may be used from several threads.
+
+    Raises MissingPiece: no daemon (NoDaemon), no permission on its socket, or, without an address, a remote
+    host.
     """
-    host = _host()
-    if not host.startswith(("unix://", "npipe://", "http+unix://")):
-        raise MissingPiece(
-            f"the Docker host {host} is remote: not supported yet",
-            "unset DOCKER_HOST or choose a local context (`docker context use default`)",
-        )
+    if host is None:
+        host = _host()
+        if not host.startswith(("unix://", "npipe://", "http+unix://")):
+            raise MissingPiece(
+                f"the Docker host {host} is remote, and a stack without --on is made on this machine",
+                "unset DOCKER_HOST or choose a local context (`docker context use default`), or name it with"
+                " `replexplorer up --on`",
+            )
     from docker.api.client import APIClient
 
     with spoken():
@@ -120,6 +131,10 @@ def client(*, timeout_s: int = CALL_TIMEOUT_S) -> Iterator[APIClient]:
 
 def _knock(host: str) -> None:
     """Connect once and hang up: the SDK leaks its socket where the daemon's does not answer."""
+    if host.startswith("tcp://"):
+        place = urlsplit(host)
+        with socket.create_connection((place.hostname or "", place.port or 2375), KNOCK_TIMEOUT_S):
+            return
     path = host.removeprefix("http+").removeprefix("unix://")
     if path == host or not hasattr(socket, "AF_UNIX"):
         return
@@ -176,11 +191,11 @@ def explain(error: BaseException) -> ReplexplorerError:
             "join the docker group (`sudo usermod -aG docker $USER`, then log in again) or run as root",
         )
     if any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
-        return MissingPiece("Docker is not running", _START_DOCKER)
+        return NoDaemon("Docker is not running", _START_DOCKER)
     if "connection aborted" in low or "connection refused" in low or "error while fetching server api" in low:
-        return MissingPiece("Docker does not answer", _START_DOCKER)
+        return NoDaemon("Docker does not answer", _START_DOCKER)
     if "timed out" in low or "timeout" in low:
-        return MissingPiece(
+        return NoDaemon(
             "Docker did not answer in time", "it is very busy, or stuck: look at its log, then try again"
         )
     if "invalid reference format" in low:

@@ -27,6 +27,9 @@ IMAGE: Final = f"{LABEL}image"
 SYSTEM: Final = f"{LABEL}system"
 """What the stack is (`core.system.SYSTEMS`); a stack of before there were several has no such label."""
 
+HOST: Final = f"{LABEL}host"
+"""Of a stack on several hosts: the one that a container or volume is on, as `up --on` was told."""
+
 _MYSQL_PORT: Final = 3306
 
 COMPOSE_PROJECT: Final = "com.docker.compose.project"

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replexplorer.adapters import client_logs, secrets
 from replexplorer.adapters.docker import inventory
 from replexplorer.adapters.docker.archive import one_file
-from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge
+from replexplorer.adapters.docker.bridge import BRIDGE_COMMAND, DockerBridge, Exec
 from replexplorer.adapters.docker.client import client, connect, spoken
 from replexplorer.adapters.docker.process import ServerContainer
 from replexplorer.adapters.docker.removal import remove_other_nodes, remove_stack
@@ -26,7 +28,20 @@ from replexplorer.core.errors import MissingPiece, StackUnavailable, TakenAway
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.topology import node_names
 from replexplorer.formats import paths
-from replexplorer.ports import Ability, Bridge, Credentials, NodeAddress, Report, ServerProcess, UpOptions
+from replexplorer.ports import (
+    Ability,
+    Bridge,
+    Credentials,
+    HostView,
+    LoadProcess,
+    NodeAddress,
+    Report,
+    ServerProcess,
+    UpOptions,
+)
+
+if TYPE_CHECKING:
+    from replexplorer.adapters.docker.build import Builder
 
 ACCOUNTS_FILE: Final = "accounts"
 """The passwords' file in the stack's state directory."""
@@ -99,20 +114,9 @@ class DockerProvider:
         def work(client: Any) -> bool:
             from docker.errors import ImageNotFound, NotFound
 
-            from replexplorer.adapters.docker.build import Builder
-
             with self._lock(report_from_thread, cancelled):
-                builder = Builder(
-                    client,
-                    self.name,
-                    self._compose,
-                    self.accounts_file,
-                    self._subnet,
-                    report_from_thread,
-                    cancelled,
-                )
                 try:
-                    return builder.up(options)
+                    return self._builder(client, report_from_thread, cancelled).up(options)
                 except NotFound as error:
                     if isinstance(error, ImageNotFound):
                         raise
@@ -127,18 +131,15 @@ class DockerProvider:
                 await task
             raise
 
+    def _builder(self, client: Any, report: Report, cancelled: threading.Event) -> Builder:
+        from replexplorer.adapters.docker.build import Builder
+
+        return Builder(client, self.name, self._compose, self.accounts_file, self._subnet, report, cancelled)
+
     async def outdated(self) -> str | None:
         """A stack keeps the sidecars it was made with, and with them the script that starts its servers."""
 
-        def work(client: Any) -> bool:
-            from replexplorer.adapters.docker import images
-            from replexplorer.adapters.docker.base_image import image_id
-
-            now = images.reference(images.SIDECAR, self._compose)
-            sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
-            return any(each.image != now and each.image_id != image_id(client, now) for each in sidecars)
-
-        if not await self._call(work):
+        if not await self._call(self._is_outdated):
             return None
         return (
             f"stack '{self.name}' was made by another version, whose sidecars and start script it keeps:"
@@ -146,28 +147,36 @@ class DockerProvider:
             " makes a new one"
         )
 
+    def _is_outdated(self, client: Any) -> bool:
+        from replexplorer.adapters.docker import images
+        from replexplorer.adapters.docker.base_image import image_id
+
+        now = images.reference(images.SIDECAR, self._compose)
+        sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
+        return any(each.image != now and each.image_id != image_id(client, now) for each in sidecars)
+
     async def shrink(self, replicas: int) -> None:
         """Remove the replicas behind the first n, with their data."""
 
         def work(client: Any) -> None:
             with self._lock(lambda text, done: None, threading.Event()):
-                kept = node_names(replicas)
-                remove_other_nodes(client, self.name, kept)
+                self._keep_nodes(client, node_names(replicas))
 
         await self._call(work)
+
+    def _keep_nodes(self, client: Any, kept: Sequence[str]) -> None:
+        remove_other_nodes(client, self.name, kept)
 
     async def keep_roles(self, roles: BootRoles) -> None:
         """As a file on the tools volume, which start-mysqld reads at each start; it is put there by the
         daemon, so no container has to run."""
-        content = one_file(_ROLES_FILE, roles.text)
+        await self._call(lambda client: self._keep_roles(client, roles.text))
 
-        def work(client: Any) -> None:
-            sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
-            if not sidecars:
-                raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
-            client.put_archive(sidecars[0].id, _TOOLS_IN_CONTAINER, content)
-
-        await self._call(work)
+    def _keep_roles(self, client: Any, text: str) -> None:
+        sidecars = [each for each in inventory.containers(client, self.name) if each.role == "sidecar"]
+        if not sidecars:
+            raise StackUnavailable(f"no such stack: {self.name}", "replexplorer up")
+        put_roles(client, sidecars[0].id, text)
 
     async def down(self, report: Report | None = None) -> int:
         """Remove all that carries this stack's label; answers how many things went."""
@@ -179,12 +188,23 @@ class DockerProvider:
 
         def work(client: Any) -> int:
             with self._lock(say, threading.Event()):
-                count = remove_stack(client, self.name)
-                secrets.forget(self.accounts_file)
-                client_logs.forget(paths.ledgers_directory(self.name))
-                return count
+                return self._remove(client)
 
         return await self._call(work)
+
+    def _remove(self, client: Any) -> int:
+        count = remove_stack(client, self.name)
+        self._forget()
+        return count
+
+    def _forget(self) -> None:
+        """Remove what this machine keeps of the stack."""
+        secrets.forget(self.accounts_file)
+        client_logs.forget(paths.ledgers_directory(self.name))
+
+    async def hosts(self) -> Sequence[HostView]:
+        """None is named: all of it is on this machine."""
+        return ()
 
     async def credentials(self) -> Credentials:
         """The stack's accounts.
@@ -196,11 +216,11 @@ class DockerProvider:
 
     async def server_age_s(self, node: str) -> float | None:
         """How long ago that node's server was started, or made if it never was; None where it has ended."""
-        return await self._call(lambda client: inventory.server_age_s(client, self.name, node))
+        return await self._call_at(node, lambda client: inventory.server_age_s(client, self.name, node))
 
     def server_process(self, node: str) -> ServerProcess:
         """The container that the node's mysqld is the first process of."""
-        return ServerContainer(self._call, self.name, node)
+        return ServerContainer(partial(self._call_at, node), self.name, node)
 
     def server_log(self, node: str) -> str:
         """Docker's own command for it, by label: a container may have any name."""
@@ -209,18 +229,26 @@ class DockerProvider:
 
     async def open_bridge(self, node: str) -> Bridge:
         """A long-lived exec into that node's sidecar; raises StackUnavailable when it is down."""
+        return await DockerBridge.start(await self._in_sidecar(node, BRIDGE_COMMAND), node)
 
-        def create(client: Any) -> tuple[str, str]:
+    async def _in_sidecar(self, node: str, command: Sequence[str]) -> Exec:
+        def create(client: Any) -> Exec:
             for container in inventory.containers(client, self.name):
                 if (container.node, container.role, container.running) == (node, "sidecar", True):
-                    made = client.exec_create(
-                        container.id, list(BRIDGE_COMMAND), stdin=True, stdout=True, stderr=True
-                    )
-                    return client._custom_adapter.socket_path, made["Id"]
+                    return Exec.create(client, container.id, command)
             raise StackUnavailable(f"the sidecar of {node} is down", "replexplorer up")
 
-        socket_path, exec_id = await self._call(create)
-        return await DockerBridge.start(socket_path, exec_id, node)
+        return await self._call_at(node, create)
+
+    async def dial(self, node: str) -> socket.socket:
+        """A connection to a node's server that its address does not lead to; raises StackUnavailable: on
+        this machine it leads there."""
+        raise StackUnavailable(f"{node} is on this machine", "replexplorer up")
+
+    @property
+    def load(self) -> Callable[[Report], LoadProcess] | None:
+        """What makes a load that runs where this stack needs it; None: on this machine."""
+        return None
 
     async def close(self) -> None:
         """Close the connections to the daemon; a later call opens them again."""
@@ -247,6 +275,10 @@ class DockerProvider:
             f"stack {self.name} found, cannot log in: its passwords are lost or another user's",
             f"replexplorer down --stack {self.name}",
         )
+
+    async def _call_at(self, node: str, work: Callable[[Any], T]) -> T:
+        """Do work with the client of the daemon that a node is on."""
+        return await self._call(work)
 
     async def _call(self, work: Callable[[Any], T]) -> T:
         def run() -> T:
@@ -296,6 +328,11 @@ class DockerProvider:
                     if cancelled.wait(0.1):
                         raise StackUnavailable("interrupted while waiting", "try again") from None
             yield
+
+
+def put_roles(client: Any, sidecar: str, text: str) -> None:
+    """Let what servers are when they start be this, by the tools volume of a sidecar."""
+    client.put_archive(sidecar, _TOOLS_IN_CONTAINER, one_file(_ROLES_FILE, text))
 
 
 async def stack_names() -> list[str]:

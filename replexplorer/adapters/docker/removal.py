@@ -17,16 +17,16 @@ _HELD_S: Final = 10.0
 _AGAIN_S: Final = 0.1
 
 
-def remove_stack(client: Any, stack: str) -> int:
-    """Remove containers, networks and volumes with this stack's label; answers how many went."""
+def remove_stack(client: Any, stack: str, *, networks: bool = True) -> int:
+    """Remove containers, networks (if wanted) and volumes with this stack's label; answers how many went."""
     label = {"label": f"{STACK}={stack}"}
     count = _each(
         [item["Id"] for item in client.containers(all=True, filters=label)],
         lambda found: client.remove_container(found, force=True, v=True),
     )
-    networks = [item["Id"] for item in client.networks(filters=label)]
+    found = [item["Id"] for item in client.networks(filters=label)] if networks else []
     volumes = [item["Name"] for item in client.volumes(filters=label)["Volumes"] or ()]
-    count += _each(networks, lambda found: _remove_network(client, found))
+    count += _each(found, lambda found: _remove_network(client, found))
     return count + _each(volumes, lambda found: client.remove_volume(found, force=True))
 
 

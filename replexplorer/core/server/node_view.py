@@ -21,7 +21,10 @@ class NodeView:
     """Where it answers to who does not reach `host`."""
     published_port: int | None = None
     path: str | None = None
-    """`direct` (the node's own address) or `published`: which of them the app uses."""
+    """`direct` (the node's own address), `published` or `tunnel` (a way that its provider opens for each
+    connection): which of them the app uses."""
+    machine: str | None = None
+    """The host that it is on, as `up --on` was told; None: this one."""
     flavor: str | None = None
     version: str | None = None
     server_uuid: str | None = None

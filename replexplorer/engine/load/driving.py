@@ -72,7 +72,9 @@ class Driving:
             for each in (view, *(other for other in self._sight.node_views() if other.name != view.name))
             if each.host is not None and each.port is not None
         }
-        return LoadTarget(view.host, view.port, user, password, view.path or "direct", readers)
+        # Where the app needs a tunnel the load runs on the server's own host, and needs none.
+        path = "published" if view.path == "published" else "direct"
+        return LoadTarget(view.host, view.port, user, password, path, readers)
 
     async def drive(self, settings: LoadSettings) -> None:
         """Run a load of our own; raises StackUnavailable naming the driver when somebody drives."""

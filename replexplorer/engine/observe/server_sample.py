@@ -177,6 +177,7 @@ def bare_view(member: Member, *, reachable: bool) -> NodeView:
         published_host=address.published_host,
         published_port=address.published_port,
         path=located.path if located else None,
+        machine=address.machine,
         flavor=capabilities.flavor if capabilities else None,
         version=capabilities.version_text if capabilities else None,
         server_uuid=capabilities.server_uuid if capabilities else None,

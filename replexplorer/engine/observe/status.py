@@ -22,6 +22,7 @@ from replexplorer.engine.in_time import in_time
 from replexplorer.engine.observe.probing import watch_link
 from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids
 from replexplorer.engine.observe.sight import Sight
+from replexplorer.ports import HostView
 
 _LOGIN_WITHIN_S: Final = 5.0
 """A server that is silent beside the others is given up before."""
@@ -48,6 +49,8 @@ class Status:
     faults: tuple[Fault, ...] = ()
     """In force, the oldest first."""
     exposure: Exposure = NOT_REACHED
+    hosts: tuple[HostView, ...] = ()
+    """That the nodes are on; none where all are on this machine."""
 
 
 def state_word(nodes: Sequence[NodeView]) -> str:
@@ -85,6 +88,7 @@ async def take_status(sight: Sight, *, patient: bool = False) -> Status:
         knobs=sight.views(),
         faults=sight.requested.faults,
         exposure=sight.exposures.exposure() or NOT_REACHED,
+        hosts=tuple(await sight.fleet.outside.provider.hosts()),
     )
 
 

@@ -39,7 +39,12 @@ class NodeJson(JsonObject):
     host: str | None
     port: int | None
     published_port: int | None
-    path: Literal["direct", "published"] | None
+    path: Literal["direct", "published", "tunnel"] | None = Field(
+        description="how the app reaches it; tunnel: through its host's Docker"
+    )
+    machine: str | None = Field(
+        default=None, description="the host that it is on, as `up --on` was told; null: this one"
+    )
     flavor: str | None
     version: str | None
     server_uuid: str | None
@@ -177,6 +182,18 @@ class StatusKnob(JsonObject):
     node: str
 
 
+class HostJson(JsonObject):
+    """One of the hosts that a stack's nodes are on."""
+
+    name: str = Field(description="as `up --on` was told")
+    nodes: list[str]
+    fault: str | None = Field(description="why it is away; null while it answers")
+    manages: bool | None = Field(description="it is a manager of the swarm; null while it is away")
+    keeps: bool = Field(description="what all apps of the stack share is kept here")
+    clock_ms: float | None = Field(description="how far its clock is ahead of this machine's")
+    clock_within_ms: float | None = Field(description="how far off that may be: half of a round trip")
+
+
 class Status(JsonObject):
     """`status --json`."""
 
@@ -186,6 +203,9 @@ class Status(JsonObject):
     )
     state: Literal["starting", "up", "partial", "down"]
     nodes: list[NodeJson]
+    hosts: list[HostJson] = Field(
+        default_factory=list, description="that the nodes are on; empty where all are on this machine"
+    )
     protection: ProtectionJson
     links: list[LinkJson]
     disks: list[DiskJson]

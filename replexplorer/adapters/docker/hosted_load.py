@@ -1,0 +1,134 @@
+"""The load of a stack on several hosts (`ports.LoadProcess`): it runs on the host of the source.
+
+Its intervals come over the daemon's stream; their times are put on this machine's clock. When the source is
+on another host, the load goes on there in new processes: what it counted until then is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from replexplorer.adapters.docker.load_host import ExecProcess, LoadHost
+from replexplorer.adapters.load_group import LoadGroup
+from replexplorer.adapters.load_process import LoadChild
+from replexplorer.core.errors import MissingPiece, UsageError
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.workload import LEDGER
+from replexplorer.ports import LoadSettings, LoadTarget, Report
+
+if TYPE_CHECKING:
+    from replexplorer.adapters.docker.swarm import SwarmProvider
+
+
+class HostedLoad:
+    """A load on whichever host the source is; it can be started again after a stop."""
+
+    def __init__(self, stack: SwarmProvider, report: Report | None = None) -> None:
+        self._stack = stack
+        self._report = report
+        self._host = ""
+        self._settings: LoadSettings | None = None
+        self._interval_s = 1.0
+        self._groups: list[tuple[LoadGroup, float]] = []
+        """All that were started, each with how far its host's monotonic clock is ahead of ours."""
+        self._news = asyncio.Event()
+        self._is_stopping = False
+
+    async def spawn(self) -> None:
+        """Nothing: on which host it will run is not known yet."""
+
+    async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
+        """See `ports.LoadProcess`."""
+        if self._settings is not None:
+            raise UsageError("the load runs already")
+        self._refuse(settings)
+        self._is_stopping = False
+        self._groups.clear()
+        self._settings, self._interval_s = settings, interval_s
+        try:
+            await self._start_at(target, settings)
+        except BaseException:
+            await asyncio.shield(self.stop())
+            raise
+
+    def _refuse(self, settings: LoadSettings) -> None:
+        """Raise MissingPiece for what cannot be done from another host."""
+        if settings.workload == LEDGER:
+            raise MissingPiece(
+                "the workload ledger keeps account on this machine's disk, and the load of a stack on several"
+                " hosts runs beside its source",
+                "choose another workload",
+            )
+
+    async def _start_at(self, target: LoadTarget, settings: LoadSettings) -> None:
+        stack = self._stack
+        host = stack.host_at(target.host, await stack.nodes())
+        place = await stack.load_host(host, self._report)
+        clock = await stack.clock(host)
+        group = LoadGroup(
+            self._report, make=lambda report: self._child(place, report), host_cores=place.cores
+        )
+        self._host = host
+        self._groups.append((group, clock.monotonic_s))
+        self._news.set()
+        await group.start(replace(target, path="direct"), settings, interval_s=self._interval_s)
+
+    def _child(self, place: LoadHost, report: Report | None) -> LoadChild:
+        async def launch() -> ExecProcess:
+            return await ExecProcess.start(await self._stack.start_in(place), place.host)
+
+        return LoadChild(report, launch=launch)
+
+    def _running(self) -> LoadGroup:
+        if self._settings is None or not self._groups:
+            raise UsageError("no load runs")
+        return self._groups[-1][0]
+
+    async def change(self, settings: LoadSettings) -> None:
+        """See `ports.LoadProcess`."""
+        self._refuse(settings)
+        await self._running().change(settings)
+        self._settings = settings
+
+    async def move(self, target: LoadTarget) -> None:
+        """See `ports.LoadProcess`; to another host by new processes there."""
+        group, settings = self._running(), self._settings
+        host = self._stack.host_at(target.host, await self._stack.nodes())
+        if host == self._host or settings is None:
+            await group.move(replace(target, path="direct"))
+            return
+        await group.stop()
+        await self._start_at(target, settings)
+
+    async def drain(self) -> None:
+        """See `ports.LoadProcess`."""
+        await self._running().drain()
+
+    async def intervals(self) -> AsyncIterator[Interval]:
+        """See `ports.LoadProcess`; raises LoadEnded when a process, or its host, goes away."""
+        at = 0
+        while True:
+            while at < len(self._groups):
+                group, ahead_s = self._groups[at]
+                async for interval in group.intervals():
+                    yield replace(
+                        interval, start_s=interval.start_s - ahead_s, end_s=interval.end_s - ahead_s
+                    )
+                at += 1
+            if self._is_stopping:
+                return
+            self._news.clear()
+            await self._news.wait()
+
+    async def stop(self) -> None:
+        """See `ports.LoadProcess`; harmless twice."""
+        self._settings = None
+        try:
+            if self._groups:
+                await self._groups[-1][0].stop()
+        finally:
+            self._is_stopping = True
+            self._news.set()

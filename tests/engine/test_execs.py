@@ -1,0 +1,160 @@
+"""Ways over a daemon's exec: a clock, a connection, a load process. The daemon is a small one of the test's
+own that runs the command here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from replexplorer.adapters.docker.bridge import Exec
+from replexplorer.adapters.docker.load_host import ExecProcess
+from replexplorer.adapters.docker.tunnel import CLOCK_COMMAND, clock, dial, relay_command
+from replexplorer.core.errors import StackUnavailable
+
+TWICE = ("python3", "-c", "import sys\nfor line in sys.stdin: print(line.strip() * 2, flush=True)")
+FAILS = ("python3", "-c", "import sys; sys.exit('no such module')")
+
+
+@asynccontextmanager
+async def daemon(path: Path, command: tuple[str, ...], status: str = "101 UPGRADED") -> AsyncIterator[Exec]:
+    """A daemon whose one exec is this command; it ends with the context, and its connections with it."""
+    tasks: list[asyncio.Task[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"Content-Length: (\d+)", head)
+        assert length is not None
+        await reader.readexactly(int(length[1]))
+        writer.write(f"HTTP/1.1 {status}\r\n\r\n".encode())
+        if not status.startswith("101"):
+            writer.close()
+            return
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, "RX_NODE": "127.0.0.1"}
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+
+        async def tell(number: int, stream: asyncio.StreamReader) -> None:
+            while content := await stream.read(1 << 16):
+                writer.write(bytes((number, 0, 0, 0)) + len(content).to_bytes(4, "big") + content)
+                await writer.drain()
+
+        feeding = asyncio.create_task(_carry(reader, process.stdin))
+        try:
+            await asyncio.gather(tell(1, process.stdout), tell(2, process.stderr))
+            await process.wait()
+        finally:
+            feeding.cancel()
+            writer.close()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.append(asyncio.create_task(serve(reader, writer)))
+
+    server = await asyncio.start_unix_server(take, path / "sock")
+    try:
+        yield Exec(str(path / "sock"), "1")
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while content := await reader.read(1 << 16):
+        writer.write(content)
+        await writer.drain()
+    writer.close()
+
+
+async def test_the_clock_of_this_machine_is_its_own(tmp_path: Path) -> None:
+    async with daemon(tmp_path, CLOCK_COMMAND) as started:
+        found = await clock(started, "far")
+    assert found.within_ms > 0
+    assert abs(found.ahead_ms) <= found.within_ms + 1
+    assert abs(found.monotonic_s * 1000) <= found.within_ms + 1
+
+
+async def test_a_program_that_knows_no_clock_is_said(tmp_path: Path) -> None:
+    async with daemon(tmp_path, FAILS) as started:
+        with pytest.raises(StackUnavailable, match="no clock answers on far"):
+            await clock(started, "far")
+
+
+async def test_a_connection_carries_bytes_both_ways_and_ends_at_both_ends(tmp_path: Path) -> None:
+    content = os.urandom(300_000)
+    heard = asyncio.get_running_loop().create_future()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got = await reader.readexactly(len(content))
+        writer.write(got[::-1])
+        heard.set_result(await reader.read() == b"")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, daemon(tmp_path, relay_command(port)) as started:
+        reader, writer = await asyncio.open_connection(sock=await dial(started, "db1"))
+        writer.write(content)
+        assert await reader.readexactly(len(content)) == content[::-1]
+        writer.close()
+        async with asyncio.timeout(20):
+            assert await heard
+
+
+async def test_a_connection_to_a_server_that_is_away_ends(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        async with daemon(tmp_path, relay_command(free.getsockname()[1])) as started:
+            reader, writer = await asyncio.open_connection(sock=await dial(started, "db1"))
+            async with asyncio.timeout(20):
+                assert await reader.read() == b""
+            writer.close()
+
+
+async def test_a_daemon_that_refuses_is_said(tmp_path: Path) -> None:
+    async with daemon(tmp_path, TWICE, status="409 Conflict") as started:
+        with pytest.raises(StackUnavailable, match="the sidecar of db1 takes no command"):
+            await dial(started, "db1")
+    with pytest.raises(StackUnavailable, match="no answer from the sidecar of db1"):
+        await dial(started, "db1")
+
+
+async def test_a_process_elsewhere_has_three_pipes_and_ends_with_its_stdin(tmp_path: Path) -> None:
+    async with daemon(tmp_path, TWICE) as started:
+        process = await ExecProcess.start(started, "far")
+        process.stdin.write(b"one\n")
+        await process.stdin.drain()
+        assert await process.stdout.readline() == b"oneone\n"
+        process.stdin.close()
+        assert await process.stdout.read() == b""
+        assert await process.stderr.read() == b""
+        assert await process.wait() == 0
+
+
+async def test_what_a_process_complains_comes_on_its_own_pipe(tmp_path: Path) -> None:
+    async with daemon(tmp_path, FAILS) as started:
+        process = await ExecProcess.start(started, "far")
+        assert await process.stderr.read() == b"no such module\n"
+
+
+async def test_a_host_that_goes_away_under_a_process_is_named(tmp_path: Path) -> None:
+    async with daemon(tmp_path, TWICE) as started:
+        process = await ExecProcess.start(started, "far")
+        process.stdin.write(b"one\n")
+        await process.stdout.readline()
+    assert await process.stderr.read() == b"the way to the host far was lost\n"
+    assert await process.wait() == 0

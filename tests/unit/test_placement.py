@@ -1,0 +1,113 @@
+"""Which host each node is on: as it is typed, checked, kept and read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from replexplorer.adapters.docker import placement
+from replexplorer.adapters.docker.placement import Placement, address_of, asked, checked
+from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
+from replexplorer.formats import paths
+
+A, B = "unix:///a/sock", "tcp://10.0.0.2:2375"
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def test_words_of_the_command_line_name_a_host_for_each_node() -> None:
+    assert asked([f"db1={A}", f"db2={B}", "db3=far"]) == {"db1": A, "db2": B, "db3": "far"}
+
+
+@pytest.mark.parametrize("word", ["db1", "db1=", f"primary={A}", f"={A}", f"db0={A}"])
+def test_what_is_no_node_and_host_is_refused_by_name(word: str) -> None:
+    with pytest.raises(UsageError, match="--on"):
+        asked([word])
+
+
+def test_a_node_has_one_host() -> None:
+    with pytest.raises(UsageError, match="db1 twice"):
+        asked([f"db1={A}", f"db1={B}"])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "nodes", "said"),
+    [
+        ({"db1": A}, ["db1", "db2"], "db2 has no host"),
+        ({"db1": A, "db2": B, "db4": B}, ["db1", "db2"], "no db4"),
+    ],
+)
+def test_every_node_has_a_host_and_every_host_a_node(
+    hosts: dict[str, str], nodes: list[str], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        checked(hosts, nodes)
+
+
+@pytest.mark.parametrize(
+    ("host", "error", "said"),
+    [
+        ("ssh://me@far", MissingPiece, "ssh -nNT -L"),
+        ("ftp://far", UsageError, "no Docker host 'ftp://far'"),
+        ("nowhere", UsageError, "no Docker context 'nowhere'"),
+    ],
+)
+def test_a_host_that_cannot_be_used_is_said_with_what_to_do(
+    host: str, error: type[ReplexplorerError], said: str
+) -> None:
+    with pytest.raises(error) as caught:
+        address_of(host)
+    assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("written", [B, B.replace("tcp", "http")])
+def test_a_host_is_an_address_or_the_name_of_a_context(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from docker.context import ContextAPI
+
+    contexts = {"far": SimpleNamespace(Host=written, TLSConfig=None)}
+    monkeypatch.setattr(ContextAPI, "get_context", contexts.get)
+    assert [address_of(A), address_of(B), address_of("far")] == [A, B, B]
+
+
+def test_a_context_that_needs_tls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from docker.context import ContextAPI
+
+    context = SimpleNamespace(Host="https://far:2376", TLSConfig=object())
+    monkeypatch.setattr(ContextAPI, "get_context", lambda name: context)
+    with pytest.raises(MissingPiece, match="needs TLS"):
+        address_of("far")
+
+
+def test_the_first_node_has_the_host_that_keeps_what_is_shared() -> None:
+    placed = Placement({"db10": B, "db2": A, "db1": A})
+    assert placed.names == (A, B)
+    assert placed.nodes_on(A) == ("db1", "db2")
+    assert placed.words(B) == f"{B} (db10)"
+
+
+def test_another_shell_finds_the_hosts_by_the_name_of_the_stack() -> None:
+    placed = Placement({"db1": A, "db2": B}, "network", "async", "source=db2\n")
+    assert placement.read("far") is None
+    placement.write("far", placed)
+    assert placement.read("far") == placed
+    assert placement.stacks() == ["far"]
+    assert (paths.stack_directory("far") / "hosts.json").stat().st_mode & 0o777 == 0o600
+    placement.forget("far")
+    assert placement.read("far") is None
+    assert placement.stacks() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"hosts": {}}', '{"hosts": {"one": "a"}}', '{"hosts": 3}']
+)
+def test_a_broken_file_is_named(text: str) -> None:
+    placement.write("far", Placement({"db1": A}))
+    file = paths.stack_directory("far") / "hosts.json"
+    file.write_text(text)
+    with pytest.raises(MissingPiece, match=r"hosts\.json"):
+        placement.read("far")

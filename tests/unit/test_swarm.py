@@ -1,0 +1,171 @@
+"""A stack on several hosts as its provider sees it, without Docker."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.docker import load_host, placement
+from replexplorer.adapters.docker.inventory import HOST, NODE, ROLE, STACK
+from replexplorer.adapters.docker.placement import Placement
+from replexplorer.adapters.docker.swarm import SwarmProvider
+from replexplorer.adapters.docker.swarm_build import _Loading
+from replexplorer.cli import main
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.ports import UpOptions
+
+A, B = "unix:///a/sock", "unix:///b/sock"
+PLACED = Placement({"db1": A, "db2": B}, "network", "galera")
+
+
+@pytest.fixture(autouse=True)
+def _directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("STATE", "CONFIG", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+    monkeypatch.delenv("REPLEXPLORER_STACK", raising=False)
+
+
+class Client:
+    """A daemon with the containers of some nodes."""
+
+    def __init__(self, *nodes: str) -> None:
+        self.nodes = nodes
+
+    def containers(self, *, all: bool, filters: Any) -> list[dict[str, Any]]:  # noqa: A002 - the SDK's
+        return [
+            {
+                "Id": f"{node} {role}",
+                "Labels": {STACK: "far", NODE: node, ROLE: role, HOST: "any"},
+                "Image": "image",
+                "ImageID": "sha256:1",
+                "State": "running",
+                "NetworkSettings": {"Networks": {"far": {"IPAddress": f"10.0.1.{node[2:]}"}}},
+            }
+            for node in self.nodes
+            for role in ("sidecar", "mysqld")
+        ]
+
+    def info(self) -> dict[str, Any]:
+        return {"Swarm": {"ControlAvailable": True}}
+
+    def exec_create(self, *words: Any, **options: Any) -> None:
+        raise StackUnavailable("no command is taken here")
+
+    def close(self) -> None:
+        pass
+
+
+def provider(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Client]) -> SwarmProvider:
+    """Hosts that are not among the clients are away."""
+    stack = SwarmProvider("far", PLACED)
+
+    def opened(address: str) -> Client:
+        if address not in clients:
+            raise ConnectionRefusedError("refused")
+        return clients[address]
+
+    monkeypatch.setattr(stack._daemons, "_opened", opened)
+    return stack
+
+
+async def test_nodes_are_on_their_hosts_and_the_first_one_s_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = provider(monkeypatch, {A: Client("db1"), B: Client("db2")})
+    assert [(node.name, node.machine, node.keeps, node.address) for node in await stack.nodes()] == [
+        ("db1", A, True, "10.0.1.1"),
+        ("db2", B, False, "10.0.1.2"),
+    ]
+    assert stack.host_at("10.0.1.2", await stack.nodes()) == B
+    with pytest.raises(StackUnavailable, match=r"no node .* 10\.9\.9\.9"):
+        stack.host_at("10.9.9.9", await stack.nodes())
+    await stack.close()
+
+
+async def test_the_nodes_of_a_host_that_is_away_are_known_and_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = provider(monkeypatch, {B: Client("db2")})
+    down, other = await stack.nodes()
+    assert (down.name, down.server_running, down.sidecar_running, down.machine) == ("db1", False, False, A)
+    assert other.server_running
+    assert {down.system, other.system} == {"galera"}
+    with pytest.raises(StackUnavailable, match=r"the host unix:///a/sock \(db1\) is away"):
+        await stack.open_bridge("db1")
+    away, there = await stack.hosts()
+    assert away.fault == "Docker is not running"
+    assert (there.fault, there.keeps, there.manages, there.clock_ms) == (None, False, True, None)
+
+
+async def test_hosts_that_answer_and_have_nothing_have_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await provider(monkeypatch, {A: Client(), B: Client()}).nodes() == []
+
+
+async def test_a_node_stays_on_its_host() -> None:
+    with pytest.raises(UsageError, match="db2 of stack far is on unix:///b/sock, not on unix:///a/sock"):
+        await SwarmProvider("far", PLACED).up(UpOptions(hosts={"db2": A}), lambda text, done: None)
+
+
+async def test_passwords_are_those_of_this_network_only() -> None:
+    from replexplorer.adapters import secrets
+
+    stack = SwarmProvider("far", PLACED)
+    with pytest.raises(StackUnavailable, match="its passwords are lost"):
+        await stack.credentials()
+    secrets.write(stack.accounts_file, secrets.generate("network"))
+    assert (await stack.credentials()).control_password
+    secrets.write(stack.accounts_file, secrets.generate("another"))
+    with pytest.raises(StackUnavailable):
+        await stack.credentials()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--on", "db1"], 2, "--on db1: NODE=HOST"),
+        (["--on", f"db1={A}", "--replicas", "1"], 2, "db2 has no host: --on db2=HOST as well"),
+        (["--on", "db1=nowhere", "--on", f"db2={B}"], 2, "no Docker context 'nowhere'"),
+        (["--on", "db1=ssh://far", "--on", f"db2={B}"], 3, "ssh -nNT -L"),
+        (["--on", f"db1={A}", "--on", f"db2={B}"], 4, "is away"),
+    ],
+)
+def test_what_up_cannot_do_is_one_line(
+    words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--stack", "far", *words]) == code
+    printed, complained = capsys.readouterr()
+    assert printed == ""
+    assert said in complained
+    assert "Traceback" not in complained
+    assert placement.stacks() == []
+
+
+def test_the_load_s_host_gets_the_program_and_its_driver_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(tmp_path / "driver-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("driver/__init__.py", "name = 1\n")
+    monkeypatch.setattr(load_host, "_wheels", lambda *_: tmp_path)
+    content, digest = load_host.bundle("3.14", "x86_64", lambda text, done: None)
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        names = set(tar.getnames())
+    assert {"load/driver/__init__.py", "load/replexplorer/load_process.py"} <= names
+    assert not any(name.startswith(("load/replexplorer/ui/", "load/replexplorer/cli/")) for name in names)
+    assert digest == load_host.bundle("3.14", "x86_64", lambda text, done: None)[1]
+
+
+def test_an_image_that_does_not_say_its_python_is_refused() -> None:
+    assert (
+        load_host._python_of({"Config": {"Labels": {load_host._BUILT_WITH: "x 1, python3 3.14.8-1"}}})
+        == "3.14"
+    )
+    with pytest.raises(MissingPiece, match="which Python"):
+        load_host._python_of({"Config": {"Labels": None}})
+
+
+def test_the_loading_of_an_image_is_said_by_host() -> None:
+    said: list[tuple[str, float | None]] = []
+    loading = _Loading(lambda text, done: said.append((text, done)), "image:1", ["a", "b"])
+    assert list(loading.counted("a", iter([b"x" * 30, b"y" * 80]), 100)) == [b"x" * 30, b"y" * 80]
+    assert said == [("loading image:1: a 30 %, b 0 %", 0.15), ("loading image:1: a 100 %, b 0 %", 0.5)]
