@@ -143,7 +143,9 @@ async def test_hot_rows_at_all_members_roll_transactions_back_and_one_primary_is
         assert sorted(roles) == [Role.PRIMARY, Role.SECONDARY, Role.SECONDARY]
 
 
-async def test_a_killed_primary_is_replaced_and_comes_back(group: LiveStack) -> None:
+async def test_killed_primaries_are_replaced_and_come_back_though_no_majority_is_left(
+    group: LiveStack,
+) -> None:
     async with attached(group) as session:
         await turn(session, "group_replication_member_expel_timeout=0")
         before = session.fleet.source_name
@@ -151,6 +153,9 @@ async def test_a_killed_primary_is_replaced_and_comes_back(group: LiveStack) -> 
         await until_so(session, "another takes writes", lambda: session.fleet.source_name != before)
         assert session.sight.protection().state is ProtectionState.PROTECTED
         await session.fleet.source.control.query("INSERT INTO sandbox.group_t VALUES (2)")
+        second = session.fleet.source_name
+        await session.console.do(Inject(parse_fault(f"kill@{second}", session.fleet.roster)))
+        assert (await session.status()).protection.state is not ProtectionState.DOWN
         await session.console.do(Clear(None))
         assert ready(session) == set(THREE)
         await until(lambda: _all_have(session, 2), "every member has the row")

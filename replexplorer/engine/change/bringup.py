@@ -19,7 +19,7 @@ from replexplorer.core.errors import (
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.topology import Role, role_of
 from replexplorer.engine.asking import ask, execute, probe
-from replexplorer.engine.change.joining import form_group
+from replexplorer.engine.change.joining import form_group, go_on_without_the_ended
 from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
@@ -52,7 +52,10 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
     Raises ReplexplorerError; a stack that this call created and that does not come up is removed.
     """
     fleet.need(Ability.OWN)
-    dead = [text for node in await fleet.outside.provider.nodes() for text in _dead(node)]
+    nodes = await fleet.outside.provider.nodes()
+    dead = [text for node in nodes for text in _dead(node)]
+    if dead and any(node.server_running for node in nodes):
+        await _go_on(fleet, report)
     created = await fleet.outside.provider.up(options, report)
     try:
         await _discover(fleet)
@@ -66,6 +69,14 @@ async def bring_up(fleet: Fleet, options: UpOptions, report: Report) -> Raised:
             await to_the_end(_take_down(fleet))
         raise
     return Raised(created, () if created else (*dead, *started, *([old] if old else ())))
+
+
+async def _go_on(fleet: Fleet, report: Report) -> None:
+    """Let what is left of a group go on, before the servers of its majority start."""
+    await fleet.discover()
+    if fleet.system.is_group and not fleet.system.starts_together:
+        await asyncio.gather(*(_learn(fleet, member) for member in fleet.members.values()))
+        await go_on_without_the_ended(fleet, lambda text: report(text, None))
 
 
 def _dead(node: NodeAddress) -> list[str]:
