@@ -301,24 +301,19 @@ class Loan:
 
 
 def _behind(seen: Sighting) -> tuple[str, ...]:
-    """Replicas that receive and apply, and have not applied all that the source has."""
+    """Nodes that receive and apply what the source commits, and have not applied all that it has."""
     has = next((node.gtid_executed for node in seen.nodes if node.name == seen.source), None)
-    return tuple(
-        node.name
-        for node in seen.nodes
-        if has
-        and node.name != seen.source
-        and node.gtid_executed is not None
-        and _receives(node)
-        and subtract_gtids(has, node.gtid_executed)
-    )
+    return tuple(node.name for node in seen.nodes if node.name != seen.source and _is_behind(node, has))
 
 
-def _receives(node: NodeView) -> bool:
-    """Whether a node gets what the source commits."""
+def _is_behind(node: NodeView, has: str | None) -> bool:
+    """Whether a node has something of the source's to apply. A member says what waits at it: members of a
+    Galera cluster number the same transactions each in its own way."""
     if node.member is not None:
-        return node.member.is_ready
-    return (node.io_thread, node.sql_thread) == ("on", "on")
+        return node.member.is_ready and bool(node.member.to_apply)
+    if not has or node.gtid_executed is None or (node.io_thread, node.sql_thread) != ("on", "on"):
+        return False
+    return bool(subtract_gtids(has, node.gtid_executed))
 
 
 def _addresses(fault: Fault, seen: Sighting) -> tuple[str, ...]:
