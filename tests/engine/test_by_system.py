@@ -138,3 +138,24 @@ async def test_what_members_count_in_a_phase_stands_among_its_figures() -> None:
     lab = replace(LAB.on("galera"), phases=LAB.on("galera").phases[:1])
     [found] = (await LabRun(lab, True).run(rig)).phases
     assert found.figures == {RETRIED: 0.0, REFUSED: 3.0, GAVE_WAY: 4.0}
+
+
+@virtual
+async def test_a_phase_begins_when_nothing_waits_at_the_members_however_they_number_it() -> None:
+    member = Membership(Belonging.MEMBER, "Synced", size=2, answering=2, to_apply=0)
+    rig = FakeRig(system=GALERA, members={"db1": member, "db2": replace(member, to_apply=7)})
+    looks: list[int] = []
+
+    def look(number: int) -> None:
+        if rig.steps[number] == "look":
+            looks.append(number)
+            if len(looks) > 9:
+                rig.members["db2"] = member
+
+    rig.backlog, rig.on_step = 20, look  # by their GTIDs db2 lacks all 20 of them
+    lab = replace(LAB.on("galera"), phases=LAB.on("galera").phases[:1])
+    began_s = rig.clock.monotonic()
+    [found] = (await LabRun(lab, True).run(rig)).phases
+    assert 9 < len(looks) < 30
+    assert rig.clock.monotonic() - began_s < 20
+    assert found.limited is None
