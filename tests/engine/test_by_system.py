@@ -137,7 +137,9 @@ async def test_what_members_count_in_a_phase_stands_among_its_figures() -> None:
     rig.on_step = count
     lab = replace(LAB.on("galera"), phases=LAB.on("galera").phases[:1])
     [found] = (await LabRun(lab, True).run(rig)).phases
-    assert found.figures == {RETRIED: 0.0, REFUSED: 3.0, GAVE_WAY: 4.0}
+    assert found.figures == {RETRIED: 0, REFUSED: 3, GAVE_WAY: 4}
+    [found] = (await LabRun(lab, True).run(replace(rig, members={"db1": member, "db2": member}))).phases
+    assert found.figures == {}, "nothing was rolled back"
 
 
 @virtual

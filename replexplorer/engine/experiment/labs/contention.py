@@ -70,7 +70,7 @@ async def contend(act: Act) -> Played:
         finally:
             await asyncio.gather(*(sql.close() for sql in (source, *clients)))
     return Played(
-        {RETRIED: float(retried.total())},
+        {RETRIED: retried.total()},
         service=service,
         duration_s=seconds,
         clients=CLIENTS,

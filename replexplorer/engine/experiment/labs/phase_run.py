@@ -193,12 +193,14 @@ def _conflicts(seen: Sighting) -> Conflicts:
 
 
 def _lost(seen: Sighting, before: Conflicts, played: Played) -> Figures:
-    """What was rolled back in a group meanwhile, as clients were told and as its members counted."""
+    """What was rolled back in a group meanwhile, as clients were told and as its members counted; nothing
+    where nothing was."""
     if not seen.system.is_group:
         return {}
     since = _conflicts(seen).since(before)
     found = {RETRIED: played.retried, REFUSED: since.refused, GAVE_WAY: since.gave_way}
-    return {name: float(count) for name, count in found.items() if count is not None}
+    known = {name: count for name, count in found.items() if count is not None}
+    return known if any(known.values()) else {}
 
 
 async def measured_rtt(rig: Rig, looks: int) -> Rtt | None:

@@ -173,8 +173,10 @@ def _some_lost(hot: PhaseResult) -> Relation:
     told, counted = _found(hot, RETRIED), _found(hot, REFUSED, GAVE_WAY)
     evidence = (
         f"clients were told of {told:.0f} for {hot.service.count:,} commits; its members counted"
-        f" {_found(hot, REFUSED):.0f} at certification and {_found(hot, GAVE_WAY):.0f} before it"
+        f" {_found(hot, REFUSED):.0f} at certification"
     )
+    if GAVE_WAY in hot.figures:
+        evidence += f" and {_found(hot, GAVE_WAY):.0f} before it"
     return Relation(f"{hot.phase.name}: transactions are rolled back", told + counted > 0, evidence)
 
 
