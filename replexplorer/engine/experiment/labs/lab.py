@@ -22,7 +22,7 @@ from replexplorer.ports import Report
 RETRIED: Final = "rolled back and tried again"
 REFUSED: Final = "refused by certification"
 GAVE_WAY: Final = "gave way before certification"
-"""Figures of a phase in a group that rolled transactions back: as clients were told, as its members counted."""
+"""Figures of a phase in a group that rolled transactions back: as clients were told, as members counted."""
 REPEATS: Final = 3
 """Runs of each phase in full mode: as many as an interval needs."""
 _TURNING_S: Final = 4.0
