@@ -40,14 +40,26 @@ def run(call: Call) -> int:
     check_textual_variables(os.environ)
     from replexplorer.ui.app import ExplorerApp
 
+    session, settings = live_session(call, "tui")
+    app = ExplorerApp(session, settings)
+    left = app.run()
+    if app.crash is not None:
+        raise told(app.crash, "the dashboard", f", stack '{settings.stack}' keeps running")
+    if left:
+        call.console.narrate(left)
+    return app.return_code or 0
+
+
+def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
+    """A session on the configured stack, which brings it up when it is started, and how to show it; raises
+    MissingPiece where Docker does not answer, before any screen is taken."""
     loaded = load_configuration_of(call)
     settings = _with_labs(settings_of(loaded))
     stack = provider_of(loaded.values)
-    # Asked before the screen is taken, so that a machine without Docker gets its one line.
     up = asyncio.run(new_stack_options(stack, loaded.values, UpOptions()))
     asyncio.run(_look(stack.name, loaded))
     options = SessionOptions(
-        holder="tui",
+        holder=holder,
         up=up,
         reapply=loaded.values.reapply,
         asks=True,
@@ -58,13 +70,7 @@ def run(call: Call) -> int:
     )
     outside = outside_of(stack, recorder_of(loaded.values, options.holder))
     session = Session(outside, options)
-    app = ExplorerApp(session, replace(settings, learn=partial(learn, session)))
-    left = app.run()
-    if app.crash is not None:
-        raise told(app.crash, "the dashboard", f", stack '{stack.name}' keeps running")
-    if left:
-        call.console.narrate(left)
-    return app.return_code or 0
+    return session, replace(settings, learn=partial(learn, session))
 
 
 def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:

@@ -64,6 +64,7 @@ class Replay:
         """Where a jump goes that is under way."""
         self._turned = asyncio.Event()
         self._closed = False
+        self._rests = False
         self._roster = new_roster()
 
     # -- the player
@@ -156,20 +157,39 @@ class Replay:
                 await self._turn()
                 continue
             speed, from_s = self._speed, self._clock.monotonic()
-            self._turned.clear()
-            try:
-                async with asyncio.timeout(left_s / speed):
-                    await self._turned.wait()
-            except TimeoutError:
+            if await self._passed(left_s / speed):
                 return True
             left_s -= (self._clock.monotonic() - from_s) * speed
         return not self._closed and self._goal_s is None
+
+    async def _passed(self, length_s: float) -> bool:
+        """Wait so long by the clock; False when somebody does something meanwhile."""
+        self._turned.clear()
+        turned = asyncio.ensure_future(self._turned.wait())
+        passing = asyncio.ensure_future(self._clock.sleep(length_s))
+        self._rests = True
+        try:
+            await asyncio.wait({turned, passing}, return_when=asyncio.FIRST_COMPLETED)
+            if passing.done():
+                passing.result()
+            return passing.done()
+        finally:
+            self._rests = False
+            turned.cancel()
+            passing.cancel()
 
     async def _turn(self) -> None:
         """Wait until somebody does something."""
         self._turned.clear()
         if not self._closed and self._goal_s is None:
+            self._rests = True
             await self._turned.wait()
+            self._rests = False
+
+    @property
+    def rests(self) -> bool:
+        """It waits for time to pass or for somebody to do something: the tick that it gave last is of now."""
+        return self._rests and not self._turned.is_set()
 
     async def close(self, *, keep: bool = False) -> str:
         """Stop playing."""

@@ -15,6 +15,8 @@ _MOST_POINTS = 1200
 _BAR_HEIGHT = 15
 _BAR_LEFT, _BAR_RIGHT = 220, 190
 _LABEL_HEIGHT = 13
+_LETTER_WIDTH = 6.5
+"""Of a label, about."""
 
 STYLE = """\
 .chart { width: 100%; height: auto; font: 12px system-ui, sans-serif; }
@@ -91,7 +93,7 @@ def line_chart(
     windows: Iterable[tuple[float, float, str]] = (),
 ) -> str:
     """Lines over seconds; an unknown value is a gap; marks are dashed with their label beside. `windows`
-    (from, to, what) are shaded.
+    (from, to, what) are shaded. Where the axis is on the drawing stands in its data attributes.
 
     Empty where nothing is known.
     """
@@ -103,12 +105,16 @@ def line_chart(
     log = log and bool(positive)
     bottom, top = (min(positive) * 0.9 if log else 0.0), max(values) * 1.08 or 1.0
     frame = _Frame(min(times), max(max(times), min(times) + 1), bottom, top, log)
-    parts = [_head(title, _HEIGHT), _text(_LEFT, 16, f"{title} ({unit})", style="name"), *frame.axes()]
+    scale = f'data-from="{frame.low_s:g}" data-to="{frame.high_s:g}" data-left="{_LEFT}"'
+    scale += f' data-right="{_WIDTH - _RIGHT}" data-top="{_TOP}" data-foot="{_FOOT}"'
+    parts = [_head(title, _HEIGHT, scale), _text(_LEFT, 16, f"{title} ({unit})", style="name"), *frame.axes()]
+    ends: list[float] = []
     for from_s, to_s, what in windows:
         left, right = (frame.x(min(max(at_s, frame.low_s), frame.high_s)) for at_s in (from_s, to_s))
         place = f'x="{left:.1f}" y="{_TOP}" width="{max(1.0, right - left):.1f}" height="{_FOOT - _TOP}"'
         parts.append(f'<rect class="window" {place}><title>{escape(what)}</title></rect>')
-        parts.append(_text(left + 3, _FOOT - 6, what))
+        row = _free_row(left, left + len(what) * _LETTER_WIDTH, ends)
+        parts.append(_text(left + 3, _FOOT - 6 - row * _LABEL_HEIGHT, what))
     for at_s, label in marks:
         if frame.low_s <= at_s <= frame.high_s:
             parts.append(_stroke("mark", frame.x(at_s), _TOP - 4, frame.x(at_s), _FOOT))
@@ -166,10 +172,10 @@ def bar_chart(
     return "\n".join([*parts, "</svg>"])
 
 
-def _head(title: str, height: float) -> str:
+def _head(title: str, height: float, scale: str = "") -> str:
     box = f"0 0 {_WIDTH} {height:g}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="{box}" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="{box}" role="img" {scale}>'
         f"<title>{escape(title)}</title>"
     )
 
@@ -212,6 +218,13 @@ def _log_scale(bottom: float, top: float) -> list[float]:
     factors = (1,) if high - low > 3 else (1, 2, 5)
     ticks = [factor * 10.0**power for power in range(low, high + 1) for factor in factors]
     return [tick for tick in ticks if bottom <= tick <= top]
+
+
+def _free_row(left: float, right: float, ends: list[float]) -> int:
+    """The lowest row in which a label meets no earlier one; `ends` are where the rows' labels end."""
+    row = next((row for row, end in enumerate(ends) if end <= left), len(ends))
+    ends[row:] = [right, *ends[row + 1 :]]
+    return row
 
 
 def _apart(at: float, taken: list[float]) -> float:

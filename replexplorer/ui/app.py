@@ -72,7 +72,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     def on_mount(self) -> None:
         """Begin behind the start-up screen."""
         loop = asyncio.get_running_loop()
-        if not self.is_headless:
+        if self.has_terminal:
             self._watch.start(sys.__stdin__.fileno() if sys.__stdin__ else 0)
             loop.add_signal_handler(signal.SIGTERM, self._terminate)
         with self.batch_update():
@@ -93,6 +93,11 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         """A toast of plain text, whoever wrote it: no markup, nothing that a terminal obeys."""
         text = shortened(printable(message, LAYOUT), MOST_TOLD)
         super().notify(text, title=printable(title), severity=severity, timeout=timeout, markup=False)
+
+    @property
+    def has_terminal(self) -> bool:
+        """It draws in the terminal of its process."""
+        return not self.is_headless
 
     async def on_event(self, event: events.Event) -> None:
         """Let the dashboard take keys in the order in which they were typed."""
@@ -116,7 +121,7 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
             screen = DashboardScreen(view, self.settings)
         with self.batch_update():
             self.switch_screen(screen)
-        if not self.is_headless:  # else the process is somebody else's
+        if self.has_terminal:  # else the process is somebody else's
             memory.return_large_buffers()
             self.set_timer(memory.STARTED_S, memory.keep_what_stays)
         self.set_interval(memory.FORGET_EVERY_S, memory.forget_what_was_drawn)

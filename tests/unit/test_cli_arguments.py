@@ -30,6 +30,7 @@ CONTRACT = [
     "rejoin",
     "sweep",
     "replay",
+    "play",
     "export",
     "predict",
     "advise",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from replexplorer.core.epochs.epoch import Epoch, EpochSide
@@ -13,10 +13,11 @@ from replexplorer.core.stats.measured import Estimate
 from replexplorer.core.stats.ratio_words import interval_text, range_text, ratio_text, times_text
 
 _LOSSES: Final = ("mysqld dies", "power cut", "source lost")
-_HEADS: Final = (
+HEADS: Final = (
     "#", "at", "change", "", "TPS", "p50 ms", "p95 ms", "p99 ms", "n", *_LOSSES, "effect", "verdict",
 )  # fmt: skip
-_NOTE: Final = (
+"""Of the ledger's columns."""
+NOTE: Final = (
     "Brackets: 95 % confidence intervals from batch means, the transition after each change left out. "
     "Verdict and effect (after divided by before, of TPS in the closed loop and of response p95 in the "
     "open loop) come from one test of the logarithms, "
@@ -25,6 +26,7 @@ _NOTE: Final = (
     "before the effect: acknowledged commits that such a failure would have lost, the median of the "
     "epoch's looks, in parentheses from the least to the most; ?: not known."
 )
+"""What the ledger's figures mean."""
 
 
 def figure(value: float | None) -> str:
@@ -95,21 +97,22 @@ def markdown(epochs: Iterable[Epoch], origin_s: float = 0.0) -> str:
 
     Times count from `origin_s`.
     """
-    lines = [_line(_HEADS), _line(["---"] * len(_HEADS))]
+    lines = [_line(HEADS), _line(["---"] * len(HEADS))]
+    lines += (_line(cell.replace("|", "\\|") for cell in row) for row in ledger_rows(epochs, origin_s))
+    return "\n".join([*lines, "", NOTE, ""])
+
+
+def ledger_rows(epochs: Iterable[Epoch], origin_s: float = 0.0) -> Iterator[list[str]]:
+    """The cells under `HEADS`, a row for each side of each epoch, oldest first, as in `markdown`."""
     for epoch in epochs:
         words = [effect_words(epoch), verdict_words(epoch)]
         if shows_effect(epoch):
             words[0] += f", d {epoch.effect:+.1f}"
-        name = [str(epoch.number), _clock(epoch.at_s - origin_s), _title(epoch)]
+        name = [str(epoch.number), _clock(epoch.at_s - origin_s), printable(epoch.title)]
         if epoch.before is not None:
-            lines.append(_line([*name, "before", *_cells(epoch.before), "", ""]))
+            yield [*name, "before", *_cells(epoch.before), "", ""]
             name = ["", "", ""]
-        lines.append(_line([*name, "after", *_cells(epoch.after or EpochSide()), *words]))
-    return "\n".join([*lines, "", _NOTE, ""])
-
-
-def _title(epoch: Epoch) -> str:
-    return printable(epoch.title).replace("|", "\\|")
+        yield [*name, "after", *_cells(epoch.after or EpochSide()), *words]
 
 
 def _cells(side: EpochSide) -> list[str]:

@@ -147,7 +147,7 @@ def _event(event: Event) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Whole:
+class SessionTotals:
     """What a session was, gathered tick by tick."""
 
     first: Tick | None = None
@@ -160,6 +160,7 @@ class _Whole:
     events: list[Event] = field(default_factory=list)
 
     def add(self, tick: Tick) -> None:
+        """Take the next tick."""
         self.first = self.first or tick
         self.last = tick
         self.events.extend(tick.events)
@@ -171,27 +172,34 @@ class _Whole:
             self.unknown += load.unknown
             self.reconnects += load.reconnects
 
+    @property
+    def words(self) -> str:
+        """Commits, errors and latency of the whole session in a sentence or two."""
+        service = self.service
+        return (
+            f"{service.count:,} commits in {self.measured_s:.0f} s of load, {self.errors:,} errors, "
+            f"{self.unknown:,} of unknown outcome, {self.reconnects:,} reconnects. Latency of all: "
+            f"mean {figure(service.mean_ms)} ms, p50 {figure(service.percentile_ms(50))}, "
+            f"p95 {figure(service.percentile_ms(95))}, p99 {figure(service.percentile_ms(99))}, "
+            f"max {figure(service.max_ms)} ms."
+        )
+
 
 def markdown_report(about: Mapping[str, str], ticks: Iterable[Tick]) -> str:
     """The session for a ticket: what ran, what was turned, the epoch ledger, the events."""
-    whole = _Whole()
+    whole = SessionTotals()
     for tick in ticks:
         whole.add(tick)
     if whole.first is None or whole.last is None:
         return ""
     first, last = whole.first, whole.last
-    service = whole.service
     lines = [
         f"# Session of {utc(first.wall_s)}",
         "",
         f"Stack `{about.get('stack', '?')}` ({about.get('servers', 'servers unknown')}), driven by "
         f"{about.get('holder', '?')}; {last.at_s - first.at_s:.0f} s.",
         "",
-        f"{service.count:,} commits in {whole.measured_s:.0f} s of load, {whole.errors:,} errors, "
-        f"{whole.unknown:,} of unknown outcome, {whole.reconnects:,} reconnects. Latency of all: "
-        f"mean {figure(service.mean_ms)} ms, p50 {figure(service.percentile_ms(50))}, "
-        f"p95 {figure(service.percentile_ms(95))}, p99 {figure(service.percentile_ms(99))}, "
-        f"max {figure(service.max_ms)} ms.",
+        whole.words,
         "",
         *_unprotected(last),
         "## Settings at the end",
@@ -222,12 +230,18 @@ def _unprotected(tick: Tick) -> Iterator[str]:
 
 
 def _settings(tick: Tick) -> Iterator[str]:
-    """What is not at its default, or not as requested."""
+    return (
+        f"| `{name}` | {requested} | {effective} |" for name, requested, effective in settings_turned(tick)
+    )
+
+
+def settings_turned(tick: Tick) -> Iterator[tuple[str, str, str]]:
+    """What is not at its default, or not as requested: the knob, what was requested, what is in effect."""
     for name, view in tick.knobs.items():
         if view.requested == name.knob.default and view.effective in (None, view.requested):
             continue
         effective = "unknown" if view.effective is None else format_value(name.knob, view.effective)
-        yield f"| `{name}` | {format_value(name.knob, view.requested)} | {effective} |"
+        yield str(name), format_value(name.knob, view.requested), effective
 
 
 def _told(event: Event, origin_s: float) -> str:

@@ -191,6 +191,13 @@ class Picture:
             windows=page.windows,
         )
 
+    @property
+    def all_windows(self) -> list[FaultWindow]:
+        """Every window so far, causes first, those that are over with their length in words; one that lasts
+        has no end."""
+        lasting = (*self.faults.windows, *self.partitions, *self.windows)
+        return [*(_with_length(one) for one in lasting), *self.drops, *self.restarts]
+
     def _page(self) -> _Page:
         """What of the shown picture is on the present page."""
         of = self.shown

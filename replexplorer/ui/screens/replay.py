@@ -51,6 +51,11 @@ class ReplayScreen(DashboardScreen):
         self.query_one(Footer).items = REPLAY_FOOTER
         self.set_interval(_SHOWN_EVERY_S, self._show_player)
 
+    def _draw_tick(self) -> None:
+        super()._draw_tick()
+        if self.query(PlayerLine):  # not before it stands
+            self._show_player()
+
     def asks_before_quit(self) -> bool:
         """A recording ends nothing."""
         return False

@@ -1,0 +1,1 @@
+"""The dashboard played from a script, with or without a terminal."""

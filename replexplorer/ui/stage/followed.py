@@ -1,0 +1,128 @@
+"""A view that is followed while it is shown: the moments that a play waits for, and what a cast marks.
+
+Law: a moment is told once the picture has folded its tick, so that its figures are those that are drawn. A
+mark or a fault is told once, also where a recording jumps back over it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.fault import Fault
+from replexplorer.core.history.recent import Recent
+from replexplorer.core.play.condition import PlayMoment
+from replexplorer.core.tick import Tick
+from replexplorer.engine.console import Console
+from replexplorer.engine.progress import ProgressCallback
+from replexplorer.engine.view import Player, View
+from replexplorer.ui.desks.picture import Picture
+
+_MARK_WITHIN_S: Final = 5.0
+"""A fault's own mark comes this close to the tick that first shows it, or shows it no more."""
+
+
+class FollowedView:
+    """Passes a view on (`engine.view.View`)."""
+
+    def __init__(self, view: View, told: Callable[[str], None] = lambda _: None) -> None:
+        self._view = view
+        self._told = told
+        self.moment: PlayMoment | None = None
+        """The newest one; None before the first tick."""
+        self.picture: Picture | None = None
+        """What is drawn, which has the load's figures of now; None before the dashboard stands."""
+        self.failure: ReplexplorerError | None = None
+        """Why it could not be started."""
+        self.ended = False
+        """No more ticks come."""
+        self._first_s: float | None = None
+        self._marks: dict[int, tuple[float, str]] = {}
+        """What was marked, by number: when, and the words."""
+        self._faults: dict[tuple[str, str, float], Fault] = {}
+        self._ever: set[tuple[str, str, float]] = set()
+        self._moved = asyncio.Event()
+
+    @property
+    def console(self) -> Console | None:
+        """The view's own."""
+        return self._view.console
+
+    @property
+    def player(self) -> Player | None:
+        """The view's own."""
+        return self._view.player
+
+    @property
+    def marks(self) -> int:
+        """How many were told."""
+        return len(self._marks)
+
+    async def start(self, progress: ProgressCallback) -> None:
+        """Start the view, and keep why it could not be."""
+        try:
+            await self._view.start(progress)
+        except ReplexplorerError as error:
+            self.failure = error
+            self._moved.set()
+            raise
+
+    async def close(self, *, keep: bool = False) -> str:
+        """Close the view."""
+        return await self._view.close(keep=keep)
+
+    async def ticks(self) -> AsyncIterator[Tick]:
+        """The view's ticks, each told when it has been taken."""
+        try:
+            async for tick in self._view.ticks():
+                yield tick
+                self._take(tick)
+        finally:
+            self.ended = True
+            self._moved.set()
+
+    async def moves(self) -> PlayMoment | None:
+        """Wait for the next moment; None where no more come."""
+        if not self.ended:
+            self._moved.clear()
+            await self._moved.wait()
+        return None if self.ended else self.moment
+
+    def _take(self, tick: Tick) -> None:
+        first_s = self._first_s = tick.at_s if self._first_s is None else self._first_s
+        for event in tick.events:
+            if event.mark is not None and event.mark not in self._marks:
+                self._marks[event.mark] = event.at_s, event.text
+                self._told(f"({event.mark}) {event.text}")
+        self._take_faults(tick)
+        player = self._view.player
+        position = player.position if player is not None else None
+        self.moment = PlayMoment(
+            tick,
+            Recent() if self.picture is None else self.picture.recent,
+            tick.at_s - first_s,
+            newest_mark=max(
+                (number for number, (at_s, _) in self._marks.items() if at_s <= tick.at_s), default=0
+            ),
+            at_end=position is not None and position.position_s >= position.length_s,
+        )
+        self._moved.set()
+
+    def _take_faults(self, tick: Tick) -> None:
+        """Tell of faults that have no mark of their own: somebody else's, or one that ended by itself."""
+        now = {fault.id: fault for fault in tick.faults}
+        for key, fault in now.items():
+            if key not in self._ever:
+                self._ever.add(key)
+                self._tell_fault(f"fault {fault}", fault, tick.at_s)
+        for key, fault in self._faults.items():
+            if key not in now:
+                self._tell_fault(f"fault {fault} cleared", fault, tick.at_s)
+        self._faults = now
+
+    def _tell_fault(self, words: str, fault: Fault, at_s: float) -> None:
+        near = (text for marked_s, text in self._marks.values() if abs(marked_s - at_s) <= _MARK_WITHIN_S)
+        if not any(str(fault) in text for text in near):
+            self._told(words)

@@ -1,0 +1,192 @@
+"""A play performed on the dashboard, line by line.
+
+Law: a line begins when the one before it has ended and is drawn; the first line that fails ends the play.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from textual import events
+
+from replexplorer.core.errors import Interrupted, ReplexplorerError
+from replexplorer.core.play.condition import PlayMoment
+from replexplorer.core.play.keyboard import PlayedKey
+from replexplorer.core.play.script import (
+    CaptionStep,
+    KeyStep,
+    MarkStep,
+    PlayLine,
+    PlayScript,
+    UntilStep,
+    WaitStep,
+)
+from replexplorer.engine.console import Mark
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.stage.app import CaptionBar, PlayedApp
+from replexplorer.ui.stage.followed import FollowedView
+from replexplorer.ui.stage.stages import PlayStage
+
+_GLANCE_S: Final = 0.02
+
+
+class PlayFailed(ReplexplorerError):
+    """A line of a play did not do what it says."""
+
+    code = "play"
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedLine:
+    """A line that was performed."""
+
+    line: PlayLine
+    at_s: float
+    """When it ended, since the play began."""
+    took_s: float
+    state: str
+    """The protection state then; empty before the first tick."""
+
+
+class Performance:
+    """One play, once."""
+
+    def __init__(
+        self,
+        script: PlayScript,
+        view: FollowedView,
+        set_stage: Callable[[PlayedApp], PlayStage],
+        *,
+        told: Callable[[PlayedLine], None] = lambda _: None,
+        marked: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`told` hears of each line when it has ended; `marked` of what a cast marks."""
+        self._script = script
+        self._view = view
+        self._set_stage = set_stage
+        self._told = told
+        self._marked = marked
+        self._caption = ""
+        self.lines: list[PlayedLine] = []
+        """Those that were performed."""
+        self.failure: ReplexplorerError | None = None
+        """Why it ended early."""
+        self.is_over = False
+        """Nothing more is performed; what is drawn from then on is the end of the app."""
+        self.ended_s = 0.0
+        """When the last line had ended."""
+        self.left = ""
+        """What the dashboard says it left behind."""
+        self.crash: Exception | None = None
+        """The defect that ended the app."""
+
+    async def run(self, app: PlayedApp) -> None:
+        """Wait for the dashboard, perform every line, and quit."""
+        try:
+            await self._ready(app)
+            stage = self._set_stage(app)
+            await stage.settle()
+            for line in self._script.lines:
+                began_s = stage.now_s()
+                await self._perform(app, stage, line)
+                await self._keep_caption(app)
+                await stage.settle()
+                now_s = self.ended_s = stage.now_s()
+                played = PlayedLine(line, now_s, now_s - began_s, self._state)
+                self.lines.append(played)
+                self._told(played)
+        except ReplexplorerError as error:
+            self.failure = error
+        except asyncio.CancelledError:
+            self.failure = self._left()
+            raise
+        except Exception as error:  # a defect ends the play as it would the dashboard, told by who runs it
+            app._handle_exception(error)
+            return
+        finally:
+            self.is_over = True
+        app.action_app_leave()
+
+    @property
+    def _state(self) -> str:
+        moment = self._view.moment
+        return "" if moment is None else str(moment.tick.protection.state)
+
+    def _left(self) -> Interrupted:
+        done = len(self.lines)
+        line = self._script.lines[min(done, len(self._script.lines) - 1)]
+        return Interrupted(f"the play was left at line {line.number}", f"`{line.text}` was not done")
+
+    async def _ready(self, app: PlayedApp) -> None:
+        """Wait until the dashboard shows its first tick; raises what the start-up failed of."""
+        while True:
+            if self._view.failure is not None:
+                raise self._view.failure
+            screen = app.screen
+            if isinstance(screen, DashboardScreen):
+                self._view.picture = screen.picture
+                if self._view.moment is not None:
+                    return
+            await asyncio.sleep(_GLANCE_S)
+
+    async def _perform(self, app: PlayedApp, stage: PlayStage, line: PlayLine) -> None:
+        match line.act:
+            case KeyStep(keys):
+                for key in keys:
+                    self._press(app, key)
+                    await stage.settle()
+                    await self._keep_caption(app)
+            case WaitStep(length_s):
+                await stage.rest(length_s)
+            case UntilStep():
+                await self._wait_for(stage, line, line.act)
+            case CaptionStep(text):
+                self._caption = text
+                if text:
+                    self._marked(text)
+            case MarkStep(text):
+                await self._mark(app, text)
+
+    def _press(self, app: PlayedApp, key: PlayedKey) -> None:
+        event = events.Key(key.name, key.character)
+        event.set_sender(app)
+        app.post_message(event)
+
+    async def _wait_for(self, stage: PlayStage, line: PlayLine, act: UntilStep) -> None:
+        marks = self._view.marks
+
+        def now(moment: PlayMoment) -> PlayMoment:
+            return replace(moment, marks_since=self._view.marks - marks)
+
+        if await stage.until(lambda moment: act.condition.holds(now(moment)), act.within_s):
+            return
+        moment = self._view.moment
+        seen = "no picture came" if moment is None else act.condition.seen(now(moment))
+        raise PlayFailed(
+            f"{self._script.file}, line {line.number}: `{line.text}`: did not hold within {act.within_s:g} s",
+            seen,
+        )
+
+    async def _mark(self, app: PlayedApp, text: str) -> None:
+        console = self._view.console
+        if console is None:  # a recording has the marks that it has
+            self._marked(text)
+            app.notify(text, timeout=3)
+        else:
+            await console.do(Mark(text))
+
+    async def _keep_caption(self, app: PlayedApp) -> None:
+        """The caption stands on the screen in front, and on no other."""
+        for screen in app.screen_stack:
+            for bar in screen.query(CaptionBar):
+                if not self._caption or screen is not app.screen:
+                    await bar.remove()
+        if self._caption:
+            bars = app.screen.query(CaptionBar)
+            if bars:
+                bars.first().update(self._caption)
+            else:
+                await app.screen.mount(CaptionBar(self._caption, markup=False))

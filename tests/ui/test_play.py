@@ -1,0 +1,258 @@
+"""Plays on the real dashboard: the same each time, on live servers and over a recording, and as a cast."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyte
+import pytest
+from textual._context import active_app
+
+from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.fault import Fault
+from replexplorer.core.knobs.names import Assignment
+from replexplorer.core.play.script import PlayScript, read_play
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.tick import Tick
+from replexplorer.engine.outcome import SetResult
+from replexplorer.formats.cast import CastWriter
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.stage.app import CaptionBar
+from replexplorer.ui.stage.performance import Performance, PlayedLine
+from replexplorer.ui.stage.venue import Venue
+from tests.fakes.facade import WALL_S, FakeFacade, make_tick
+from tests.ui.test_replay import FakeTape
+
+SIZE = (120, 36)
+
+
+def play(*lines: str) -> PlayScript:
+    return read_play("\n".join(lines), "test.play")
+
+
+@dataclass
+class Cast:
+    """What a cast holds, and a terminal that has played it."""
+
+    header: dict[str, Any]
+    events: list[list[Any]]
+
+    @property
+    def markers(self) -> list[str]:
+        return [label for _, kind, label in self.events if kind == "m"]
+
+    @property
+    def rows(self) -> list[str]:
+        screen = pyte.Screen(self.header["width"], self.header["height"])
+        stream = pyte.Stream(screen)
+        for _, kind, data in self.events:
+            if kind == "o":
+                stream.feed(data)
+        return [row.rstrip() for row in screen.display]
+
+
+def own_rows() -> list[str]:
+    """What the app that runs now shows, by its own account."""
+    screen = active_app.get().screen
+    strips = screen._compositor.render_strips()
+    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+
+def recorded(
+    script: PlayScript,
+    told: Callable[[PlayedLine], None] = lambda _: None,
+    tape: FakeTape | None = None,
+    size: tuple[int, int] = SIZE,
+) -> tuple[Performance, Cast]:
+    """A play over twenty seconds with two marks, and its cast."""
+    stream = io.StringIO()
+    cast = CastWriter(stream, size, wall_s=WALL_S, title=script.title)
+    performance = Venue(Settings(), size, cast, told).play_over(script, tape or FakeTape())
+    if performance.crash is not None:
+        raise performance.crash
+    header, *events = (json.loads(line) for line in stream.getvalue().splitlines())
+    return performance, Cast(header, events)
+
+
+def steps(performance: Performance) -> list[tuple[int, float, str]]:
+    return [(each.line.number, round(each.at_s, 6), each.state) for each in performance.lines]
+
+
+WALK = play(
+    "title Twice across",
+    "caption Nothing has been turned yet",
+    "wait 2s",
+    "until mark within 10s",
+    "until tps > 100",
+    "key n",
+    "until mark 2",
+    "key L",
+    "key escape",
+    "caption",
+    "until end",
+)
+
+
+def test_over_a_recording_a_play_meets_the_same_ticks_each_time() -> None:
+    first, cast = recorded(WALK)
+    assert first.failure is None
+    assert steps(first) == [
+        (2, 0.0, "protected"), (3, 2.0, "protected"), (4, 3.0, "protected"), (5, 5.5, "protected"),
+        (6, 5.5, "protected"), (7, 5.5, "protected"), (8, 5.5, "protected"), (9, 5.5, "protected"),
+        (10, 5.5, "protected"), (11, 16.5, "protected"),
+    ]  # fmt: skip
+    for _ in range(2):
+        again, cast_again = recorded(WALK)
+        assert steps(again) == steps(first)
+        assert cast_again.markers == cast.markers
+        assert cast_again.rows == cast.rows
+
+
+def test_the_cast_ends_with_the_screen_that_the_app_shows_and_marks_each_change() -> None:
+    shown: list[list[str]] = []
+    _, cast = recorded(WALK, lambda _: shown.append(own_rows()))
+    assert (cast.header["version"], cast.header["width"], cast.header["height"]) == (2, *SIZE)
+    assert cast.header["title"] == "Twice across"
+    times = [at_s for at_s, _, _ in cast.events]
+    assert times == sorted(times)
+    assert times[0] == 0.0
+    assert cast.markers == ["Nothing has been turned yet", "(1) change 1", "(2) change 2"]
+    assert cast.rows == shown[-1]
+    assert any("TPS" in row for row in cast.rows)
+    assert {kind for _, kind, _ in cast.events} == {"o", "m"}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_a_cast_has_the_size_that_is_asked(size: tuple[int, int]) -> None:
+    shown: list[list[str]] = []
+    _, cast = recorded(play("wait 1s"), lambda _: shown.append(own_rows()), size=size)
+    assert (cast.header["width"], cast.header["height"]) == size
+    assert cast.rows == shown[-1]
+
+
+def test_a_caption_stands_on_the_screen_in_front_until_the_next_one() -> None:
+    seen: dict[int, list[str]] = {}
+
+    def look(played: PlayedLine) -> None:
+        bars = active_app.get().screen.query(CaptionBar)
+        seen[played.line.number] = [str(bar.render()) for bar in bars]
+
+    recorded(play("caption one", "key L", "caption two", "key escape", "caption"), look)
+    assert seen == {1: ["one"], 2: ["one"], 3: ["two"], 4: ["two"], 5: []}
+
+
+class StruckTape(FakeTape):
+    """From the fifth second to the eighth a fault is in force that nobody marked."""
+
+    def ticks(self) -> Iterator[Tick]:
+        fault = Fault(1, "kill", None, "db1", WALL_S + 15.0, None, "fault (pid 7)", {})
+        for tick in super().ticks():
+            yield replace(tick, faults=(fault,)) if 15.0 <= tick.at_s < 18.0 else tick
+
+
+def test_a_fault_without_a_mark_of_its_own_is_marked_in_the_cast() -> None:
+    _, cast = recorded(play("until end"), tape=StruckTape())
+    assert cast.markers == [
+        "(1) change 1", "(2) change 2", "fault kill@db1", "fault kill@db1 cleared"
+    ]  # fmt: skip
+
+
+def test_a_condition_that_does_not_come_true_ends_the_play_with_its_line_and_what_is_so() -> None:
+    performance, _ = recorded(play("wait 1s", "until tps > 100000 within 4s", "key q"))
+    assert str(performance.failure) == (
+        "test.play, line 2: `until tps > 100000 within 4s`: did not hold within 4 s: tps is 90"
+    )
+    assert performance.failure is not None
+    assert performance.failure.exit_code == 1
+    assert steps(performance) == [(1, 1.0, "protected")]
+
+
+def test_a_paused_recording_lets_a_wait_pass_and_stays_where_it_is() -> None:
+    performance, cast = recorded(play("key space", "wait 3s", "key space", "until at 1s"))
+    assert steps(performance) == [
+        (1, 0.0, "protected"), (2, 3.0, "protected"), (3, 3.0, "protected"), (4, 4.0, "protected"),
+    ]  # fmt: skip
+    assert cast.markers == []
+
+
+class AnsweringFacade(FakeFacade):
+    """Servers that answer a change with the pictures that follow from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at_s = 1.0
+        for _ in range(2):
+            self._then(ProtectionState.OFF, 700.0)
+
+    def _then(self, state: ProtectionState, tps: float, *events: Event) -> None:
+        self._at_s += 0.5
+        self.play(replace(make_tick(self._at_s, state=state, tps=tps), events=events))
+
+    async def _set(self, assignments: Sequence[Assignment]) -> SetResult:
+        done = await super()._set(assignments)
+        changed = Event(self._at_s, WALL_S, Severity.MARK, "semi-sync on", 1)
+        for state, tps in ((ProtectionState.ARMED, 400.0), (ProtectionState.PROTECTED, 11.0)):
+            self._then(state, tps, *((changed,) if state is ProtectionState.ARMED else ()))
+        return done
+
+
+LIVE = play(
+    "caption Semi-sync is about to go on",
+    "key s",
+    "until protected within 20s",
+    "mark it waits now",
+    "type 25",
+    "key enter",
+    "until mark 1",
+)
+
+
+def live(script: PlayScript) -> tuple[Performance, AnsweringFacade]:
+    facade = AnsweringFacade()
+    performance = Venue(Settings(), SIZE).play_live(script, facade)
+    if performance.crash is not None:
+        raise performance.crash
+    return performance, facade
+
+
+def test_on_live_servers_the_same_play_gives_the_same_states_each_time() -> None:
+    first, facade = live(LIVE)
+    assert first.failure is None
+    assert [each.state for each in first.lines[2:]] == ["protected"] * 5
+    assert len(facade.called("set")) == 2
+    assert facade.called("mark") == ["it waits now"]
+    for _ in range(2):
+        again, _ = live(LIVE)
+        assert [(each.line, each.state) for each in again.lines[2:]] == [
+            (each.line, each.state) for each in first.lines[2:]
+        ]
+
+
+def test_a_start_that_fails_ends_the_play_with_its_error() -> None:
+    class Broken(AnsweringFacade):
+        async def start(self, progress: object) -> None:
+            raise UsageError("no stack can be made here", "make room")
+
+    performance = Venue(Settings(), SIZE).play_live(LIVE, Broken())
+    assert str(performance.failure) == "no stack can be made here: make room"
+    assert performance.lines == []
+
+
+def test_keys_are_the_default_ones_whatever_the_user_s_are() -> None:
+    facade = AnsweringFacade()
+    settings = Settings(keymap={"semisync.toggle": "z"})
+    performance = Venue(settings, SIZE).play_live(play("key s", "until protected"), facade)
+    assert performance.failure is None
+    assert len(facade.called("set")) == 1
+
+
+def test_a_play_that_is_quit_from_within_says_where() -> None:
+    performance, _ = recorded(play("key q", "wait 10s", "wait 10s"))
+    assert isinstance(performance.failure, ReplexplorerError)
+    assert performance.failure.exit_code == 130
+    assert "line" in performance.failure.message

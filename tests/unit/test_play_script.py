@@ -1,0 +1,195 @@
+"""A play is read as a whole: what each line means, and each mistake in one line before anything begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from replexplorer.core.errors import UsageError
+from replexplorer.core.play.condition import (
+    AllHold,
+    AtHolds,
+    EndHolds,
+    FigureHolds,
+    KnobHolds,
+    MarkHolds,
+    NotHolds,
+    SettledHolds,
+    StateHolds,
+    parse_condition,
+)
+from replexplorer.core.play.keyboard import PlayedKey, parse_key
+from replexplorer.core.play.script import (
+    MOST_STEPS,
+    WITHIN_S,
+    CaptionStep,
+    KeyStep,
+    MarkStep,
+    UntilStep,
+    WaitStep,
+    read_play,
+)
+from replexplorer.core.server.protection import ProtectionState
+
+PLAY = """\
+# What an acknowledgement across 85 ms costs.
+title Semi-sync across an ocean
+
+caption Nobody waits for the replica yet
+wait 1.5s
+key s
+until protected within 20s
+mark semi-sync is on
+key slash
+type rtt
+key enter shift+right ?
+until tps < 20 and not blocked
+caption
+"""
+
+
+def test_each_line_is_one_step_in_the_order_of_the_file() -> None:
+    script = read_play(PLAY, "ocean.play")
+    assert script.title == "Semi-sync across an ocean"
+    assert [(line.number, line.act) for line in script.lines] == [
+        (4, CaptionStep("Nobody waits for the replica yet")),
+        (5, WaitStep(1.5)),
+        (6, KeyStep((PlayedKey("s", "s"),))),
+        (7, UntilStep(StateHolds(ProtectionState.PROTECTED), 20.0)),
+        (8, MarkStep("semi-sync is on")),
+        (9, KeyStep((PlayedKey("slash", "/"),))),
+        (10, KeyStep((PlayedKey("r", "r"), PlayedKey("t", "t"), PlayedKey("t", "t")))),
+        (
+            11,
+            KeyStep((PlayedKey("enter", "\r"), PlayedKey("shift+right"), PlayedKey("question_mark", "?"))),
+        ),
+        (
+            12,
+            UntilStep(
+                AllHold((FigureHolds("tps", "<", 20.0), NotHolds(StateHolds(ProtectionState.BLOCKED)))),
+                WITHIN_S,
+            ),
+        ),
+        (13, CaptionStep("")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("protected", StateHolds(ProtectionState.PROTECTED)),
+        ("OFF", StateHolds(ProtectionState.OFF)),
+        ("tps<20", FigureHolds("tps", "<", 20.0)),
+        ("tps >= 11.5 tps", FigureHolds("tps", ">=", 11.5)),
+        ("p99 > 80ms", FigureHolds("p99", ">", 80.0)),
+        ("max > 2s", FigureHolds("max", ">", 2000.0)),
+        ("lag <= 500us", FigureHolds("lag", "<=", 0.5)),
+        ("source_lost == 0", FigureHolds("source_lost", "=", 0.0)),
+        ("faults = 0", FigureHolds("faults", "=", 0.0)),
+        ("rtt > 80", FigureHolds("rtt", ">", 80.0)),
+        ("rtt = 85ms", KnobHolds("rtt", 85.0)),
+        ("rtt@db2 != 0", KnobHolds("rtt@db2", 0.0, is_equal=False)),
+        ("semi_sync = on", KnobHolds("semi_sync", "on")),
+        ("sync_binlog=0", KnobHolds("sync_binlog", 0)),
+        ("settled", SettledHolds()),
+        ("mark", MarkHolds()),
+        ("mark 3", MarkHolds(3)),
+        ("at 1.5min", AtHolds(90.0)),
+        ("end", EndHolds()),
+        ("not settled", NotHolds(SettledHolds())),
+    ],
+)
+def test_what_a_condition_means(text: str, meant: object) -> None:
+    found = parse_condition(text)
+    assert type(found) is type(meant)
+    if isinstance(found, KnobHolds) and isinstance(meant, KnobHolds):
+        assert (found.written, found.is_equal) == (meant.written, meant.is_equal)
+        assert str(found.value).lower() in (str(meant.value), "true" if meant.value == "on" else "")
+    else:
+        assert found == meant
+
+
+@pytest.mark.parametrize(
+    ("line", "read", "right"),
+    [
+        ("kye s", "kye is no step", "did you mean key?"),
+        ("frobnicate", "frobnicate is no step", "a line begins with key, type, wait, until, caption or mark"),
+        ("key", "no key is named", "write key s"),
+        ("key ennter", "no key 'ennter'", "did you mean enter?"),
+        ("key ctrl+ctrl+p", "no key 'ctrl+ctrl+p'", "once"),
+        ("key hyper+p", "no key 'hyper+p'", "enter"),
+        ("type", "no text to type", "write type 85"),
+        ("wait", "no duration", "write wait 2s"),
+        ("wait long", "'long' is no duration", "write 2s, 500ms or 1.5min"),
+        ("wait 2 weeks", "'2 weeks' is no duration", "write 2s"),
+        ("wait 90000s", "longer than a day", "at most 24 hours"),
+        ("until", "no condition", "write a state"),
+        ("until within 3s", "no condition", "write a state"),
+        ("until protected within 0s", "within 0 waits for nothing", "within 30s"),
+        ("until protected within soon", "'soon' is no duration", "write 2s"),
+        ("until protectd", "'protectd' is no condition", "did you mean protected?"),
+        ("until tsp < 20", "no figure and no knob 'tsp'", "did you mean tps?"),
+        ("until tps < fast", "'fast' is nothing to compare tps with", "tps < 20"),
+        ("until tps < 20ms", "'20ms' is nothing to compare tps with", "tps < 20"),
+        ("until p99 < 20 rows", "'20 rows' is nothing to compare p99 with", "p99 < 20ms"),
+        ("until semi_sync > on", "compared by = and !=", "write semi_sync = on"),
+        ("until semi_sync = maybe", "semi_sync=maybe is not known", "on"),
+        ("until protected and", "lacks a condition", "write a state"),
+        ("until at noon", "'noon' is no duration", "write 2s"),
+        ("mark", "no text", "behind the word"),
+        ("caption " + "x" * 201, "a text of 201 characters", "1 to 200"),
+        ("title too late", "title comes first and once", "top of the file"),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_line_what_was_read_and_what_is_right(
+    line: str, read: str, right: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_play(f"key s\n\n{line}\n", "ocean.play")
+    text = str(caught.value)
+    assert text.startswith("ocean.play, line 3: `")
+    assert line[:20] in text
+    assert read in caught.value.message
+    assert right in caught.value.hint
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# nothing but words\n", "title A play without a step\n"])
+def test_a_file_without_a_step_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no step in it"):
+        read_play(text, "empty.play")
+
+
+def test_what_a_terminal_obeys_is_shown_and_not_sent() -> None:
+    with pytest.raises(UsageError) as caught:
+        read_play("key \x1b[2J\n", "evil.play")
+    assert "\x1b" not in str(caught.value)
+    with pytest.raises(UsageError, match="no text to type"):
+        read_play("type a\x1bb\n", "evil.play")
+
+
+def test_a_play_has_a_bounded_number_of_steps() -> None:
+    assert len(read_play("wait 1s\n" * MOST_STEPS, "long.play").lines) == MOST_STEPS
+    with pytest.raises(UsageError, match=f"line {MOST_STEPS + 1}.*more than 2,000 steps"):
+        read_play("wait 1s\n" * (MOST_STEPS + 1), "long.play")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("end", 2), ("not end", 2), ("protected and end", 2), ("off", None)]
+)
+def test_the_line_that_only_a_recording_can_do_is_known(text: str, line: int | None) -> None:
+    found = read_play(f"key s\nuntil {text}\n", "x.play").needs_recording
+    assert (None if found is None else found.number) == line
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "character"),
+    [
+        ("s", "s", "s"), ("S", "S", "S"), ("?", "question_mark", "?"), ("/", "slash", "/"),
+        ("+", "plus", "+"), ("-", "minus", "-"), ("<", "less_than_sign", "<"), ("5", "5", "5"),
+        ("space", "space", " "), ("Enter", "enter", "\r"), ("shift+right", "shift+right", None),
+        ("ctrl+p", "ctrl+p", None), ("shift+ctrl+p", "ctrl+shift+p", None), ("f12", "f12", None),
+        ("question_mark", "question_mark", "?"),
+    ],
+)  # fmt: skip
+def test_a_key_is_read_by_its_character_or_its_name(written: str, name: str, character: str | None) -> None:
+    assert parse_key(written) == PlayedKey(name, character)

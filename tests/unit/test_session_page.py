@@ -1,0 +1,127 @@
+"""A session as one page: it stands alone, says nothing that a browser obeys, and has what was on screen."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from replexplorer.cli import main
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.history.digest import Digest
+from replexplorer.core.stats.histogram import Histogram
+from replexplorer.core.tick import Tick
+from replexplorer.reports.session_page import SessionStory, ShadedSpan, session_page
+from tests.fakes.facade import WALL_S, make_tick
+from tests.unit.test_export import ABOUT, session
+
+HOSTILE = "</script><script>alert(1)</script><b>"
+
+
+def page_of(ticks: list[Tick], *spans: ShadedSpan) -> str:
+    story = SessionStory(ticks[-1].at_s - ticks[0].at_s)
+    for tick in ticks:
+        story.feed(tick)
+    return session_page(ABOUT, story, spans)
+
+
+def told(page: str) -> dict[str, list[list[object]]]:
+    """What the pointer reads."""
+    found = re.search(r'<script type="application/json" id="session">(.*?)</script>', page)
+    assert found is not None
+    document: dict[str, list[list[object]]] = json.loads(found[1])
+    return document
+
+
+def charts(page: str) -> list[ElementTree.Element]:
+    return [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+
+
+def test_the_page_loads_nothing_and_forbids_that_it_does() -> None:
+    page = page_of(session())
+    assert re.findall(r"(?:src|href)\s*=|@import|url\(|https?:(?!//www\.w3\.org/2000/svg)", page) == []
+    assert "default-src 'none'" in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_its_charts_have_marks_windows_and_a_scale_for_the_pointer() -> None:
+    page = page_of(session(), ShadedSpan(0.9, 1.5, "blocked"), ShadedSpan(1.0, None, "partition ack"))
+    drawn = charts(page)
+    assert len(drawn) == 3
+    for chart in drawn:
+        assert chart.get("data-from") == "0"
+        assert len(chart.findall("{*}rect[@class='window']")) == 2
+        assert len(chart.findall("{*}line[@class='mark']")) == 1
+    words = [each for each in drawn[0].findall("{*}text") if each.text in ("blocked", "partition ack")]
+    assert len({each.get("y") for each in words}) == 2, "labels that would meet stand in rows of their own"
+    assert told(page)["marks"] == [[1.0, 1, "rtt 85 | 20 ms"]]
+    assert told(page)["windows"] == [[0.9, 1.5, "blocked"], [1.0, 2.0, "partition ack"]]
+
+
+def test_a_word_of_the_session_is_text_and_never_markup() -> None:
+    ticks = session()
+    event = Event(2.0, WALL_S + 2, Severity.WARN, HOSTILE, 2)
+    page = page_of([*ticks[:-1], replace(ticks[-1], events=(event,))], ShadedSpan(0.0, 1.0, HOSTILE))
+    assert HOSTILE not in page
+    assert told(page)["marks"][-1][2] == HOSTILE
+
+    class Scripts(HTMLParser):
+        count = 0
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            self.count += tag == "script"
+
+    parser = Scripts()
+    parser.feed(page)
+    assert parser.count == 2
+
+
+def test_it_has_the_ledger_the_settings_and_the_whole_session_in_words() -> None:
+    page = page_of(session())
+    assert "110 commits in 2 s of load" in page
+    assert "<td>rtt 0 -&gt; 85 ms</td>" in page
+    assert "<td>slower</td>" in page
+    assert "<td>rtt@db2</td><td>20 ms</td><td>20 ms</td>" in page
+    assert "(1) rtt 85 | 20 ms" in page
+
+
+def test_a_long_session_becomes_a_bounded_number_of_stretches() -> None:
+    digest = Digest(36_000.0, most=100)
+    for second in range(0, 36_001, 10):
+        digest.feed(make_tick(float(second)))
+    assert 100 <= len(digest.points) <= 102
+
+
+def test_no_stretch_has_commits_from_both_sides_of_a_mark() -> None:
+    """A hundred commits of 1 ms, a mark, a hundred of 85 ms, all within what would be one stretch."""
+    ticks = []
+    for half in range(8):
+        service = Histogram()
+        service.record_all([1000 if half < 4 else 85_000] * 100)
+        tick = make_tick(half / 2)
+        assert tick.load is not None
+        told = (Event(1.5, WALL_S, Severity.MARK, "rtt", 1),) if half == 4 else ()
+        ticks.append(replace(tick, load=replace(tick.load, service=service, duration_s=0.5), events=told))
+    digest = Digest(3600.0, most=1)
+    for tick in ticks:
+        digest.feed(tick)
+    assert [(point.n, round(point.p50_ms or 0)) for point in digest.points] == [(400, 1), (400, 85)]
+    assert [point.tps for point in digest.points] == [200.0, 200.0]
+
+
+def test_the_tour_s_page_shades_what_the_dashboard_shades(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "tour.html"
+    assert main(["export", "tour", "--format", "html", "--output", str(output)]) == 0
+    page = output.read_text(encoding="utf-8")
+    found = told(page)
+    assert any("partition" in str(window[2]) for window in found["windows"])
+    assert len(found["marks"]) >= 5
+    assert len(charts(page)) == 3
+    assert len(page) < 1_000_000
