@@ -166,7 +166,7 @@ class SettledHolds:
 
 @dataclass(frozen=True, slots=True)
 class AtHolds:
-    """So many seconds have passed since the first tick."""
+    """This many seconds have passed since the first tick."""
 
     elapsed_s: float
 
