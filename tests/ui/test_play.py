@@ -182,7 +182,7 @@ def test_a_paused_recording_lets_a_wait_pass_and_stays_where_it_is() -> None:
 
 
 class AnsweringFacade(FakeFacade):
-    """Servers whose pictures keep coming, a hundred times as fast as real ones; a change arms, then protects."""
+    """Servers whose pictures keep coming, faster than real ones; a change arms, then protects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,6 +219,8 @@ LIVE = play(
     "key s",
     "until protected within 20s",
     "mark it waits now",
+    "type /rtt",
+    "key enter",
     "type 25",
     "key enter",
     "until protected and mark 1 and tps < 20",
@@ -237,7 +239,7 @@ def test_on_live_servers_the_same_play_gives_the_same_states_each_time() -> None
     first, facade = live(LIVE)
     assert first.failure is None
     waited = {each.line.number: each.state for each in first.lines if each.line.text.startswith("until")}
-    assert waited == {3: "protected", 7: "protected"}
+    assert waited == {3: "protected", 9: "protected"}
     assert len(facade.called("set")) == 2
     assert facade.called("mark") == ["it waits now"]
     for _ in range(2):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from replexplorer.core.errors import UsageError
@@ -193,3 +196,13 @@ def test_the_line_that_only_a_recording_can_do_is_known(text: str, line: int | N
 )  # fmt: skip
 def test_a_key_is_read_by_its_character_or_its_name(written: str, name: str, character: str | None) -> None:
     assert parse_key(written) == PlayedKey(name, character)
+
+
+def test_the_play_in_the_documentation_is_one_and_its_failure_is_of_its_own_line() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "play.md").read_text(encoding="utf-8")
+    script = read_play(page.split("```")[1], "ocean.play")
+    assert script.title == "Semi-sync across an ocean"
+    shown = re.search(r"ocean.play, line (\d+): `(until tps.*?)`", page)
+    assert shown is not None
+    [line] = [each for each in script.lines if each.text == shown[2]]
+    assert line.number == int(shown[1]) + 1, "the block begins behind its fence"
