@@ -279,6 +279,6 @@ def shares_of(shares: Sequence[int], origin_s: float | None) -> list[LoadShare]:
     return parts
 
 
-def _tables(settings: LoadSettings) -> tuple[int, int]:
+def _tables(settings: LoadSettings) -> tuple[int, int, str | None]:
     """What a change of makes tables be recreated."""
-    return settings.table_size, settings.payload_bytes
+    return settings.table_size, settings.payload_bytes, settings.script

@@ -45,12 +45,12 @@ def positive(maximum: float) -> Callable[[str], float]:
 
 
 def seconds(*, positive: bool) -> Callable[[str], float]:
-    """A parser of durations in seconds: `10`, `1.5`, `10s`, `500ms`, `2min`."""
+    """A parser of durations in seconds: `10`, `1.5`, `10s`, `500ms`, `2min`, `5m`."""
 
     def read(text: str) -> float:
         scale = 1.0
         number = text.strip().lower()
-        for unit, factor in (("ms", 0.001), ("min", 60.0), ("s", 1.0)):
+        for unit, factor in (("ms", 0.001), ("min", 60.0), ("m", 60.0), ("s", 1.0)):
             if number.endswith(unit):
                 number, scale = number.removesuffix(unit), factor
                 break

@@ -45,6 +45,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("reset", "all knobs to their defaults", "knobs:reset"),
     Verb("scene", "named sets of knobs: list, save, apply", "scene:run"),
     Verb("load", "run a load in the foreground and report", "load:run"),
+    Verb("workload", "capture another server's workload as a file", "workload:run"),
     Verb("lab", "scripted experiments: list, run", "lab:run"),
     Verb("drill", "rehearse a failure and count what it lost: list, run", "drill:run"),
     Verb("fault", "break a node or a link on purpose: list, inject, clear", "fault:run"),

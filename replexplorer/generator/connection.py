@@ -26,8 +26,9 @@ _STMT_PREPARE: Final = 0x16
 _STMT_EXECUTE: Final = 0x17
 _STMT_CLOSE: Final = 0x19
 _INIT_DB: Final = 0x02
-_TYPES: Final = {"i": b"\x03\x80", "s": b"\xfd\x00"}
-"""An unsigned 4-byte integer; a text behind its length."""
+_TYPES: Final = {"i": b"\x03\x80", "l": b"\x08\x00", "s": b"\xfd\x00"}
+"""An unsigned 4-byte integer; a signed one of 8 bytes; a text behind its length."""
+_PACKED: Final = {"i": "I", "l": "q"}
 _LENGTH_IN_ONE: Final = 251
 _RECEIVE_BYTES: Final = 16_384
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3))
@@ -82,7 +83,8 @@ class Connection:
         Raises ServerRefused or ServerUnreachable. A ping sent along marks the end of the reply,
         whose number of packets depends on what the login negotiated.
         """
-        reply = await self._ask(bytes((_STMT_PREPARE,)) + statement.text.encode(), timeout_s)
+        text = statement.text.replace(statement.mark, "?")
+        reply = await self._ask(bytes((_STMT_PREPARE,)) + text.encode(), timeout_s)
         (number,) = struct.unpack_from("<I", reply, 1)
         return Prepared(number, execution(number, statement.parameters))
 
@@ -240,26 +242,28 @@ def execution(number: int, parameters: str) -> Build:
         return lambda _: whole
     body += bytes((len(parameters) + 7) // 8) + b"\x01" + b"".join(_TYPES[each] for each in parameters)
     if "s" not in parameters:
-        pack = struct.Struct(f"<{len(parameters)}I").pack
-        head = (len(body) + 4 * len(parameters)).to_bytes(4, "little") + body
+        layout = struct.Struct("<" + "".join(_PACKED[each] for each in parameters))
+        head = (len(body) + layout.size).to_bytes(4, "little") + body
+        pack = layout.pack
         return lambda values: head + pack(*values)
+    sizes = [8 if each == "l" else 4 for each in parameters]
 
     def build(values: Values) -> bytes:
-        return packet(body + b"".join(map(_value, values)))
+        return packet(body + b"".join(map(_value, values, sizes)))
 
     return build
 
 
-def _value(value: int | bytes) -> bytes:
-    """One parameter's value: four bytes, or a text behind its length."""
+def _value(value: int | bytes, size: int) -> bytes:
+    """One parameter's value: this many bytes, or a text behind its length."""
     if isinstance(value, int):
-        return value.to_bytes(4, "little")
-    size = len(value)
-    if size < _LENGTH_IN_ONE:
-        return bytes((size,)) + value
-    if size < 1 << 16:
-        return b"\xfc" + size.to_bytes(2, "little") + value
-    return b"\xfd" + size.to_bytes(3, "little") + value
+        return value.to_bytes(size, "little", signed=size == 8)
+    length = len(value)
+    if length < _LENGTH_IN_ONE:
+        return bytes((length,)) + value
+    if length < 1 << 16:
+        return b"\xfc" + length.to_bytes(2, "little") + value
+    return b"\xfd" + length.to_bytes(3, "little") + value
 
 
 def text_query(statement: Statement) -> Build:

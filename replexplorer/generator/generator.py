@@ -283,6 +283,11 @@ class Generator:
         if not self._part.leads:
             return
         if settings.script is not None:
+            self._preparing += 1
+            try:
+                await tables.prepare_file(workload, self._hold)
+            finally:
+                self._preparing -= 1
             await check_script(workload, target, settings, self._random)
         if workload.table is None:
             return

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from replexplorer.adapters.mysql import Address, ControlConnection
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.errors import ServerRefused
-from replexplorer.core.load.workload import DATABASE, PAYLOAD, PAYLOAD_COLUMN, Table, fill_source
+from replexplorer.core.load.workload import DATABASE, PAYLOAD, PAYLOAD_COLUMN, Table, Workload, fill_source
+from replexplorer.generator.filled import Query, make_databases, make_table, missing_tables
 from replexplorer.ports import LoadTarget
 
 ROWS_A_STATEMENT: Final = 5000
@@ -81,6 +82,38 @@ class Tables:
             return await self._rows(connection, table, table_size) or 0
         finally:
             await connection.close()
+
+    async def prepare_file(
+        self, workload: Workload, before_making: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Make the tables of a user's file that are missing or do not fit; raises ReplexplorerError, and
+        UsageError where a table that no workload made has the name of one."""
+        if not workload.filled and not workload.makes_database:
+            return
+        connection = self._connection()
+
+        async def query(statement: str, *args: object) -> Sequence[Row]:
+            return await _query(connection, statement, *args)
+
+        try:
+            await query("SELECT GET_LOCK(%s, %s)", _LOCK, _DEADLINE_S)
+            await make_databases(query, workload)
+            missing = await missing_tables(query, workload)
+            if missing and before_making is not None:
+                await before_making()
+            for table in missing:
+                await make_table(query, table, workload, self._filler, self._random, self._report)
+        finally:
+            await connection.close()
+
+    def _filler(self) -> tuple[Query, Callable[[], Awaitable[None]]]:
+        """One more connection that rows go in by, and what closes it."""
+        connection = self._connection()
+
+        async def query(statement: str, *args: object) -> Sequence[Row]:
+            return await _query(connection, statement, *args)
+
+        return query, connection.close
 
     async def _rows(self, connection: ControlConnection, table: Table, table_size: int) -> int | None:
         """How many rows the table has; None when it does not fit."""

@@ -22,6 +22,7 @@ CONTRACT = [
     "reset",
     "scene",
     "load",
+    "workload",
     "lab",
     "drill",
     "fault",

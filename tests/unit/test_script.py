@@ -134,6 +134,18 @@ def test_a_block_written_twice_comes_twice_as_often() -> None:
         ("DELIMITER //", "t.sql:1: DELIMITER cannot stand here"),
         ("USE other;", "t.sql:1: USE cannot stand here"),
         ("SELECT 1;\0", "t.sql is not a text file"),
+        ("\\weight 0\nSELECT 1", r"t.sql:1: \weight 0 is not understood"),
+        ("\\weight x\nSELECT 1", r"t.sql:1: \weight x is not understood"),
+        ("\\rows 5\nSELECT 1", r"t.sql:2: a block with \rows is one CREATE TABLE"),
+        ("\\rows 5\nCREATE TABLE mysql.user (a INT)", "t.sql:2: database mysql is not for workloads"),
+        ("\\rows 5\nCREATE TABLE a (a INT);\nSELECT 1", r"t.sql:2: a block with \rows is one CREATE TABLE"),
+        ("\\rows 5\nCREATE TABLE a (a INT)", "t.sql has no statement"),
+        ("\\database mysql\nSELECT 1", r"t.sql:1: \database mysql is not for workloads"),
+        ("\\database a\n\n\\database b\nSELECT 1", r"t.sql:3: \database b is the second one"),
+        ("\\weight 2\n\nSELECT 1", "t.sql:1: a block without a statement"),
+        ("SELECT :day(2025-13-01,2025-12-31)", "t.sql:1: :day(2025-13-01,2025-12-31) is no range of dates"),
+        ("SELECT :day(2025-02-01,2025-01-31)", "t.sql:1: :day(2025-02-01,2025-01-31) is no range of dates"),
+        ("SELECT :digits(5,1,3)", "t.sql:1: :digits(5,1,3) is out of range"),
         ("x" * (LARGEST_BYTES + 1), "t.sql is larger"),
     ],
 )
@@ -142,6 +154,63 @@ def test_mistakes_are_named_by_file_and_line(text: str, told: str) -> None:
         read_script(text, "t.sql")
     assert caught.value.message.startswith(told)
     assert "\n" not in str(caught.value)
+
+
+CAPTURED = r"""
+\database shop_imitation
+
+\rows 5000 120
+CREATE TABLE `item` (
+  `id` int NOT NULL,
+  `name` varchar(20) DEFAULT 'a;b',
+  PRIMARY KEY (`id`)
+) ENGINE=InnoDB;
+
+\rows 3
+CREATE TABLE other.tag (id INT);
+
+\weight 3
+\prepared
+\set v1 rand(1,5000)
+SELECT name FROM item WHERE id = :v1;
+UPDATE item SET name = :digits(1,99,6) WHERE id = :v1 + 1;
+
+INSERT INTO item VALUES (:next(5001), :day(2025-03-01,2025-03-01));
+
+SELECT :moment(2025-01-01,2025-12-31)
+"""
+
+
+def test_tables_of_a_file_are_no_transactions() -> None:
+    workload = read_script(CAPTURED, "t.sql").workload
+    assert (workload.database, workload.makes_database) == ("shop_imitation", True)
+    assert [(each.quoted, each.rows, each.row_bytes, each.place) for each in workload.filled] == [
+        ("`shop_imitation`.`item`", 5000, 120, "t.sql:5"),
+        ("`other`.`tag`", 3, None, "t.sql:12"),
+    ]
+    assert workload.filled[0].body.startswith("(\n  `id` int NOT NULL,")
+    assert workload.filled[0].body.endswith("ENGINE=InnoDB")
+
+
+def test_a_weight_says_how_often_a_block_comes() -> None:
+    drawn = Counter(len(found) for found in sent(CAPTURED, count=4000))
+    assert drawn[4] / drawn[1] == pytest.approx(3 / 2, rel=0.1)
+
+
+def test_parameters_of_every_kind() -> None:
+    found = {statement for block in sent(CAPTURED, count=60) for statement in block}
+    inserted = [re.fullmatch(r"INSERT INTO item VALUES \((\d+), '2025-03-01'\)", each) for each in found]
+    numbers = sorted(int(each[1]) for each in inserted if each)
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert numbers[0] >= 5001
+    assert any(re.fullmatch(r"UPDATE item SET name = '0000\d\d' WHERE id = \d+ \+ 1", each) for each in found)
+    assert any(re.fullmatch(r"SELECT '2025-\d\d-\d\d \d\d:\d\d:\d\d'", each) for each in found)
+
+
+def test_a_prepared_block_is_sent_so() -> None:
+    statements = read_script(CAPTURED, "t.sql").workload.statements
+    assert [each.prepared for each in statements] == [False, True, True, False, False, False]
+    assert [each.parameters for each in statements] == ["", "l", "sl", "", "ls", "s"]
 
 
 @given(st.text(alphabet="ab:;'\"`\\/*-# \n(),1?%\tSELCTBGIN", max_size=80))

@@ -11,7 +11,13 @@ from tests.program_texts import texts_in, texts_of
 DIALECTS = "core/dialect/"
 OWN_BASE = ("recording.py", "untrusted_base.py")
 """Session files are SQLite."""
-OWN_TABLES = ("core/load/", "generator/", "formats/employees_dump.py", "engine/experiment/labs/")
+OWN_TABLES = (
+    "core/load/",
+    "core/imitation/",
+    "generator/",
+    "formats/employees_dump.py",
+    "engine/experiment/labs/",
+)
 """Tables of the load and of labs: any SQL on them, and nothing that asks the server of itself."""
 
 STATEMENT = re.compile(

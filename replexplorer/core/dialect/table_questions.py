@@ -102,7 +102,7 @@ def written_default(row: Row) -> str | None:
 def holds_null(table: TableName, column: str) -> Question[bool]:
     """Whether any row has a NULL there; without an index it is looked for in the whole table."""
     return Question(
-        f"SELECT EXISTS (SELECT 1 FROM {_name(table)} WHERE {_quoted(column)} IS NULL) AS found",
+        f"SELECT EXISTS (SELECT 1 FROM {quoted_name(table)} WHERE {_quoted(column)} IS NULL) AS found",
         lambda rows: int(rows[0]["found"]) == 1,
     )
 
@@ -110,7 +110,7 @@ def holds_null(table: TableName, column: str) -> Question[bool]:
 def mend(table: TableName, remedy: Remedy) -> str:
     """The statement of a remedy; the new key column is left out of `SELECT *` and of an INSERT without a
     list of columns, so that nothing notices it (MySQL 8.0.23, MariaDB 10.3)."""
-    name = _name(table)
+    name = quoted_name(table)
     match remedy:
         case AddKeyColumn(column):
             return (
@@ -126,8 +126,8 @@ def mend(table: TableName, remedy: Remedy) -> str:
             return f"ALTER TABLE {name} MODIFY COLUMN {_defined(column)}"
         case DeleteWithoutNotIn(column, parent, parent_column):
             return (
-                f"DELETE FROM {_name(parent)} WHERE NOT EXISTS (SELECT 1 FROM {name}"
-                f" WHERE {name}.{_quoted(column)} = {_name(parent)}.{_quoted(parent_column)})"
+                f"DELETE FROM {quoted_name(parent)} WHERE NOT EXISTS (SELECT 1 FROM {name}"
+                f" WHERE {name}.{_quoted(column)} = {quoted_name(parent)}.{_quoted(parent_column)})"
             )
         case SelectWithoutNulls(column):
             return f"SELECT {_quoted(column)} FROM {name} WHERE {_quoted(column)} IS NOT NULL"
@@ -146,7 +146,8 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _name(table: TableName) -> str:
+def quoted_name(table: TableName) -> str:
+    """A table's whole name, as a statement has it."""
     return f"{_quoted(table.database)}.{_quoted(table.table)}"
 
 

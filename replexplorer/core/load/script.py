@@ -1,14 +1,20 @@
 r"""A user's own workload: a file of SQL, one transaction a block.
 
 Law: the form is this and no more.
-- Blank lines part the blocks; each block is one transaction. A transaction draws one of the blocks,
-  all equally likely, so that a block written twice comes twice as often.
+- Blank lines part the blocks; each block is one transaction. A transaction draws one of the blocks, as
+  likely as its line `\weight N` says (1 without it), so that a block written twice comes twice as often.
 - Each statement of a block ends with `;` (the last one may leave it out). A block of one statement
   runs in autocommit; one of several is wrapped in BEGIN and COMMIT, unless it begins with BEGIN or
   START TRANSACTION itself: then it ends with COMMIT or ROLLBACK.
 - `:rand(low,high)` stands for a whole number, both ends included, drawn for each transaction;
-  `:text(n)` for a quoted text of n digits. A line `\set NAME rand(low,high)` (pgbench's `random` means
+  `:text(n)` for a quoted text of n digits, `:digits(low,high,n)` for a quoted number with zeros before it,
+  `:day(from,to)` and `:moment(from,to)` for a quoted date, or date and time, between two dates, `:next(low)`
+  for a number that is drawn once. A line `\set NAME rand(low,high)` (pgbench's `random` means
   the same) draws once a transaction what `:NAME` then stands for, any number of times.
+- `\prepared` sends a block's statements as prepared ones.
+- `\rows N` makes a block a table instead: its one CREATE TABLE is made and filled before the load, with N
+  rows; a second number is the bytes of an average row. `\database NAME` says where all of it is; both make
+  the database where it is missing.
 - Lines that begin with `--` or `#` are comments. Quotes and comments inside a statement are left as they
   are: no parameter is looked for there.
 Every mistake is a UsageError that names file and line.
@@ -17,13 +23,25 @@ Every mistake is a UsageError that names file and line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from bisect import bisect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
+from itertools import accumulate, count
 from random import Random
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.load.workload import OTHER, READ, WRITE, Draw, Statement, Values, Workload
+from replexplorer.core.load.workload import (
+    OTHER,
+    READ,
+    WRITE,
+    Draw,
+    FilledTable,
+    Statement,
+    Values,
+    Workload,
+)
 
 LARGEST_BYTES: Final = 1 << 20
 """Of a file: it is a workload, not a dump."""
@@ -35,7 +53,18 @@ DATABASE: Final = "sandbox"
 """Where a user's statements run: the user's own database."""
 _LONGEST_TEXT: Final = 1 << 16
 _DIGITS: Final = "0123456789"
+_ONE_NUMBER: Final = 512
 _LARGEST_NUMBER: Final = 2**63 - 1
+_MOST_WEIGHT: Final = 10**12
+_MOST_ROWS: Final = 100_000_000
+"""As of the configuration's table_size."""
+_MOST_ROW_BYTES: Final = 1 << 20
+_APART: Final = 2_000_000
+_PROCESSES: Final = 1_000
+"""Numbers that are drawn once begin in one of 1,000 places, that far apart: each process of a load, and
+each load on the same table, draws its own."""
+_SECONDS_A_DAY: Final = 86_400
+_SERVERS_OWN: Final = frozenset({"mysql", "sys", "information_schema", "performance_schema", "replexplorer"})
 
 _READS: Final = frozenset({"select", "show", "explain", "describe", "desc", "table", "values", "with"})
 _WRITES: Final = frozenset(
@@ -79,6 +108,14 @@ _MARK: Final = "\0"
 """Stands for a parameter: the one character that no file has."""
 
 _Make = Callable[[Random], int | bytes]
+_NAME: Final = r"(?:`[^`]+`|[A-Za-z_$][\w$]*)"
+_TABLE: Final = re.compile(
+    rf"\s*CREATE\s+TABLE\s+(?:(?P<database>{_NAME})\s*\.\s*)?(?P<table>{_NAME})\s*\(", re.IGNORECASE
+)
+_PLAIN_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_KNOWN: Final = (
+    "known: :rand(low,high), :text(n), :digits(low,high,n), :day(from,to), :moment(from,to), :next(low)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +123,7 @@ class _Value:
     """What makes a parameter's value: a drawing of its own, or a name set for the transaction."""
 
     kind: str
-    """`i` or `s`."""
+    """`l` or `s`."""
     make: _Make | None
     name: str = ""
 
@@ -99,6 +136,10 @@ class _Block:
     sets: dict[str, _Value] = field(default_factory=dict)
     statements: list[tuple[int, list[_Value]]] = field(default_factory=list)
     """An index into the script's statements, and what makes its parameters."""
+    weight: int = 1
+    is_prepared: bool = False
+    rows: tuple[int, int | None] | None = None
+    """Of a table: how many, and how many bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +152,11 @@ class Script:
     def draws(self, random: Random) -> Draw:
         """Makes the transactions of all clients."""
         blocks = self._blocks
+        reach = list(accumulate(block.weight for block in blocks))
+        total, uniform = reach[-1], random.random
 
         def draw() -> list[tuple[int, Values]]:
-            block = blocks[int(random.random() * len(blocks))]
+            block = blocks[bisect(reach, int(uniform() * total))]
             held = {name: value.make(random) for name, value in block.sets.items() if value.make}
             return [
                 (index, tuple(value.make(random) if value.make else held[value.name] for value in values))
@@ -135,8 +178,8 @@ class _Reader:
         self._name = name
         self._statements: list[Statement] = []
         self._blocks: list[_Block] = []
-        self._begin: int | None = None
-        self._commit: int | None = None
+        self._database: str | None = None
+        self._tables: list[FilledTable] = []
 
     def read(self, text: str) -> Script:
         if len(text) > LARGEST_BYTES:
@@ -164,29 +207,105 @@ class _Reader:
         if not self._blocks:
             raise UsageError(f"{self._name} has no statement", "write at least one SQL statement")
         title = f"{len(self._blocks)} transaction{'s' * (len(self._blocks) > 1)} of {self._name}"
+        database = self._database or DATABASE
+        tables = tuple(each if each.database else each.within(database) for each in self._tables)
+        if len({(each.database, each.name) for each in tables}) < len(tables):
+            raise UsageError(f"{self._name} has a table twice", "one block makes one table")
         return Script(
-            Workload(self._name, title, tuple(self._statements), None, DATABASE), tuple(self._blocks)
+            Workload(
+                self._name,
+                title,
+                tuple(self._statements),
+                None,
+                database,
+                tables,
+                makes_database=self._database is not None,
+            ),
+            tuple(self._blocks),
         )
 
     def _fail(self, line: int, what: str, hint: str = "") -> UsageError:
         return UsageError(f"{self._name}:{line}: {what}", hint)
 
     def _read_block(self, paragraph: list[tuple[int, str]]) -> None:
-        """One block: its `\\set` lines, then its statements."""
+        """One block: its lines that begin with a backslash, then its statements."""
         block = _Block(paragraph[0][0])
         kept: list[tuple[int, str]] = []
+        has_lines = False
         for number, line in paragraph:
             if line.lstrip().startswith("\\"):
-                self._read_set(block, number, line.strip())
+                has_lines = self._read_line(block, number, line.strip()) or has_lines
             else:
                 kept.append((number, "" if _is_comment(line) else line))
         found = self._split(block, kept)
         if not found:
-            if block.sets:
+            if has_lines:
                 raise self._fail(block.line, "a block without a statement")
+            return
+        if block.rows is not None:
+            self._add_table(block, found)
             return
         self._wrap(block, found)
         self._blocks.append(block)
+
+    def _read_line(self, block: _Block, line: int, text: str) -> bool:
+        """One line that begins with a backslash; answers whether it is about its block."""
+        word, *rest = text.split()
+        match (word, rest):
+            case ("\\weight", [weight]):
+                block.weight = self._whole(line, text, weight, 1, _MOST_WEIGHT)
+            case ("\\rows", [rows]):
+                block.rows = self._whole(line, text, rows, 0, _MOST_ROWS), None
+            case ("\\rows", [rows, size]):
+                block.rows = (
+                    self._whole(line, text, rows, 0, _MOST_ROWS),
+                    self._whole(line, text, size, 1, _MOST_ROW_BYTES),
+                )
+            case ("\\prepared", []):
+                block.is_prepared = True
+            case ("\\database", [name]):
+                self._read_database(line, name)
+                return False
+            case _:
+                self._read_set(block, line, text)
+        return True
+
+    def _whole(self, line: int, text: str, number: str, least: int, most: int) -> int:
+        """A line's whole number."""
+        if not number.isascii() or not number.isdigit() or not least <= int(number) <= most:
+            raise self._fail(line, f"{text} is not understood", f"a whole number from {least} to {most}")
+        return int(number)
+
+    def _read_database(self, line: int, name: str) -> None:
+        r"""A `\database` line."""
+        if self._database not in (None, _bare(name)):
+            raise self._fail(line, f"\\database {name} is the second one", "a file has one")
+        if re.fullmatch(_NAME, name) is None or len(_bare(name)) > _LONGEST_NAME:
+            raise self._fail(line, f"\\database {name} is not understood", r"as \database shop")
+        if _bare(name).lower() in _SERVERS_OWN:
+            raise self._fail(line, f"\\database {name} is not for workloads", "give another name")
+        self._database = _bare(name)
+
+    def _add_table(self, block: _Block, found: list[tuple[int, str, list[_Value]]]) -> None:
+        """A block that makes a table."""
+        (line, text, values), *more = found
+        match = _TABLE.match(text)
+        if match is None or more or values or block.sets:
+            raise self._fail(line, r"a block with \rows is one CREATE TABLE name (...)", "and no parameter")
+        rows, row_bytes = block.rows or (0, None)
+        database = _bare(match["database"]) if match["database"] else ""
+        if database.lower() in _SERVERS_OWN:
+            raise self._fail(line, f"database {database} is not for workloads", "give another name")
+        self._tables.append(
+            FilledTable(
+                database,
+                _bare(match["table"]),
+                text[match.end() - 1 :],
+                rows,
+                row_bytes,
+                f"{self._name}:{line}",
+            )
+        )
 
     def _read_set(self, block: _Block, line: int, text: str) -> None:
         r"""One `\set` line."""
@@ -200,12 +319,13 @@ class _Reader:
         if arguments is None:
             if name not in block.sets:
                 known = "".join(f", :{each}" for each in block.sets)
-                raise self._fail(
-                    line, f"no parameter :{name} here", f"known: :rand(low,high), :text(n){known}"
-                )
+                raise self._fail(line, f"no parameter :{name} here", f"{_KNOWN}{known}")
             return _Value(block.sets[name].kind, None, name)
+        words = [each.strip() for each in arguments[1:-1].split(",")]
+        if name.lower() in ("day", "moment") and len(words) == 2:
+            return self._date_value(line, name, *words)
         try:
-            numbers = [int(each) for each in arguments[1:-1].split(",")]
+            numbers = [int(each) for each in words]
         except ValueError:
             raise self._fail(line, f":{name}{arguments} has an argument that is no whole number") from None
         match (name.lower(), numbers):
@@ -214,14 +334,46 @@ class _Reader:
                     raise self._fail(
                         line, f":{name}{arguments} is an empty range", "the lower number comes first"
                     )
-                return _Value("i", lambda random: random.randint(low, high))
+                return _Value("l", lambda random: random.randint(low, high))
             case ("text", [length]):
                 if not 0 <= length <= _LONGEST_TEXT:
                     raise self._fail(
                         line, f":{name}{arguments} is out of range", f"0 to {_LONGEST_TEXT} digits"
                     )
-                return _Value("s", lambda random: "".join(random.choices(_DIGITS, k=length)).encode())
-        raise self._fail(line, f"no parameter :{name}{arguments}", "known: :rand(low,high), :text(n)")
+                return _Value("s", _digits(length))
+            case ("digits", [low, high, length]):
+                if not 0 <= low <= high <= _LARGEST_NUMBER or not 1 <= length <= _LONGEST_TEXT:
+                    raise self._fail(line, f":{name}{arguments} is out of range", "as :digits(1,5000,8)")
+                return _Value("s", lambda random: b"%0*d" % (length, random.randint(low, high)))
+            case ("next", [low]):
+                if not 0 <= low <= _LARGEST_NUMBER // 2:
+                    raise self._fail(line, f":{name}{arguments} is out of range", "as :next(5001)")
+                return _Value("l", _numbered(low))
+        raise self._fail(line, f"no parameter :{name}{arguments}", _KNOWN)
+
+    def _date_value(self, line: int, name: str, first: str, last: str) -> _Value:
+        """A date, or a date and time, between two dates."""
+        try:
+            days = [
+                date.fromisoformat(_PLAIN_DATE.fullmatch(each)[0]).toordinal()  # type: ignore[index]
+                for each in (first, last)
+            ]
+        except (ValueError, TypeError):
+            days = [1, 0]
+        low, high = days
+        if low > high:
+            raise self._fail(
+                line, f":{name}({first},{last}) is no range of dates", f"as :{name}(2025-01-01,2025-12-31)"
+            )
+        if name.lower() == "day":
+            return _Value("s", lambda random: _day(random.randint(low, high)))
+
+        def moment(random: Random) -> bytes:
+            second = random.randrange(_SECONDS_A_DAY)
+            minute, hour = second // 60 % 60, second // 3600
+            return b"%b %02d:%02d:%02d" % (_day(random.randint(low, high)), hour, minute, second % 60)
+
+        return _Value("s", moment)
 
     def _split(self, block: _Block, lines: list[tuple[int, str]]) -> list[tuple[int, str, list[_Value]]]:
         """The statements of a block: line, text with `?` for parameters, their values."""
@@ -283,7 +435,8 @@ class _Reader:
         if wraps:
             block.statements.append((self._bracket("begin", "BEGIN", block.line), []))
         for word, (line, text, values) in zip(words, found, strict=True):
-            block.statements.append((self._add(word, line, text, values, alone=len(found) == 1), values))
+            index = self._add(word, line, text, values, alone=len(found) == 1, is_prepared=block.is_prepared)
+            block.statements.append((index, values))
         if wraps:
             block.statements.append((self._bracket("commit", "COMMIT", found[-1][0]), []))
 
@@ -296,9 +449,20 @@ class _Reader:
         )
         return len(self._statements) - 1
 
-    def _add(self, words: tuple[str, ...], line: int, text: str, values: list[_Value], *, alone: bool) -> int:
+    def _add(
+        self,
+        words: tuple[str, ...],
+        line: int,
+        text: str,
+        values: list[_Value],
+        *,
+        alone: bool,
+        is_prepared: bool,
+    ) -> int:
         """One statement of the user's; its index."""
         first = words[0] if words else ""
+        # What the server calls a parameter may stand in a text or a comment only.
+        is_prepared = is_prepared and "?" not in text
         kind = READ if first in _READS else WRITE if first in _WRITES else OTHER
         self._statements.append(
             Statement(
@@ -307,7 +471,7 @@ class _Reader:
                 kind=kind,
                 parameters="".join(value.kind for value in values),
                 mark=_MARK,
-                prepared=False,
+                prepared=is_prepared,
                 commits=first == "commit" or (alone and kind is not READ),
                 place=f"{self._name}:{line}",
             )
@@ -315,6 +479,37 @@ class _Reader:
         return len(self._statements) - 1
 
 
+def _bare(name: str) -> str:
+    """A name without its backticks."""
+    return name.strip("`")
+
+
+def _day(ordinal: int) -> bytes:
+    return date.fromordinal(ordinal).isoformat().encode()
+
+
+def _digits(length: int) -> _Make:
+    """Texts of digits; as one number up to a length where making it is faster than drawing each digit."""
+    if length > _ONE_NUMBER:
+        return lambda random: "".join(random.choices(_DIGITS, k=length)).encode()
+    beyond = 10**length
+    return lambda random: b"%0*d" % (length, random.randrange(beyond)) if length else b""
+
+
+def _numbered(low: int) -> _Make:
+    """Numbers from a place of this process on, each once."""
+    numbers: list[Iterator[int]] = []
+
+    def make(random: Random) -> int:
+        if not numbers:
+            numbers.append(count(low + _APART * random.randrange(_PROCESSES)))
+        return next(numbers[0])
+
+    return make
+
+
+_LONGEST_NAME: Final = 64
+"""Characters of a server's name for anything."""
 _FORM: Final = "a block is one transaction: BEGIN first and COMMIT last, or neither"
 
 

@@ -77,7 +77,8 @@ class Statement:
     kind: int = WRITE
     """READ, WRITE or OTHER."""
     parameters: str = ""
-    """A letter for each parameter: `i` a number, `s` a text of characters that need no escape."""
+    """A letter for each parameter: `i` a number of 4 bytes without a sign, `l` one of 8 bytes with it, `s` a
+    text of characters that need no escape."""
     prepared: bool = True
     """Sent as a prepared statement; else as text with its values written in."""
     commits: bool = False
@@ -90,7 +91,7 @@ class Statement:
     @property
     def format(self) -> bytes:
         """The text as a bytes format that takes the values."""
-        spelled = {"i": "%d", "s": "'%b'"}
+        spelled = {"i": "%d", "l": "%d", "s": "'%b'"}
         head, *rest = self.text.replace("%", "%%").split(self.mark)
         pairs = zip(self.parameters, rest, strict=True)
         return (head + "".join(spelled[letter] + text for letter, text in pairs)).encode()
@@ -113,6 +114,31 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class FilledTable:
+    """A table that a user's file makes, with rows of its columns' kinds (core/imitation)."""
+
+    database: str
+    """Empty: where the file's sessions are."""
+    name: str
+    body: str
+    """What stands behind its name in CREATE TABLE, from the bracket on."""
+    rows: int
+    row_bytes: int | None = None
+    """On average: what texts without a length of their own are made to fit; None: not known."""
+    place: str = ""
+    """`file.sql:12`."""
+
+    def within(self, database: str) -> FilledTable:
+        """The same in this database."""
+        return replace(self, database=database)
+
+    @property
+    def quoted(self) -> str:
+        """Its whole name, as a statement has it."""
+        return f"`{self.database}`.`{self.name}`"
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What one transaction does."""
 
@@ -125,6 +151,10 @@ class Workload:
     """None for a user's file, whose tables are the user's."""
     database: str = DATABASE
     """Where its sessions are."""
+    filled: tuple[FilledTable, ...] = ()
+    """Tables that a user's file makes."""
+    makes_database: bool = False
+    """Where the database is missing, it is made."""
 
     def with_payload(self) -> Workload:
         """The same with one more column, which every INSERT and UPDATE writes."""

@@ -32,7 +32,7 @@ async def tables_report(member: Member, databases: Sequence[str] = ()) -> Tables
         known = ", ".join(there) or "none"
         raise UsageError(f"no database {unknown[0]!r} on {member.name}", f"it has {known}")
     looked = tuple(dict.fromkeys(databases)) or tuple(name for name in there if name != OWN_DATABASE)
-    tables = await _described(sql, dialect, looked) if looked else ()
+    tables = await described(sql, dialect, looked) if looked else ()
     nulls = {
         (table, column): await _holds_null(sql, dialect, table, column)
         for table, column in members_of(tables)
@@ -43,8 +43,8 @@ async def tables_report(member: Member, databases: Sequence[str] = ()) -> Tables
     return TablesReport(member.name, dialect.capabilities.title, looked, len(tables), found)
 
 
-async def _described(sql: Sql, dialect: Dialect, databases: Sequence[str]) -> tuple[TableShape, ...]:
-    """The tables with all that is said of them."""
+async def described(sql: Sql, dialect: Dialect, databases: Sequence[str]) -> tuple[TableShape, ...]:
+    """The tables of these databases with all that is said of them; raises as `ask`."""
     asked = dialect.describe(databases)
     tables = await ask(sql, asked.tables, deadline_s=_DESCRIBED_WITHIN_S)
     columns = await ask(sql, asked.columns, deadline_s=_DESCRIBED_WITHIN_S)

@@ -1,0 +1,156 @@
+"""A captured workload beside what it was captured of: sysbench's oltp_read_write and its imitation, in turns.
+
+sysbench runs while its server is captured; then both run on that server, each on tables of its own. Their
+anatomies come from the same counters of the server, over the middle of each run; a closed loop's mean is its
+clients over its TPS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable
+from dataclasses import asdict
+from typing import Any
+
+from replexplorer.adapters.mysql import Address, ControlConnection
+from replexplorer.core.dialect.timed import MYSQL_TIMED
+from replexplorer.core.imitation.imitation import imitate
+from replexplorer.core.server.anatomy import Anatomy, CommitPath, Served, dissect
+from replexplorer.core.server.commit_counters import CommitSample, Source, growth
+from replexplorer.engine.capture import capture
+from replexplorer.engine.session import Session
+from replexplorer.ports import LoadSettings, LoadTarget
+from tests.bench.figure import Figure, spread, tell
+from tests.bench.given_stack import print_figures
+from tests.bench.load_parity import DURABILITY, TABLE_SIZE, Run, median, our_run, sysbench_of
+from tests.turning import turn
+
+CLIENTS = 8
+STATEMENTS = 20
+"""Of a transaction of oltp_read_write, BEGIN and COMMIT among them."""
+WITHIN = 0.15
+_EDGE_S = 1.0
+"""Of a run that its anatomy leaves out, on both sides."""
+
+
+def connection_to(target: LoadTarget) -> ControlConnection:
+    """A connection of its own, as `workload capture` has one."""
+
+    async def locate() -> Address:
+        return Address(target.host, target.port, "direct")
+
+    return ControlConnection("db1", locate, target.user, target.password)
+
+
+async def figures(session: Session, *, quick: bool) -> list[Figure]:
+    """TPS of the imitation by sysbench's, and how far the parts of a commit are apart."""
+    target = await session.driving.target()
+    await turn(session, *DURABILITY["durable"])
+    length_s, rounds = (4.0, 2) if quick else (8.0, 6)
+    settings = LoadSettings(CLIENTS, "read_write", TABLE_SIZE)
+    ours: list[Run] = []
+    theirs: list[Run] = []
+    parts: dict[str, list[Anatomy]] = {"ours": [], "sysbench": []}
+    sql = connection_to(target)
+    try:
+        async with sysbench_of(target) as sysbench:
+            running = asyncio.create_task(sysbench.run(settings, 2 * length_s))
+            await asyncio.sleep(_EDGE_S)
+            captured = await capture(
+                sql, address="db1", seconds=2 * length_s - 3 * _EDGE_S, databases=["sandbox"]
+            )
+            await running
+            imitation = imitate(captured)
+            tell(imitation.text)
+            imitated = LoadSettings(CLIENTS, "captured.sql", TABLE_SIZE, script=imitation.text)
+            await our_run(target, imitated, 1.0)  # its tables are made
+            for at in range(rounds):
+                for is_ours in (True, False) if at % 2 else (False, True):
+                    run = our_run(target, imitated, length_s) if is_ours else sysbench.run(settings, length_s)
+                    seen, anatomy = await _watched(run, sql, target.user, length_s)
+                    (ours if is_ours else theirs).append(seen)
+                    if anatomy is not None:
+                        parts["ours" if is_ours else "sysbench"].append(anatomy)
+    finally:
+        await sql.close()
+    return [_tps(ours, theirs), _anatomy(parts, imitation.text)]
+
+
+async def _watched(
+    run: Awaitable[Run], sql: ControlConnection, user: str, length_s: float
+) -> tuple[Run, Anatomy | None]:
+    """A run, and its anatomy by the server's counters over its middle."""
+    running = asyncio.ensure_future(run)
+    await asyncio.sleep(_EDGE_S)
+    before = await _sample(sql, user)
+    await asyncio.sleep(length_s - 2 * _EDGE_S)
+    after = await _sample(sql, user)
+    seen = await running
+    grown = growth(before, after)
+    if grown is None:
+        return seen, None
+    queries = grown.total(Source.STATEMENT).times
+    commits = max(1, queries // STATEMENTS)
+    mean_ms = 1000 * CLIENTS * grown.duration_s / commits
+    served = Served(grown.duration_s, commits, queries, mean_ms, CLIENTS, is_closed=True)
+    return seen, dissect(grown, served, CommitPath())
+
+
+async def _sample(sql: ControlConnection, user: str) -> CommitSample:
+    question = MYSQL_TIMED.question(user)
+    rows = await sql.query(question.statement, question.arguments)
+    return CommitSample(asyncio.get_running_loop().time(), question.read(rows))
+
+
+def _tps(ours: list[Run], theirs: list[Run]) -> Figure:
+    ratio = median(ours, "tps") / median(theirs, "tps")
+    return Figure(
+        "I1",
+        f"imitation of oltp_read_write, {CLIENTS} clients: TPS by sysbench's",
+        f"{1 - WITHIN:g} to {1 + WITHIN:g}",
+        f"{ratio:.3f}: {spread([run.tps for run in ours])} to {spread([run.tps for run in theirs])}, "
+        f"p95 {median(ours, 'p95_ms'):.2f} to {median(theirs, 'p95_ms'):.2f} ms, "
+        f"machine {max(median(ours, 'busy_percent'), median(theirs, 'busy_percent')):.0f} %",
+        abs(ratio - 1) <= WITHIN,
+        {"ours": [asdict(run) for run in ours], "sysbench": [asdict(run) for run in theirs]},
+    )
+
+
+def _anatomy(parts: dict[str, list[Anatomy]], text: str) -> Figure:
+    """Each part's mean over the runs; apart by a share of sysbench's mean commit."""
+    samples: dict[str, Any] = {
+        who: [{part.value: ms for part, ms in each.parts.items()} for each in found]
+        for who, found in parts.items()
+    }
+    what = "imitation of oltp_read_write: parts of a commit, apart by the mean commit"
+    if not all(parts.values()):
+        return Figure("I2", what, f"<= {WITHIN:g}", "no anatomy was counted", None, samples)
+    means = {who: _mean(found) for who, found in parts.items()}
+    whole_ms = sum(means["sysbench"].values())
+    names = [name for name in means["sysbench"] if name in means["ours"]]
+    apart = {name: abs(means["ours"][name] - means["sysbench"][name]) / whole_ms for name in names}
+    told = ", ".join(
+        f"{name} {means['ours'][name]:.2f} to {means['sysbench'][name]:.2f} ms" for name in names
+    )
+    worst = max(apart.values())
+    samples["workload"] = text
+    return Figure("I2", what, f"<= {WITHIN:g}", f"{worst:.3f}: {told}", worst <= WITHIN, samples)
+
+
+def _mean(found: list[Anatomy]) -> dict[str, float]:
+    """A part that one run lacks counts as none there."""
+    names = {part for each in found for part in each.parts}
+    return {
+        part.value: sum(each.parts.get(part, 0.0) for each in found) / len(found) for part in sorted(names)
+    }
+
+
+def main() -> None:
+    """Measure on a stack that runs already: `python -m tests.bench.imitation STACK`."""
+    print_figures(sys.argv[1], lambda session: figures(session, quick=bool(os.environ.get("QUICK"))))
+
+
+if __name__ == "__main__":
+    main()
