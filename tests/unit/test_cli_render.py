@@ -49,6 +49,7 @@ def test_a_stack_of_which_everything_is_down_is_a_whole_document() -> None:
         "system",
         "state",
         "nodes",
+        "hosts",
         "protection",
         "links",
         "disks",
