@@ -20,14 +20,16 @@ from replexplorer.core.errors import UsageError
 from replexplorer.core.printable import one_line
 from replexplorer.formats.paths import toml_files
 from replexplorer.formats.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_bytes
+from replexplorer.formats.toml_place import line_of
 
-BUILT_IN: Final = ("dark", "light", "safe")
+BUILT_IN: Final = ("dark", "light", "safe", "projector")
 """Names of the themes that ship, in the order of `theme.next`."""
 
 _MIXED_SHARES: Final = (0.3, 0.45, 0.6, 0.8, 1.0)
 """Of the colour of TPS in the shades of a theme that names none."""
 _BAND_SHARE: Final = 0.2
 """Of a band's word in the ground of a theme that names none."""
+_AT_LINE: Final = re.compile(r"at line (\d+)")
 _HEX: Final = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 
 
@@ -237,25 +239,40 @@ class FailedTheme:
 
     file: Path
     reason: str
+    line: int | None = None
+    """Where in the file; None where it is the file as a whole."""
 
     def __str__(self) -> str:
-        """File and reason."""
-        return f"{self.file}: {self.reason}"
+        """File, line and reason."""
+        return f"{self.file}{'' if self.line is None else f':{self.line}'}: {self.reason}"
+
+
+class WrongTheme(UsageError):
+    """A theme file that cannot be used."""
+
+    def __init__(self, failed: FailedTheme) -> None:
+        super().__init__(f"theme {failed}")
+        self.failed = failed
+        """Why not."""
 
 
 def read_theme(file: Path) -> Theme:
-    """Read one theme file; raise UsageError naming the file and the first wrong key."""
+    """Read one theme file; raise WrongTheme naming the file, the line and the first wrong key."""
+    text, line = "", None
     try:
-        return Theme.model_validate(parse_toml(read_bytes(file, MOST_TOML_BYTES).decode("utf-8")))
+        text = read_bytes(file, MOST_TOML_BYTES).decode("utf-8")
+        return Theme.model_validate(parse_toml(text))
     except ValidationError as error:
-        reason = _first(error)
+        reason, line = _first(error), line_of(text.splitlines(), error.errors()[0]["loc"])
     except WrongToml as error:
         reason = ": ".join(filter(None, (".".join(map(str, error.where)), error.words.removeprefix("is "))))
+        at = _AT_LINE.search(reason)
+        line = int(at[1]) if at is not None else line_of(text.splitlines(), error.where)
     except UnicodeDecodeError:
         reason = "not UTF-8"
     except OSError as error:
         reason = error.strerror or str(error)
-    raise UsageError(f"theme {file}: {reason}")
+    raise WrongTheme(FailedTheme(file, reason, line))
 
 
 def load_themes(
@@ -289,12 +306,13 @@ def _collect(
     for file in files:
         try:
             theme = read_theme(file)
-        except UsageError as error:
-            failed.append(FailedTheme(file, error.message.removeprefix(f"theme {file}: ")))
+        except WrongTheme as error:
+            failed.append(error.failed)
             continue
         before = loaded.get(theme.name)
         if before is not None and not before.built_in:
-            failed.append(FailedTheme(file, f"name: {theme.name!r} is taken by {before.file.name}"))
+            line = line_of(file.read_text(encoding="utf-8").splitlines(), ("name",))
+            failed.append(FailedTheme(file, f"name: {theme.name!r} is taken by {before.file.name}", line))
             continue
         loaded[theme.name] = LoadedTheme(theme, file, built_in)
 

@@ -13,6 +13,7 @@ from replexplorer.ui.screens.dashboard import DashboardScreen
 from tests.fakes.facade import explained, make_tick
 from tests.ui.driving import Bench, bench
 from tests.ui.test_snapshots import session
+from tests.vision import contrast
 
 LEAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of a usual size."""
@@ -37,21 +38,6 @@ ON_TINTS = (
 """A window's word may end on its neighbour's ground."""
 STATES = ("protected", "degraded", "async", "armed", "blocked", "partitioned")
 PARTS = ("execute", "redo", "binlog", "ack", "engine", "queue", "wire", "other")
-
-
-def luminance(color: tuple[int, int, int]) -> float:
-    """Relative luminance as WCAG defines it."""
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (channel / 255 for channel in color)
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(first: tuple[int, int, int], second: tuple[int, int, int]) -> float:
-    """1 to 21."""
-    low, high = sorted((luminance(first), luminance(second)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def pairs() -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from replexplorer.formats.themes import (
     read_theme,
     themes_directory,
 )
+from tests import vision
 
 
 def dark_text() -> str:
@@ -25,26 +26,21 @@ def dark_text() -> str:
 
 
 def luminance(color: str) -> float:
-    linear = [
-        part / 12.92 / 255 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4
-        for part in parse_color(color)
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return vision.luminance(parse_color(color))
 
 
 def contrast(one: str, other: str) -> float:
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
+    return vision.contrast(parse_color(one), parse_color(other))
 
 
-def test_three_themes_ship_and_name_every_token() -> None:
+def test_four_themes_ship_and_name_every_token() -> None:
     loaded, failed = load_themes()
     assert failed == ()
     assert tuple(entry.theme.name for entry in loaded) == BUILT_IN
     for entry in loaded:
         assert entry.built_in
         assert tuple(entry.theme.tokens()) == TOKENS
-    assert [entry.theme.dark for entry in loaded] == [True, False, True]
+    assert [entry.theme.dark for entry in loaded] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -104,7 +100,7 @@ def test_a_theme_from_before_the_shades_and_the_later_parts_still_loads(tmp_path
     )
     loaded, failed = load_themes(tmp_path)
     assert failed == ()
-    theme = loaded[3].theme
+    theme = loaded[len(BUILT_IN)].theme
     token = theme.tokens()
     assert tuple(token) == TOKENS
     assert (token["queue"], token["other"]) == (theme.series.mark, theme.screen.muted)
@@ -120,7 +116,7 @@ def test_a_theme_without_bands_mixes_their_grounds_and_one_may_name_some(tmp_pat
     )
     loaded, failed = load_themes(tmp_path)
     assert failed == ()
-    mine, some = (entry.theme for entry in loaded[3:])
+    mine, some = (entry.theme for entry in loaded[len(BUILT_IN) :])
     for theme in (mine, some):
         token = theme.tokens()
         assert tuple(token) == TOKENS
@@ -160,12 +156,12 @@ def test_a_users_theme_comes_after_and_may_replace_a_built_in_one(tmp_path: Path
     (tmp_path / "a.toml").write_text(
         dark_text().replace('name = "dark"', 'name = "mine"').replace("#58b6ff", "#FA0")
     )
-    (tmp_path / "b.toml").write_text(dark_text().replace("#6fd58b", "#123456"))
+    (tmp_path / "b.toml").write_text(dark_text().replace("#64d59e", "#123456"))
     (tmp_path / "notes.txt").write_text("not a theme")
     loaded, failed = load_themes(tmp_path)
     assert failed == ()
-    assert [entry.theme.name for entry in loaded] == ["dark", "light", "safe", "mine"]
-    assert loaded[3].theme.series.tps == "#ffaa00"
+    assert [entry.theme.name for entry in loaded] == [*BUILT_IN, "mine"]
+    assert loaded[-1].theme.series.tps == "#ffaa00"
     assert loaded[0].theme.series.p50 == "#123456"
     assert not loaded[0].built_in
 
@@ -174,30 +170,33 @@ NO_COLOUR = "is not a colour: write it as #rrggbb"
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "line", "reason"),
     [
-        (('p50     = "#6fd58b"', 'p50 = "blurple"'), f"series.p50: 'blurple' {NO_COLOUR}"),
-        (('p50     = "#6fd58b"', "p50 = 5"), "series.p50: Input should be a valid string"),
-        (('p50     = "#6fd58b"', ""), "series.p50: missing"),
-        (("[figures]", '[extra]\nx = "#fff"\n[figures]'), "extra: unknown key"),
-        (('async       = "#e8b84a"', 'async = "#12"'), f"status.async: '#12' {NO_COLOUR}"),
-        (('name = "dark"', 'name = "My Theme"'), "name: 'My Theme' is no theme name: use a-z, 0-9, - and _"),
-        (("dark = true", "dark = "), "not TOML: Invalid value (at line 3, column 8)"),
+        (('p50     = "#64d59e"', 'p50 = "blurple"'), 22, f"series.p50: 'blurple' {NO_COLOUR}"),
+        (('p50     = "#64d59e"', "p50 = 5"), 22, "series.p50: Input should be a valid string"),
+        (('p50     = "#64d59e"', ""), 18, "series.p50: missing"),
+        (("[figures]", '[extra]\nx = "#fff"\n[figures]'), 50, "extra: unknown key"),
+        (('async       = "#e8b84a"', 'async = "#12"'), 44, f"status.async: '#12' {NO_COLOUR}"),
+        (
+            ('name = "dark"', 'name = "My Theme"'), 1,
+            "name: 'My Theme' is no theme name: use a-z, 0-9, - and _",
+        ),
+        (("dark = true", "dark = "), 3, "not TOML: Invalid value (at line 3, column 8)"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_named_with_its_key_and_the_rest_stays(
-    tmp_path: Path, change: tuple[str, str], reason: str
+    tmp_path: Path, change: tuple[str, str], line: int, reason: str
 ) -> None:
     file = tmp_path / "broken.toml"
     text = dark_text()
     assert change[0] in text
     file.write_text(text.replace(*change))
     loaded, failed = load_themes(tmp_path)
-    assert len(loaded) == 3
-    assert [str(failure) for failure in failed] == [f"{file}: {reason}"]
+    assert len(loaded) == len(BUILT_IN)
+    assert [str(failure) for failure in failed] == [f"{file}:{line}: {reason}"]
     with pytest.raises(UsageError) as caught:
         read_theme(file)
-    assert str(caught.value) == f"theme {file}: {reason}"
+    assert str(caught.value) == f"theme {file}:{line}: {reason}"
 
 
 def test_unreadable_files_are_reported(tmp_path: Path) -> None:
@@ -216,12 +215,12 @@ def test_two_user_files_with_one_name(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.toml").write_text(dark_text().replace('name = "dark"', 'name = "mine"'))
     loaded, failed = load_themes(tmp_path)
-    assert len(loaded) == 4
+    assert len(loaded) == len(BUILT_IN) + 1
     assert [failure.reason for failure in failed] == ["name: 'mine' is taken by a.toml"]
 
 
 def test_no_directory_is_no_themes_of_the_users_own(tmp_path: Path) -> None:
-    assert len(load_themes(tmp_path / "nowhere")[0]) == 3
+    assert len(load_themes(tmp_path / "nowhere")[0]) == len(BUILT_IN)
 
 
 def test_themes_load_without_the_terminal_libraries() -> None:
