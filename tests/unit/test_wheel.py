@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from replexplorer import __version__
+from replexplorer.formats.themes import BUILT_IN
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -105,5 +106,5 @@ def test_the_installed_program_finds_what_ships(scripts: Path) -> None:
 
 def test_the_installed_program_lists_its_themes(scripts: Path) -> None:
     listed = run(scripts, "replexplorer", "themes")
-    for name in ("dark", "light", "safe"):
+    for name in BUILT_IN:
         assert name in listed
