@@ -78,6 +78,9 @@ class Ability(Enum):
     DELAY_FSYNC = "have their fsyncs delayed"
     STOP_SERVERS = "have their servers stopped and started"
     SCALE = "become more or fewer"
+    TAKE_ROWS = "take rows of the program's own"
+    """A load, a heartbeat, a test commit."""
+    RESTART_THREADS = "have their replication threads restarted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ class NodeAddress:
     """The host that it is on, as `up --on` was told; None: this one."""
     keeps: bool = True
     """Its agent keeps what all apps of the stack share (`Keeper`)."""
+    also: frozenset[str] = frozenset()
+    """Further hosts that are this node: how its replicas were told to reach it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from replexplorer.core.dialect.opening import LOOK_AT_ONCE
 from replexplorer.core.dialect.question import Row
-from replexplorer.core.errors import ServerRefused, ServerUnreachable
+from replexplorer.core.errors import ServerRefused, ServerUnreachable, UsageError
 from replexplorer.ports import NodeAddress
 
 # The driver logs a server's warnings; unheard, Python would write them over the dashboard.
@@ -43,6 +44,50 @@ class Address(NamedTuple):
     path: str
     """`direct` (the node's own address), `published` (where its provider lets others reach it) or `tunnel`
     (the node's own address, by a way that its provider opens for each connection)."""
+
+
+SSL_MODES: Final = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
+"""What MySQL's own clients take for --ssl-mode."""
+
+
+def tls_failure(error: BaseException) -> str | None:
+    """Why TLS failed, in words, where the driver's error comes from that."""
+    import ssl
+
+    cause = error.__cause__
+    if not isinstance(cause, ssl.SSLError):
+        return None
+    return str(getattr(cause, "verify_message", "") or cause.reason or cause).lower().replace("_", " ")
+
+
+class Tls:
+    """What TLS is to do on connections to one server."""
+
+    def __init__(self, mode: str, ca: str | None = None, *, required: bool = False) -> None:
+        self.mode = mode
+        """One of `SSL_MODES` but DISABLED."""
+        self.ca = ca
+        """A file of certificates instead of the system's."""
+        self.may_do_without = mode == "PREFERRED" and not required
+        self.is_there: bool | None = None
+        """Whether the server has it; None until it was asked. Matters only where one may do without."""
+        self._context: Any = None
+
+    def context(self) -> Any:
+        """For the driver; raises UsageError for a file of certificates that cannot be read."""
+        import ssl
+
+        if self._context is None:
+            try:
+                context = ssl.create_default_context(cafile=self.ca)
+            except (OSError, ssl.SSLError) as error:
+                reason = (error.strerror or str(error)).lower()
+                raise UsageError(f"--ssl-ca={self.ca}", reason) from None
+            context.check_hostname = self.mode == "VERIFY_IDENTITY"
+            if not self.mode.startswith("VERIFY_"):
+                context.verify_mode = ssl.CERT_NONE
+            self._context = context
+        return self._context
 
 
 Locate = Callable[[], Awaitable[Address]]
@@ -122,6 +167,7 @@ class ControlConnection:
         *,
         dial: Dial | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        tls: Tls | None = None,
     ) -> None:
         """`dial` opens the way to a server that cannot be reached by its address; None: TCP from here."""
         self.node = node
@@ -132,6 +178,7 @@ class ControlConnection:
         self._user = user
         self._password = password
         self._connect_timeout_s = connect_timeout_s
+        self._tls = tls
         self._lock = asyncio.Lock()
         self._connection: Any = None
 
@@ -196,6 +243,7 @@ class ControlConnection:
                     sock=sock,
                     as_dicts=True,
                     first=LOOK_AT_ONCE,
+                    tls=self._tls,
                 )
         except TimeoutError:
             where = f"{address.host}:{address.port}"
@@ -205,7 +253,7 @@ class ControlConnection:
         except ServerRefused as refused:
             raise ServerUnreachable(f"{self.node} refused the login: {refused.message}") from None
         except ServerUnreachable as gone:
-            raise ServerUnreachable(f"{self.node}: {gone.message}") from None
+            raise ServerUnreachable(f"{self.node}: {gone.message}", gone.hint) from None
 
     def _drop(self, connection: Any) -> None:
         """Close without a word: the stream is in an unknown state."""
@@ -234,9 +282,10 @@ async def log_in(
     sock: socket.socket | None = None,
     as_dicts: bool = False,
     first: str | None = None,
+    tls: Tls | None = None,
 ) -> Any:
-    """An asyncmy connection in autocommit mode, without TLS, over `sock` if it is given; `first` is the
-    statement that it begins with.
+    """An asyncmy connection in autocommit mode, over `sock` if it is given, with TLS if that is; `first` is
+    the statement that it begins with.
 
     Raises ServerRefused with the server's number (1045 wrong password, 1040 too many
     connections, 1049 no such database), ServerUnreachable for everything else. The caller bounds
@@ -246,6 +295,9 @@ async def log_in(
     from asyncmy.cursors import Cursor, DictCursor
     from asyncmy.errors import MySQLError
 
+    if tls is not None and tls.may_do_without:
+        again = partial(log_in, host, port, user, password, database=database, sock=sock)
+        return await _with_or_without(tls, partial(again, as_dicts=as_dicts, first=first))
     try:
         connecting = asyncmy.connect(
             host=host,
@@ -258,10 +310,16 @@ async def log_in(
             init_command=first,
             cursor_cls=DictCursor if as_dicts else Cursor,
             program_name="replexplorer",
+            ssl=None if tls is None else tls.context(),
         )
         return await _connected(connecting)
     except MySQLError as error:
         number = error_number(error)
+        if (why := tls_failure(error)) is not None:
+            raise ServerUnreachable(
+                f"TLS to {host}:{port} failed ({why})",
+                "--ssl-ca=FILE names who signed its certificate, --ssl-mode what is verified",
+            ) from None
         if number in LOST_NUMBERS:
             raise ServerUnreachable(f"no MySQL server answers at {host}:{port}") from None
         raise ServerRefused(number, f"{number} {error_text(error)}") from None
@@ -270,6 +328,22 @@ async def log_in(
     except (OSError, RuntimeError, ValueError, IndexError) as error:
         # A port that speaks something else ends in the driver's parser.
         raise ServerUnreachable(f"no MySQL server answers at {host}:{port} ({error})") from None
+
+
+async def _with_or_without(tls: Tls, logging_in: Callable[..., Awaitable[Any]]) -> Any:
+    """Log in with TLS where the server has it, else without; what it has is asked once."""
+    if tls.is_there is not False:
+        try:
+            connection = await logging_in(tls=Tls(tls.mode, tls.ca, required=True))
+        except ServerUnreachable:
+            if tls.is_there:
+                raise
+        else:
+            tls.is_there = True
+            return connection
+    connection = await logging_in()
+    tls.is_there = False
+    return connection
 
 
 async def _connected(connecting: Awaitable[Any]) -> Any:

@@ -17,7 +17,12 @@ def can_ask(console: Output) -> bool:
 
 async def says_yes(console: Output, question: str) -> bool:
     """Ask and wait for the line; anything but y or yes is no, and so is the end of the input."""
-    console.ask(f"{question} [y/N] ")
+    return (await typed(console, f"{question} [y/N] ")).lower() in ("y", "yes")
+
+
+async def typed(console: Output, question: str) -> str:
+    """Ask and wait for the line that is typed, empty at the end of the input."""
+    console.ask(question)
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[str] = loop.create_future()
 
@@ -28,6 +33,6 @@ async def says_yes(console: Output, question: str) -> bool:
 
     loop.add_reader(sys.stdin, read)
     try:
-        return (await answered).strip().lower() in ("y", "yes")
+        return (await answered).strip()
     finally:
         loop.remove_reader(sys.stdin)

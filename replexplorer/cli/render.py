@@ -43,14 +43,15 @@ _STATE_WORDS = {
 }
 
 
-def render_status(status: Status, columns: int | None = None) -> str:
-    """Nodes, protection, links and the knobs that are not at rest; lines of this many columns."""
+def render_status(status: Status, columns: int | None = None, *, mends: bool = True) -> str:
+    """Nodes, protection, links and the knobs that are not at rest; lines of this many columns. With `mends`
+    what is wrong is said with the verb that mends it."""
     protection = status.protection
     parts = [
         f"stack {status.stack}: {status.state}",
         "",
         table([_node_row(node) for node in status.nodes], _NODE_HEADINGS),
-        *(_errant_line(node, status.stack) for node in status.nodes if node.errant_gtids),
+        *(_errant_line(node, status.stack, mends=mends) for node in status.nodes if node.errant_gtids),
         *(_host_line(host) for host in status.hosts),
         "",
         f"protection  {protection.state.upper()}: {_state_words(protection, status.system)}",
@@ -193,13 +194,12 @@ def _acking(protection: ProtectionJson) -> str:
     return f"{acking} (the source counts {counted}: not all of them are connected)"
 
 
-def _errant_line(node: NodeJson, stack: str) -> str:
+def _errant_line(node: NodeJson, stack: str, *, mends: bool) -> str:
     gtids = node.errant_gtids or ""
     count = gtid_count(gtids)
-    return (
-        f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids};"
-        f" {command('rejoin', stack, node.name, '--copy')} makes it a copy of the primary"
-    )
+    line = f"{node.name} has {count:,} transaction{'' if count == 1 else 's'} that the primary lacks: {gtids}"
+    rejoin = command("rejoin", stack, node.name, "--copy")
+    return f"{line}; {rejoin} makes it a copy of the primary" if mends else line
 
 
 def render_knobs(knobs: Mapping[str, GetKnob], columns: int | None = None) -> str:

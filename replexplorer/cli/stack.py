@@ -127,12 +127,12 @@ async def _up(call: Call) -> int:
         )
         for line in session.repaired:
             call.console.narrate(line)
-        status = await _status_of(session, patient=True)
+        status = await status_of(session, patient=True)
         call.console.narrate(f"stack '{status.stack}' {'is up' if created else 'was there and is up'}")
         without_effect = session.unmet()
     for line in without_effect:
         call.console.warn(line)
-    _print_status(call, status)
+    print_status(call, status)
     return StackUnavailable.exit_code if without_effect else 0
 
 
@@ -199,8 +199,8 @@ def status(call: Call) -> int:
 
 async def _status(call: Call) -> int:
     async with composed(call, "status") as session:
-        document = await _status_of(session)
-    _print_status(call, document)
+        document = await status_of(session)
+    print_status(call, document)
     down_nodes = [node.name for node in document.nodes if not node.reachable]
     for host in document.hosts:
         if host.fault is not None:
@@ -212,7 +212,8 @@ async def _status(call: Call) -> int:
     return StackUnavailable.exit_code if down_nodes else 0
 
 
-async def _status_of(session: Session, *, patient: bool = False) -> Status:
+async def status_of(session: Session, *, patient: bool = False) -> Status:
+    """The `status` document, looked at now."""
     seen = await session.status(patient=patient)
     return status_document(
         stack=seen.stack,
@@ -232,11 +233,12 @@ async def _status_of(session: Session, *, patient: bool = False) -> Status:
     )
 
 
-def _print_status(call: Call, document: Status) -> None:
+def print_status(call: Call, document: Status, *, mends: bool = True) -> None:
+    """Print it, as JSON or for people; with `mends` what is wrong is said with the verb that mends it."""
     if call.console.json:
         call.console.document(document)
     else:
-        call.console.print(render_status(document, call.console.columns))
+        call.console.print(render_status(document, call.console.columns, mends=mends))
 
 
 def node_named(wanted: str, roster: Roster) -> str:

@@ -40,6 +40,8 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("up", "bring the stack up, or repair it; wait until it answers", "stack:up"),
     Verb("down", "remove everything of the stack", "stack:down"),
     Verb("status", "nodes, protection, links and knobs", "stack:status"),
+    Verb("attach", "watch, or change for a while, servers that you have", "attach:run"),
+    Verb("revert", "undo what a killed attach left changed", "revert:run"),
     Verb("set", "turn knobs and wait until they are in effect", "knobs:set_knobs"),
     Verb("get", "knobs with value, default, range and help", "knobs:get"),
     Verb("reset", "all knobs to their defaults", "knobs:reset"),

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from replexplorer.core.errors import MissingPiece, ReplexplorerError, UsageError
 from replexplorer.core.model.fitted import Calibration
@@ -29,6 +29,8 @@ from replexplorer.ports import Credentials, NodeAddress, Recorder, UpOptions
 
 if TYPE_CHECKING:
     from replexplorer.adapters.agent import BridgedAgent
+    from replexplorer.adapters.attached.journal import ChangeJournal
+    from replexplorer.adapters.attached.provider import AttachedProvider
     from replexplorer.adapters.docker.provider import DockerProvider
     from replexplorer.adapters.doctor import SidecarFacts
     from replexplorer.adapters.mysql import ControlConnection
@@ -199,6 +201,27 @@ def outside_of(stack: DockerProvider, record: Callable[[], Recorder] | None = No
         journals=lambda kind, identity: FileJournal(kind, paths.journal(kind, stack.name, identity)),
         workload_file=workload_file,
         client_logs=FileClientLogs(paths.ledgers_directory(stack.name)),
+    )
+
+
+def outside_of_attached(servers: AttachedProvider, journal: ChangeJournal | None) -> Outside:
+    """The adapters around servers that somebody else made; with a `journal` they may be changed."""
+    from replexplorer.adapters.attached.absent import NoSidecar, OwnKeeping
+    from replexplorer.adapters.attached.guard import GuardedSql
+
+    keeping = OwnKeeping()
+
+    def no_load(_: object) -> NoReturn:
+        raise MissingPiece(
+            f"no load runs on the servers of '{servers.name}'", "`replexplorer up` makes a stack"
+        )
+
+    return Outside(
+        provider=servers,
+        sql=lambda node, _: GuardedSql(servers.connection(node), journal),
+        agent=lambda node: NoSidecar(node, keeping),
+        load=no_load,
+        clock=HostClock(),
     )
 
 

@@ -20,7 +20,7 @@ from replexplorer.core.errors import (
     StackUnavailable,
     UsageError,
 )
-from replexplorer.core.knobs.catalogue import Backing, Knob
+from replexplorer.core.knobs.catalogue import Backing, Knob, Restart
 from replexplorer.core.system import System, system_of
 from replexplorer.core.topology import SOURCE, Roster, Standing, ends_of, source_of
 from replexplorer.engine.keeping import Keeping
@@ -48,6 +48,7 @@ _CARRIED_BY: Final = {
     Backing.SERVER: Ability.WRITE,
     Backing.LINK: Ability.SHAPE_LINKS,
     Backing.DISK: Ability.DELAY_FSYNC,
+    Backing.LOAD: Ability.TAKE_ROWS,
 }
 
 
@@ -140,9 +141,13 @@ class Fleet:
         """Make the keeper."""
         self.keeper = Keeping(self._agents, self.outside.clock)
 
+    def can(self, ability: Ability) -> bool:
+        """Whether that can be done with this stack's nodes."""
+        return ability in self.outside.provider.abilities
+
     def need(self, ability: Ability) -> None:
         """Raise MissingPiece where this stack's nodes cannot do that."""
-        if ability not in self.outside.provider.abilities:
+        if not self.can(ability):
             name = self.outside.provider.name
             raise MissingPiece(
                 f"the servers of '{name}' cannot {ability.value} from here",
@@ -151,8 +156,9 @@ class Fleet:
 
     def carries_out(self, knob: Knob) -> bool:
         """Whether anything here can turn it."""
-        needed = _CARRIED_BY.get(knob.backing)
-        return needed is None or needed in self.outside.provider.abilities
+        if knob.restart is Restart.APPLIER and not self.can(Ability.RESTART_THREADS):
+            return False
+        return self.can(_CARRIED_BY[knob.backing])
 
     def server_process(self, node: str) -> ServerProcess:
         """The process of a node's server; raises StackUnavailable when there is no such node, MissingPiece
@@ -199,7 +205,11 @@ class Fleet:
         """The node of this name or address; of a host that is none of the stack's, the host."""
         if host in self.members:
             return host
-        found = (name for name, member in self.members.items() if member.address.address == host)
+        found = (
+            name
+            for name, member in self.members.items()
+            if member.address.address == host or host in member.address.also
+        )
         return next(found, host)
 
     def named(self, node: str) -> str:

@@ -61,7 +61,7 @@ from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
 from replexplorer.engine.requested import claim_run
-from replexplorer.ports import Credentials, LoadSettings, UpOptions
+from replexplorer.ports import Ability, Credentials, LoadSettings, UpOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,11 @@ class Session:
         """Reach a running stack and look at it once, or leave the look to what comes next; raises
         StackUnavailable when there is none."""
         await connect(self.fleet, lambda *_: None)
-        if look:
+        found = not self.fleet.can(Ability.OWN)
+        if look or found:
             await self.sight.refresh()
+        if found:  # whoever made these servers wants them as they are
+            await self.controls.request(self.sight.found_values())
 
     async def reach(self) -> None:
         """Find a running stack's nodes and ask them nothing; raises StackUnavailable when there is none."""

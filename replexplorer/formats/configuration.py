@@ -35,6 +35,9 @@ ENV_PREFIX: Final = "REPLEXPLORER_"
 STACK_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 """What a stack may be called: it becomes part of container names."""
 
+PLACE_PATTERN: Final = r"^[A-Za-z0-9._:\[\]-]+:[0-9]{1,5}$"
+"""A server, as `host:port`."""
+
 
 _SHOWN: Final = 60
 """Characters of a wrong value that an error repeats."""
@@ -110,6 +113,9 @@ class Configuration(BaseSettings):
     hosts: Annotated[dict[str, str], AfterValidator(_hosts_of_nodes)] = {}
     """Host of each node of a new stack, by its name (`unix:///path`, `tcp://...` or a Docker context); none:
     all on this machine."""
+    attach_allowed: tuple[Annotated[str, Field(pattern=PLACE_PATTERN)], ...] = ()
+    """Sources, as `host:port`, whose settings `attach --allow-changes` may change without their name being
+    typed, while nobody works on them."""
     workload: WorkloadSettings = WorkloadSettings()
     """The background load's table."""
 

@@ -123,6 +123,11 @@ def ledgers_directory(stack: str) -> Path:
     return state_directory() / "ledgers" / stack
 
 
+def attached_directory() -> Path:
+    """The journals of changes on servers that somebody else made, a file a source while there are any."""
+    return state_directory() / "attached"
+
+
 def sessions_directory() -> Path:
     """The recorded sessions."""
     return state_directory() / "sessions"

@@ -17,6 +17,8 @@ CONTRACT = [
     "up",
     "down",
     "status",
+    "attach",
+    "revert",
     "set",
     "get",
     "reset",

@@ -40,6 +40,7 @@ def test_without_a_file_everything_is_default(file: Path) -> None:
         "record": True,
         "sessions_kept": 50,
         "hosts": {},
+        "attach_allowed": (),
         "workload.table_size": 10_000,
     }
 

@@ -62,6 +62,12 @@ class Observed:
     asked."""
     impossible: Mapping[KnobName, str] = field(default_factory=dict)
     """Knobs that this stack cannot turn, each with the reason."""
+    restarts_threads: bool = True
+    """Replication threads may be restarted for a change."""
+    takes_rows: bool = True
+    """A commit of our own may be made, to see it acknowledged."""
+    mended_by: str = "`replexplorer up` brings it back"
+    """What is done about a node that is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +327,7 @@ class _Planner:
         try:
             return self.observed.servers[node]
         except KeyError:
-            raise StackUnavailable(f"{node} is down", "`replexplorer up` brings it back") from None
+            raise StackUnavailable(f"{node} is down", self.observed.mended_by) from None
 
     def _check(self, name: KnobName, value: Value) -> None:
         """Refuse what this stack cannot do."""
@@ -470,7 +476,8 @@ class _Planner:
         if when == "on":
             return [*self._registrations(), *([] if self._is_on else [self._setting(SOURCE, [_SEMI_SYNC])])]
         switch = self._setting(SOURCE, [_SEMI_SYNC])
-        undo = (*switch.undo, self._kick_step()) if switch.undo else ()
+        kick = (self._kick_step(),) if self.observed.takes_rows else ()
+        undo = (*switch.undo, *kick) if switch.undo else ()
         return [Planned(switch.step, undo)]
 
     @property
@@ -482,6 +489,11 @@ class _Planner:
         """What makes replicas register with the source: now where too few have, else when next they
         connect."""
         again = self._unregistered_replicas()
+        if again and not self.observed.restarts_threads:
+            raise MissingPiece(
+                f"semi_sync=on needs {again[0]} to connect again; its threads are not restarted from here",
+                f"restart the replication IO thread of {again[0]} by hand, then try again",
+            )
         steps = [Planned(self._io_restart(node)) for node in again]
         for node in self.observed.replicas:
             if node in self.observed.switched_off and node not in again:
@@ -506,11 +518,10 @@ class _Planner:
             away = [node for node in replicas if node not in up]
             follow = all(node in detached for node in away)
             state = "follows nobody" if follow else "is down"
-            mends = f"`replexplorer rejoin {away[0]}`" if follow else "`replexplorer up`"
+            mends = f"`replexplorer rejoin {away[0]}` brings it back" if follow else self.observed.mended_by
             missing = f"{', '.join(away)} {state}"
             raise StackUnavailable(
-                f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {missing}",
-                f"{mends} brings it back",
+                f"semi_sync=on needs {needed} replica{'s' if needed > 1 else ''}, and {missing}", mends
             )
         doubtful = [node for node in up if not self.observed.registered.get(node)]
         return [node for node in doubtful or up if not self._stays_silent(node)]
@@ -521,6 +532,8 @@ class _Planner:
 
     def _kick(self, active: Mapping[KnobName, Value]) -> list[Planned]:
         """After semi-sync went on, or fewer acknowledgements are needed while it is on."""
+        if not self.observed.takes_rows:
+            return []
         if self.after.get(_SEMI_SYNC) != "on":
             return []
         before, wanted = self._before(_REQUIRED), active.get(_REQUIRED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from replexplorer.core.dialect.capabilities import KNOB_VARIABLES, Capabilities, Range
 from replexplorer.core.dialect.dialect import (
@@ -661,12 +661,15 @@ def _read_copying(rows: Sequence[Row]) -> Copying:
     )
 
 
+def in_new_words(row: Row) -> dict[str, Any]:
+    """A row by the names that its columns have since 8.0.22, lower-case."""
+    return {n.lower().replace("slave", "replica").replace("master", "source"): v for n, v in row.items()}
+
+
 def _read_threads(rows: Sequence[Row]) -> Threads | None:
     if not rows:
         return None
-    row = {
-        name.lower().replace("slave", "replica").replace("master", "source"): v for name, v in rows[0].items()
-    }
+    row = in_new_words(rows[0])
     lag = row.get("seconds_behind_source")
     fault = row.get("last_sql_error") or row.get("last_io_error") or ""
     return Threads(

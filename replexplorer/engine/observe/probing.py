@@ -8,11 +8,14 @@ from collections.abc import Iterable
 
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.ports import Ability
 
 
 async def watch_links(fleet: Fleet, pairs: Iterable[str] = ()) -> None:
     """Let both ends of the source's links, and of `pairs`, probe the other; an agent that is away shows as
-    the link's fault."""
+    the link's fault. Where links are not shaped nobody probes them either."""
+    if not fleet.can(Ability.SHAPE_LINKS):
+        return
     links = (*fleet.replica_names, *pairs)
     await asyncio.gather(*(watch_link(*fleet.ends(link)) for link in links))
 

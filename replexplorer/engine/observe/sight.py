@@ -44,6 +44,7 @@ from replexplorer.engine.observe.server_sample import (
     waits_too_long,
 )
 from replexplorer.engine.requested import Requested
+from replexplorer.ports import Ability
 
 NO_LOAD = "no load runs"
 """The note of a load knob that is stored and has no effect yet."""
@@ -230,6 +231,8 @@ class Sight:
 
     async def look_at_links(self, more: Iterable[str] = ()) -> None:
         """Ask the agents for the source's links, for those of which something is asked, and for `more`."""
+        if not self.fleet.can(Ability.SHAPE_LINKS):
+            return  # nobody stands beside these servers who knows their links
         more = frozenset(more)
         replicas, pairs = self.fleet.replica_names, self.pairs_of_interest(more)
         views = await asyncio.gather(*(self._link_of(link) for link in (*replicas, *pairs)))
@@ -268,6 +271,8 @@ class Sight:
 
     async def look_at_disks(self, *, probe: bool = False) -> None:
         """Ask the agents for every disk; with `probe` those that were never probed are."""
+        if not self.fleet.can(Ability.DELAY_FSYNC):
+            return
         members = self.fleet.members.values()
         views = await asyncio.gather(*(self.disk_of(member, probe=probe) for member in members))
         self.disks = {view.node: view for view in views}
@@ -393,13 +398,29 @@ class Sight:
         return all_names(tuple(self.fleet.replica_names), tuple(self.pairs))
 
     def _has(self, name: KnobName) -> bool:
+        return self.fleet.carries_out(name.knob) and self._is_of_its_server(name)
+
+    def _is_of_its_server(self, name: KnobName) -> bool:
+        """Whether the server of its node has a knob, as far as that is known."""
         member = self.fleet.members.get(self.fleet.named(name.node))
         known = member.capabilities if member else None
-        return self.fleet.carries_out(name.knob) and (known is None or known.has(name.key))
+        return known is None or known.has(name.key)
 
     def views(self) -> dict[KnobName, KnobView]:
-        """Every knob with requested and effective."""
-        return {name: self._view(name) for name in self.names()}
+        """Every knob with requested and effective, those of servers also where they can only be read."""
+        return {name: self._view(name) for name in self._all_names() if self._is_seen(name)}
+
+    def _is_seen(self, name: KnobName) -> bool:
+        """Whether a knob says anything here."""
+        return self._is_of_its_server(name) if name.knob.backing is Backing.SERVER else self._has(name)
+
+    def found_values(self) -> dict[KnobName, Value]:
+        """The servers' variables as they were last seen."""
+        return {
+            name: view.effective
+            for name, view in self.views().items()
+            if name.knob.backing is Backing.SERVER and view.effective is not None
+        }
 
     def _view(self, name: KnobName) -> KnobView:
         effective = self.effective_value(name)
@@ -433,6 +454,9 @@ class Sight:
                 name for name, sample in self.samples.items() if sample.view.role is Role.DETACHED
             ),
             load_runs=bool(self.load.effective()),
+            restarts_threads=self.fleet.can(Ability.RESTART_THREADS),
+            takes_rows=self.fleet.can(Ability.TAKE_ROWS),
+            mended_by="`replexplorer up` brings it back" if self.fleet.can(Ability.OWN) else "start it there",
             asked_of_links={
                 name: self.asked_of_link(name) for name in (*self.fleet.replica_names, *self.pairs)
             },

@@ -22,7 +22,7 @@ from replexplorer.engine.in_time import in_time
 from replexplorer.engine.observe.probing import watch_link
 from replexplorer.engine.observe.server_sample import NodeSample, answers, bare_view, errant_gtids
 from replexplorer.engine.observe.sight import Sight
-from replexplorer.ports import HostView
+from replexplorer.ports import Ability, HostView
 
 _LOGIN_WITHIN_S: Final = 5.0
 """A server that is silent beside the others is given up before."""
@@ -110,12 +110,13 @@ class _Glance:
         document = asyncio.create_task(sight.read_document(), name="look")
         self._forget_links()
         source = fleet.source_name
-        sight.disks = {name: DiskView(name) for name in fleet.members}
+        shapes, delays = fleet.can(Ability.SHAPE_LINKS), fleet.can(Ability.DELAY_FSYNC)
+        sight.disks = {name: DiskView(name) for name in fleet.members} if delays else {}
         looks = [
             *(self._server(member) for member in fleet.members.values()),
-            *(self._link(name, document) for name in fleet.replica_names),
-            self._pairs(document),
-            *(self._disk(member, document) for member in fleet.members.values()),
+            *(self._link(name, document) for name in fleet.replica_names if shapes),
+            *([self._pairs(document)] if shapes else []),
+            *(self._disk(member, document) for member in fleet.members.values() if delays),
             *(self._count(member) for member in fleet.members.values()),
             self._driver(),
         ]
@@ -123,8 +124,9 @@ class _Glance:
             await in_time(looks, patient=patient)
             if source != fleet.source_name:  # the roles were not known: these are other links
                 self._forget_links()
-                again = [self._link(name, document) for name in fleet.replica_names]
-                again += [self._pairs(document), *(self._errant(member) for member in fleet.replicas)]
+                again = [self._link(name, document) for name in fleet.replica_names if shapes]
+                again += [self._pairs(document)] if shapes else []
+                again += [self._errant(member) for member in fleet.replicas]
                 await in_time(again, patient=patient)
         finally:
             document.cancel()
@@ -154,7 +156,8 @@ class _Glance:
         return True
 
     def _forget_links(self) -> None:
-        self._sight.links = {name: LinkView(name, fault=_NO_AGENT) for name in self._fleet.replica_names}
+        names = self._fleet.replica_names if self._fleet.can(Ability.SHAPE_LINKS) else ()
+        self._sight.links = {name: LinkView(name, fault=_NO_AGENT) for name in names}
 
     async def _link(self, link: str, document: asyncio.Task[None]) -> bool:
         await asyncio.wait({document})

@@ -1,0 +1,1 @@
+"""Servers that somebody else made: watched, and changed only so that every change can be undone."""

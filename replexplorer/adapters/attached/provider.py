@@ -1,0 +1,323 @@
+"""A source and its replicas that somebody else made (`ports.Provider`): found, reached, never repaired.
+
+Law: what a source says of its replicas is checked at each of them: one that does not follow this source is
+none of its replicas, whoever listens at its address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Final, NoReturn, TypeVar
+
+from replexplorer.adapters.mysql import Address, ControlConnection, Tls
+from replexplorer.core.dialect.attaching import (
+    ACTIVITY,
+    DUMPED_TO,
+    FOLLOWED,
+    GRANTS,
+    REGISTERED,
+    WHO,
+    Followed,
+    Identity,
+)
+from replexplorer.core.dialect.capabilities import Capabilities, system_of_server
+from replexplorer.core.dialect.flavours import IDENTITY
+from replexplorer.core.dialect.question import Question
+from replexplorer.core.errors import (
+    MissingPiece,
+    ReplexplorerError,
+    ServerRefused,
+    ServerUnreachable,
+    UsageError,
+)
+from replexplorer.core.role_change import BootRoles
+from replexplorer.core.server.busy import Bustle
+from replexplorer.formats.server_url import PORT, ServerUrl, node_names
+from replexplorer.ports import (
+    Ability,
+    Bridge,
+    Clock,
+    Credentials,
+    HostView,
+    NodeAddress,
+    Report,
+    ServerProcess,
+    Sql,
+    UpOptions,
+)
+
+T = TypeVar("T")
+_LOGIN_WITHIN_S: Final = 10.0
+"""Across an ocean with TLS a login takes eight round trips."""
+_FIND_WITHIN_S: Final = 4.0
+"""How long an address that the source names may take."""
+_BUSTLE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How one logs in, at all servers alike."""
+
+    user: str
+    password: str = field(repr=False)
+    ssl_mode: str | None = None
+    """One of `mysql.SSL_MODES`; None: verified but on the loopback, where it is used if the server has it."""
+    ssl_ca: str | None = None
+
+    def mode_at(self, host: str) -> str:
+        """What holds at this host."""
+        if self.ssl_mode is not None:
+            return self.ssl_mode
+        return "PREFERRED" if ServerUrl(host).is_loopback else "VERIFY_IDENTITY"
+
+
+def connection_to(url: ServerUrl, name: str, login: Login) -> ControlConnection:
+    """A connection that is not open yet, to a server that is known by this name."""
+    address = Address(url.host, url.port, "direct")
+
+    async def locate() -> Address:
+        return address
+
+    mode = login.mode_at(url.host)
+    return ControlConnection(
+        name,
+        locate,
+        url.user or login.user,
+        login.password,
+        connect_timeout_s=_LOGIN_WITHIN_S,
+        tls=None if mode == "DISABLED" else Tls(mode, login.ssl_ca),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one server says of the account and of itself."""
+
+    server: Capabilities
+    account: str
+    """`user@host` as the server took it."""
+    grants: tuple[str, ...]
+
+
+class AttachedProvider:
+    """One source with its replicas."""
+
+    def __init__(
+        self, source: ServerUrl, replicas: Sequence[ServerUrl], login: Login, clock: Clock, *, writes: bool
+    ) -> None:
+        self.name = source.place
+        self.abilities = frozenset({Ability.WRITE} if writes else ())
+        self.source = source
+        self.login = login
+        self.warnings: list[str] = []
+        """What was found and is not as one would expect, in words."""
+        self._named = list(replicas)
+        self._clock = clock
+        self._nodes: list[NodeAddress] = []
+        self._urls: dict[str, ServerUrl] = {}
+
+    # -- finding
+
+    async def nodes(self) -> Sequence[NodeAddress]:
+        """As they were found the first time. Raises StackUnavailable where the source does not answer,
+        UsageError for what is no source with replicas."""
+        if not self._nodes:
+            await self._find()
+        return self._nodes
+
+    async def _find(self) -> None:
+        async with _Asked(self.source, self.source.place, self.login) as source:
+            try:
+                variables = await source.ask(IDENTITY, within_s=_LOGIN_WITHIN_S)
+            except ServerUnreachable as error:
+                hint = error.hint or "check the address, the account and its password"
+                raise ServerUnreachable(error.message, hint) from None
+            system = system_of_server(variables)
+            if system.is_group:
+                raise UsageError(
+                    f"{self.source.place} is a member of {system.title}",
+                    "attach takes a source with replicas; `replexplorer up --system group` makes a group",
+                )
+            identity = await source.ask(WHO)
+            urls = self._named or await self._replicas_of(source)
+        seen = await asyncio.gather(*(self._meet(url, identity) for url in urls))
+        replicas: list[ServerUrl] = []
+        ids, also = {identity.server_id}, set()
+        for url, met in zip(urls, seen, strict=True):
+            if isinstance(met, _Met) and met.server_id not in ids:
+                ids.add(met.server_id)
+                replicas.append(url)
+                if met.followed is not None:
+                    also.add(met.followed.host)
+            elif isinstance(met, str) and self._named:
+                self.warnings.append(met)
+                replicas.append(url)
+        if not self._named:
+            self._say_missing(urls, seen, len(replicas))
+        places = [self.source, *replicas]
+        names = node_names(places)
+        self._urls = dict(zip(names, places, strict=True))
+        self._nodes = [
+            NodeAddress(name, True, False, url.host, url.port, None, None, url.place)
+            for name, url in self._urls.items()
+        ]
+        self._nodes[0] = replace(self._nodes[0], also=frozenset(also - set(names)))
+
+    def _say_missing(self, urls: Sequence[ServerUrl], seen: Sequence[_Met | str], found: int) -> None:
+        """Warn of addresses that led nowhere, where that leaves nothing found."""
+        failures = [met for met in seen if isinstance(met, str)]
+        if failures and found == 0:
+            self.warnings += failures
+            self.warnings.append("no replica was reached: --replica mysql://USER@HOST:PORT names one")
+
+    async def _replicas_of(self, source: _Asked) -> list[ServerUrl]:
+        """Where the source's replicas may be: by what they say, and by whom binlogs are sent to."""
+        registered = await source.known(REGISTERED) or ()
+        dumps = await source.known(DUMPED_TO) or ()
+        ports = [place.port for place in registered if not place.host] or [PORT]
+        places = [(place.host, place.port) for place in registered if place.host]
+        places += [each for each in product(dumps, dict.fromkeys(ports)) if each not in places]
+        urls = [ServerUrl(host, port) for host, port in places]
+        return [url for url in urls if self.source.is_loopback or not url.is_loopback]
+
+    async def _meet(self, url: ServerUrl, source: Identity) -> _Met | str:
+        """What a server is that may be a replica; in words where it is none, or does not answer."""
+        async with _Asked(url, url.place, self.login) as replica:
+            try:
+                identity = await replica.ask(WHO, within_s=_FIND_WITHIN_S)
+                followed = await replica.ask(FOLLOWED)
+            except ReplexplorerError as error:
+                return error.message if not error.hint else f"{error.message}: {error.hint}"
+        if followed is None or (followed.server_id and followed.server_id != source.server_id):
+            return f"{url.place} does not follow {self.source.place}"
+        return _Met(identity.server_id, followed)
+
+    # -- what it knows of them
+
+    def connection(self, node: NodeAddress) -> Sql:
+        """A connection to a node that is not open yet."""
+        return connection_to(self._urls[node.name], node.name, self.login)
+
+    def url(self, node: str) -> ServerUrl:
+        """Where a node is, and as whom one logs in there."""
+        url = self._urls[node]
+        return replace(url, user=url.user or self.login.user)
+
+    async def account(self) -> Account:
+        """What the account may do at the source."""
+        async with _Asked(self.source, self.source.place, self.login) as source:
+            variables = await source.ask(IDENTITY, within_s=_LOGIN_WITHIN_S)
+            identity = await source.ask(WHO)
+            return Account(Capabilities.of(variables, {}), identity.account, await source.ask(GRANTS))
+
+    async def bustle(self) -> tuple[str, Bustle]:
+        """The server at which others do most, by name, looked at for a second."""
+        nodes = await self.nodes()
+        found = await asyncio.gather(*(self._bustle_of(node) for node in nodes))
+        return max(found, key=lambda each: (each[1].is_busy, each[1].qps, each[1].sessions))
+
+    async def _bustle_of(self, node: NodeAddress) -> tuple[str, Bustle]:
+        url = self._urls[node.name]
+        async with _Asked(url, node.name, self.login) as server:
+            before = await server.ask(ACTIVITY, within_s=_LOGIN_WITHIN_S)
+            dumps = await server.known(DUMPED_TO) or ()
+            began_s = self._clock.monotonic()
+            await self._clock.sleep(_BUSTLE_S)
+            after = await server.ask(ACTIVITY)
+            passed_s = max(_BUSTLE_S, self._clock.monotonic() - began_s)
+        own = 2  # the look at the processes, and this one
+        return url.place, Bustle(
+            max(0, after.connected - 1 - len(dumps)),
+            max(0, after.questions - before.questions - own) / passed_s,
+        )
+
+    # -- what a provider is
+
+    async def credentials(self) -> Credentials:
+        """The one account that there is."""
+        return Credentials(self.login.user, self.login.password, self.login.user, self.login.password)
+
+    async def hosts(self) -> Sequence[HostView]:
+        """Nothing is known of the machines that they are on."""
+        return ()
+
+    async def outdated(self) -> str | None:
+        """They are as their owner made them."""
+        return None
+
+    async def server_age_s(self, node: str) -> float | None:
+        """Nobody here started them."""
+        return None
+
+    def server_log(self, node: str) -> str:
+        """Where its owner keeps it."""
+        return f"the error log of {node}"
+
+    def _lacks(self, ability: Ability) -> NoReturn:
+        raise MissingPiece(
+            f"the servers of '{self.name}' cannot {ability.value} from here",
+            "a stack that `replexplorer up` made can",
+        )
+
+    async def up(self, options: UpOptions, report: Report) -> bool:
+        """Raises MissingPiece."""
+        self._lacks(Ability.OWN)
+
+    async def shrink(self, replicas: int) -> None:
+        """Raises MissingPiece."""
+        self._lacks(Ability.SCALE)
+
+    async def keep_roles(self, roles: BootRoles) -> None:
+        """Raises MissingPiece."""
+        self._lacks(Ability.STOP_SERVERS)
+
+    async def down(self, report: Report | None = None) -> int:
+        """Raises MissingPiece."""
+        self._lacks(Ability.OWN)
+
+    def server_process(self, node: str) -> ServerProcess:
+        """Raises MissingPiece."""
+        self._lacks(Ability.STOP_SERVERS)
+
+    async def open_bridge(self, node: str) -> Bridge:
+        """Raises MissingPiece."""
+        self._lacks(Ability.SHAPE_LINKS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    server_id: int
+    followed: Followed | None
+
+
+class _Asked:
+    """A connection to one server for a few questions, as a context."""
+
+    def __init__(self, url: ServerUrl, name: str, login: Login) -> None:
+        self._sql = connection_to(url, name, login)
+
+    async def __aenter__(self) -> _Asked:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._sql.close()
+
+    async def ask(self, question: Question[T], *, within_s: float = 5.0) -> T:
+        """The answer, asked the other way where the server refuses the first."""
+        try:
+            rows = await self._sql.query(question.statement, question.arguments, deadline_s=within_s)
+        except ServerRefused:
+            if question.instead is None:
+                raise
+            return await self.ask(question.instead, within_s=within_s)
+        return question.read(rows)
+
+    async def known(self, question: Question[T]) -> T | None:
+        """The answer; None where the account may not ask, or the server does not know."""
+        try:
+            return await self.ask(question)
+        except ServerRefused:
+            return None

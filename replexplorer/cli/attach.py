@@ -1,0 +1,365 @@
+"""The verb attach: servers that somebody else made, watched, or changed for as long as it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from argparse import ArgumentParser
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from replexplorer.cli.arguments import add_json
+from replexplorer.cli.attach_login import Known, known_login, login_arguments
+from replexplorer.cli.knobs import check_without_stack
+from replexplorer.cli.question import can_ask, typed
+from replexplorer.cli.render import losses_shortly, render_set
+from replexplorer.cli.revert import narrate_undone, undone_json
+from replexplorer.cli.running import run_async
+from replexplorer.cli.stack import print_status, status_of
+from replexplorer.cli.typed import seconds
+from replexplorer.cli.wiring import HostClock, load_configuration_of, outside_of_attached
+from replexplorer.core.change.journalled import Fate, TakenBack
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.server.busy import why_to_ask
+from replexplorer.core.server.counters import rates
+from replexplorer.engine.console import Turn
+from replexplorer.engine.finish import to_the_end
+from replexplorer.engine.outcome import RolledBack
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.formats import paths
+from replexplorer.formats.json.attach import AttachChanges, AttachGrants, GrantNeed
+from replexplorer.formats.json.set import SetReport
+from replexplorer.formats.json.status import Status
+from replexplorer.formats.server_url import parse_server_url
+from replexplorer.reports.documents import set_report
+
+if TYPE_CHECKING:
+    from replexplorer.adapters.attached.journal import ChangeJournal
+    from replexplorer.adapters.attached.provider import AttachedProvider
+    from replexplorer.cli.entry import Call
+
+_LOOK_EVERY_S: Final = 1.0
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """Which servers, how one logs in, and what may be done."""
+    parser.add_argument(
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="the source, as mysql://USER@HOST:PORT; without it MYSQL_DSN or an option file says which",
+    )
+    parser.add_argument(
+        "--replica",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a replica; without any, they are found by what the source says of them",
+    )
+    login_arguments(parser)
+    parser.add_argument(
+        "--watch", action="store_true", help="a line a second: protection, TPS, lag, what would be lost"
+    )
+    parser.add_argument(
+        "--allow-changes", action="store_true", help="let --set change settings, until this ends"
+    )
+    parser.add_argument(
+        "--set",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change these, keep them so until Ctrl-C (or --for), then undo all of it",
+    )
+    parser.add_argument(
+        "--for",
+        dest="for_s",
+        type=seconds(positive=True),
+        metavar="DURATION",
+        help="undo after 10min, 30s, ...",
+    )
+    parser.add_argument(
+        "--grants",
+        action="store_true",
+        help="the grants that are needed for what, and what the account lacks",
+    )
+    add_json(parser)
+
+
+def run(call: Call) -> int:
+    """Watch, or change for a while."""
+    args = call.args
+    if args.set and not args.allow_changes:
+        raise UsageError(
+            "--set changes the servers' settings", "add --allow-changes; they are undone at the end"
+        )
+    if args.allow_changes and not args.set:
+        raise UsageError("--allow-changes changes nothing by itself", "add --set KEY=VALUE ...")
+    if args.for_s is not None and not (args.set or args.watch):
+        raise UsageError("--for says how long --set or --watch lasts", "add one of them")
+    if args.json and args.watch:
+        raise UsageError("--watch prints lines, --json one document", "leave one of them out")
+    for text in args.set:
+        check_without_stack(text)
+    replicas = [parse_server_url(text) for text in args.replica]
+    values = load_configuration_of(call).values
+    known = known_login(args, call.console)
+    from replexplorer.adapters.attached.provider import AttachedProvider
+
+    servers = AttachedProvider(known.source, replicas, known.login, HostClock(), writes=bool(args.set))
+    if args.grants:
+        return run_async(_grants(call, servers))
+    if args.set:
+        return run_async(_change(call, servers, known, values.attach_allowed))
+    return run_async(watch(call, servers))
+
+
+# -- watching
+
+
+@asynccontextmanager
+async def _session(
+    call: Call, servers: AttachedProvider, journal: ChangeJournal | None = None
+) -> AsyncIterator[Session]:
+    """A session on these servers that has looked at them once."""
+    call.console.progress(f"connecting to {servers.name}")
+    await servers.nodes()
+    for line in (*await _lacking(servers), *servers.warnings):
+        call.console.warn(line)
+    holder = "attach"
+    session = Session(outside_of_attached(servers, journal), SessionOptions(holder=holder, reapply="off"))
+    session.narrate = call.console.narrate
+    try:
+        await session.attach()
+        yield session
+    finally:
+        await asyncio.shield(session.disconnect())
+
+
+async def _lacking(servers: AttachedProvider) -> tuple[str, ...]:
+    """What the account may not see, in a line; nothing where it may see all. Raises MissingPiece where it may
+    not see replication itself: an unknown state would look like a bad one."""
+    from replexplorer.core.dialect.grants import SEE, WATCH, needed
+
+    found = await servers.account()
+    needs = needed(found.server, found.account, found.grants)
+    blind = [word for each in needs if each.need.purpose == SEE for word in each.lacking]
+    if blind:
+        raise MissingPiece(
+            f"{found.account} lacks {', '.join(blind)} at {servers.name}", "--grants prints what is needed"
+        )
+    watch = (each for each in needs if each.need.purpose == WATCH)
+    lacking = tuple(dict.fromkeys(word for each in watch for word in each.lacking))
+    if not lacking:
+        return ()
+    return (
+        f"{found.account} lacks {', '.join(lacking)} at {servers.name}, and what needs that is unknown:"
+        " --grants prints the statements",
+    )
+
+
+async def watch(call: Call, servers: AttachedProvider) -> int:
+    """Print the state once, or a line a second; exit code 4 when a server is down."""
+    async with _session(call, servers) as session:
+        if call.args.watch:
+            await _lines(call, session, call.args.for_s)
+            return 0
+        document = await status_of(session, patient=True)
+    print_status(call, document, mends=False)
+    silent = [node.name for node in document.nodes if not node.reachable]
+    if silent:
+        call.console.narrate(f"down: {', '.join(silent)}")
+    return StackUnavailable.exit_code if silent else 0
+
+
+async def _lines(call: Call, session: Session, for_s: float | None) -> None:
+    """A line a second, to the end of the time where there is one."""
+    began_s = time.monotonic()
+    while for_s is None or time.monotonic() - began_s < for_s:
+        looked_s = time.monotonic()
+        document = await status_of(session, patient=True)
+        call.console.print(_line(looked_s - began_s, document, _tps(session)))
+        await asyncio.sleep(max(0.0, looked_s + _LOOK_EVERY_S - time.monotonic()))
+
+
+def _tps(session: Session) -> float | None:
+    """Commits a second between the last two looks at the source."""
+    before, after = session.sight.source_sample_before, session.sight.source_sample
+    if before is None or after is None:
+        return None
+    found = rates(before.counters, after.counters)
+    return None if found is None else found.tps
+
+
+def _line(at_s: float, status: Status, tps: float | None) -> str:
+    """`[ 12s ] PROTECTED 1/1  tps 340.0  lag db2 0 s  would lose: dies 0, cut 3, lost 0`."""
+    protection = status.protection
+    acking = "" if protection.replicas_acking is None else f" {protection.replicas_acking}"
+    required = "" if not acking else f"/{protection.replicas_required}"
+    parts = [f"[ {at_s:.0f}s ] {protection.state.upper()}{acking}{required}"]
+    parts.append(f"tps {'?' if tps is None else f'{tps:.1f}'}")
+    for node in status.nodes:
+        if not node.is_source:
+            lag = "down" if not node.reachable else "?" if node.lag_s is None else f"{node.lag_s:g} s"
+            parts.append(f"lag {node.name} {lag}")
+    dies, cut, lost = losses_shortly(status.exposure)
+    parts.append(f"would lose: dies {dies}, cut {cut}, lost {lost}")
+    return "  ".join(parts)
+
+
+# -- changing
+
+
+async def _change(call: Call, servers: AttachedProvider, known: Known, allowed: tuple[str, ...]) -> int:
+    await ask_for_the_name(call, servers, allowed)
+    journal = await _journal(servers, known)
+    undone: Sequence[TakenBack] = ()
+    report: SetReport | None = None
+    try:
+        async with _session(call, servers, journal) as session:
+            report = await _turn(call, session)
+            await _hold(call, session, len(report.changed))
+    except RolledBack as error:
+        call.console.fail(error, changed=[], warnings=[], rolled_back=error.complete)
+        return error.exit_code
+    finally:
+        undone = await to_the_end(_undo(servers, journal))
+        with contextlib.suppress(OSError):  # the terminal may be gone, and what was to be done is done
+            narrate_undone(call.console, servers.name, undone)
+            if call.console.json and report is not None:
+                rows = [undone_json(each) for each in undone]
+                call.console.document(AttachChanges(source=servers.name, set=report, undone=rows))
+    return StackUnavailable.exit_code if any(each.fate is Fate.UNREACHED for each in undone) else 0
+
+
+async def ask_for_the_name(call: Call, servers: AttachedProvider, allowed: tuple[str, ...]) -> None:
+    """Let the name be typed of what may be in use; raises StackUnavailable where it is not."""
+    call.console.progress(f"looking at what goes on at {servers.name}")
+    place, bustle = await servers.bustle()
+    why = why_to_ask(place if bustle.is_busy else servers.name, bustle, allowed)
+    if why is None:
+        return
+    if not can_ask(call.console):
+        listed = f'attach_allowed = ["{servers.name}"] in the configuration, where nobody depends on it'
+        hint = "run it on a terminal, where its name can be typed" if bustle.is_busy else listed
+        raise StackUnavailable(f"{why}: its name has to be typed", hint)
+    call.console.narrate(f"{why}. Its settings are about to be changed, and every client feels it.")
+    if await typed(call.console, f"Type {servers.name} to go on:") != servers.name:
+        raise StackUnavailable("that is not its name: nothing was changed", "try again")
+
+
+async def _journal(servers: AttachedProvider, known: Known) -> ChangeJournal:
+    """The journal of these servers, begun. Raises StackUnavailable where a killed one left something."""
+    from replexplorer.adapters.attached.journal import VERSION, ChangeJournal, file_of
+
+    nodes = [(node.name, servers.url(node.name)) for node in await servers.nodes()]
+    journal = ChangeJournal.open(file_of(paths.attached_directory(), servers.name))
+    try:
+        if journal.outstanding:
+            raise StackUnavailable(
+                f"changes of an `attach` that was killed are still in force at {servers.name}",
+                "`replexplorer revert` undoes them",
+            )
+        journal.begin(
+            {
+                "kind": "attach",
+                "version": VERSION,
+                "pid": os.getpid(),
+                "began_wall_s": round(time.time(), 3),
+                "source": servers.name,
+                "nodes": [
+                    {"name": name, "host": url.host, "port": url.port, "user": url.user}
+                    for name, url in nodes
+                ],
+                "ssl_mode": known.login.ssl_mode,
+                "ssl_ca": known.login.ssl_ca,
+                "password_from": known.password_from,
+                "defaults_file": known.defaults_file,
+            }
+        )
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+async def _turn(call: Call, session: Session) -> SetReport:
+    """Set what is asked, all or nothing, and say what it was."""
+    began_s = time.monotonic()
+    assignments = tuple(session.console.parse(text) for text in call.args.set)
+    result = await session.console.do(Turn(assignments))
+    report = set_report(result, session.roster.source, (time.monotonic() - began_s) * 1000)
+    for warning in report.warnings:
+        call.console.warn(warning)
+    if not call.console.json:
+        call.console.print(render_set(report, [str(name) for name in result.unchanged]))
+    return report
+
+
+async def _hold(call: Call, session: Session, changes: int) -> None:
+    """Keep things as they are until it is time, or somebody ends it."""
+    for_s = call.args.for_s
+    settings = "1 setting is" if changes == 1 else f"{changes} settings are"
+    until = "Ctrl-C undoes them" if for_s is None else f"they are undone after {for_s:g} s, or at Ctrl-C"
+    call.console.narrate(f"{settings} in force: {until}")
+    if call.args.watch:
+        await _lines(call, session, for_s)
+    elif for_s is not None:
+        await asyncio.sleep(for_s)
+    else:
+        await asyncio.Event().wait()
+
+
+async def _undo(servers: AttachedProvider, journal: ChangeJournal) -> Sequence[TakenBack]:
+    """Undo all, on connections of their own: those of the session may be in the middle of something."""
+    from replexplorer.adapters.attached.undo import undo
+
+    nodes = {node.name: node for node in await servers.nodes()}
+    try:
+        return await undo(journal, lambda name: servers.connection(nodes[name]))
+    finally:
+        journal.close()
+
+
+# -- grants
+
+
+async def _grants(call: Call, servers: AttachedProvider) -> int:
+    from replexplorer.core.dialect.grants import needed
+
+    found = await servers.account()
+    needs = needed(found.server, found.account, found.grants)
+    if call.console.json:
+        rows: list[dict[str, Any]] = [
+            {
+                "purpose": each.need.purpose,
+                "privileges": list(each.need.privileges),
+                "statement": each.statement,
+                "lacking": list(each.lacking),
+            }
+            for each in needs
+        ]
+        call.console.document(
+            AttachGrants(
+                source=servers.name,
+                account=found.account,
+                server=found.server.title,
+                needs=[GrantNeed(**row) for row in rows],
+            )
+        )
+        return 0
+    for purpose in dict.fromkeys(each.need.purpose for each in needs):
+        call.console.print(f"-- {purpose}")
+        for each in needs:
+            if each.need.purpose == purpose:
+                lacks = f"  -- lacks {', '.join(each.lacking)}" if each.lacking else ""
+                call.console.print(each.statement + lacks)
+    lacking = any(each.lacking for each in needs)
+    call.console.narrate(
+        f"{found.account} at {servers.name} ({found.server.title}) "
+        + ("lacks some of it" if lacking else "has all of it")
+    )
+    return 0

@@ -1,0 +1,170 @@
+"""What is asked of a server that somebody else made before it is known: what it is, who replicates from it,
+how busy it is; and which statements change something.
+
+Law: what is not known to be a read is none. A statement that sets a global variable is understood to the
+letter or refused, because it has to be undone by its variable alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.dialect.mysql import in_new_words
+from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
+from replexplorer.core.dialect.values import whole
+
+_READS: Final = re.compile(r"(SELECT|SHOW)\s", re.IGNORECASE)
+_WRITES_ALL_THE_SAME: Final = re.compile(
+    r"\bINTO\s|\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\b|\bGET_LOCK\(|:=|;", re.IGNORECASE
+)
+_SETS: Final = re.compile(r"SET GLOBAL ([a-z][a-z0-9_]*) = ('[A-Za-z0-9_-]*'|[A-Za-z_]+|-?\d+(?:\.\d+)?)")
+_VARIABLE: Final = re.compile(r"[a-z][a-z0-9_]*")
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+_DUMP: Final = "binlog dump"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A statement that sets a global variable."""
+
+    variable: str
+    value: str
+    """As it stands there, without quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A server as it is told from others."""
+
+    server_id: int
+    hostname: str
+    account: str
+    """The account that we are logged in as, as `user@host`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Whom a replica was told to follow."""
+
+    host: str
+    server_id: int | None
+    """None or 0 while it was never connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a replica may be reached, as its source knows it."""
+
+    host: str
+    """Empty where the replica does not say (`report_host`)."""
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What goes on at a server."""
+
+    connected: int
+    """Sessions, ours and those of replicas included."""
+    questions: int
+    """Statements since its start."""
+
+
+def is_read(statement: str) -> bool:
+    """Whether a statement changes nothing and locks nothing."""
+    text = statement.lstrip(" (")
+    return _READS.match(text) is not None and _WRITES_ALL_THE_SAME.search(text) is None
+
+
+def setting_of(statement: str) -> Setting | None:
+    """The one variable that a statement sets globally; None for any other statement."""
+    found = _SETS.fullmatch(statement.strip())
+    return None if found is None else Setting(found[1], found[2].strip("'"))
+
+
+def value_of(variable: str) -> Question[str]:
+    """A global variable's value, as `same_setting` compares it; raises ValueError for what is no name."""
+    if not _VARIABLE.fullmatch(variable):
+        raise ValueError(f"{variable!r} is no variable")
+    return Question(f"SELECT @@GLOBAL.{variable} AS value", _read_value)
+
+
+def set_back(variable: str, value: str) -> str:
+    """The statement that gives a variable a value that `value_of` read; raises ValueError for any other."""
+    if not _VARIABLE.fullmatch(variable) or not re.fullmatch(r"[\w,.=+/ -]*", value):
+        raise ValueError(f"{variable}={value!r} cannot be written")
+    return f"SET GLOBAL {variable} = {value if _NUMBER.fullmatch(value) else repr(value)}"
+
+
+def same_setting(one: str, other: str) -> bool:
+    """Whether two texts are one value of a variable: a switch reads as a number and is set by a word."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(value: str) -> str:
+    word = {"on": "1", "off": "0", "true": "1", "false": "0"}.get(value.lower(), value.lower())
+    return str(float(word)) if _NUMBER.fullmatch(word) else word
+
+
+def _read_value(rows: Sequence[Row]) -> str:
+    return str(rows[0]["value"])
+
+
+WHO: Final = Question(
+    "SELECT @@GLOBAL.server_id AS server_id, @@hostname AS hostname, CURRENT_USER() AS account",
+    lambda rows: Identity(int(rows[0]["server_id"]), str(rows[0]["hostname"]), str(rows[0]["account"])),
+)
+"""Which server this is, and as whom one is there."""
+
+FOLLOWED: Final[Question[Followed | None]] = Question(
+    "SHOW REPLICA STATUS",
+    lambda rows: _read_followed(rows),
+    instead=Question("SHOW SLAVE STATUS", lambda rows: _read_followed(rows)),
+)
+"""Whom a server follows; None where it follows nobody."""
+
+REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
+    "SHOW REPLICAS",
+    lambda rows: _read_registered(rows),
+    instead=Question("SHOW SLAVE HOSTS", lambda rows: _read_registered(rows)),
+)
+"""Replicas that are connected, and what they say of where they are."""
+
+DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", lambda rows: _read_dumps(rows))
+"""Hosts that binlogs are sent to."""
+
+ACTIVITY: Final = Question(
+    f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed(('Threads_connected', 'Questions'))})",
+    lambda rows: _read_activity(read_pairs(rows)),
+)
+"""How busy a server is: asked twice, the difference of the questions is its rate."""
+
+GRANTS: Final = Question("SHOW GRANTS", lambda rows: tuple(str(next(iter(row.values()))) for row in rows))
+"""What the account may do, as statements."""
+
+
+def _read_followed(rows: Sequence[Row]) -> Followed | None:
+    if not rows:
+        return None
+    row = in_new_words(rows[0])
+    return Followed(str(row.get("source_host") or ""), whole(row.get("source_server_id")))
+
+
+def _read_registered(rows: Sequence[Row]) -> tuple[Whereabouts, ...]:
+    return tuple(Whereabouts(str(row.get("Host") or ""), whole(row.get("Port")) or 3306) for row in rows)
+
+
+def _read_dumps(rows: Sequence[Row]) -> tuple[str, ...]:
+    hosts = (
+        str(row.get("Host") or "").rpartition(":")[0].strip("[]")
+        for row in rows
+        if str(row.get("Command") or "").lower().startswith(_DUMP)
+    )
+    return tuple(dict.fromkeys(host for host in hosts if host))
+
+
+def _read_activity(values: Mapping[str, str]) -> Activity:
+    return Activity(whole(values.get("threads_connected")) or 0, whole(values.get("questions")) or 0)

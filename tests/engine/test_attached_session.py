@@ -1,0 +1,166 @@
+"""A session on servers that somebody else made: it reads, and notes what it changes before it changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replexplorer.adapters.attached.absent import NoSidecar, OwnKeeping
+from replexplorer.adapters.attached.guard import GuardedSql
+from replexplorer.adapters.attached.journal import ChangeJournal
+from replexplorer.adapters.attached.undo import undo
+from replexplorer.core.change.journalled import Fate
+from replexplorer.core.dialect.question import Row
+from replexplorer.core.errors import MissingPiece, ServerUnreachable, UsageError
+from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.ports import Ability
+from tests.fakes.clock import virtual
+from tests.fakes.world import World
+from tests.turning import turn
+
+
+class AtOnce(ChangeJournal):
+    """A journal in whose loop no thread runs, because its time is virtual."""
+
+    async def note(self, entry: Mapping[str, Any]) -> None:
+        """See `ChangeJournal`."""
+        self.append(entry)
+
+
+def foreign(world: World, journal: ChangeJournal | None, *abilities: Ability) -> Session:
+    """A session on the world's servers, which can do nothing but this."""
+    whole = world.session("attach")
+    outside, keeping = whole.outside, OwnKeeping()
+    outside.provider.abilities = frozenset(abilities)
+    guarded = replace(
+        outside,
+        sql=lambda node, credentials: GuardedSql(outside.sql(node, credentials), journal),
+        agent=lambda node: NoSidecar(node, keeping),
+    )
+    return Session(guarded, SessionOptions(holder="attach", reapply="off"))
+
+
+@virtual
+async def test_watching_changes_nothing_and_names_no_sidecar() -> None:
+    world = World()
+    world.primary.variables["sync_binlog"] = "7"
+    before = list(world.changes)
+    session = foreign(world, None)
+    await session.attach()
+    status = await session.status(patient=True)
+    assert (status.state, status.links, status.disks, status.load) == ("up", (), (), {})
+    knob = status.knobs[KnobName("sync_binlog", SOURCE)]
+    assert (knob.requested, knob.effective) == (7, 7), "whoever made it wants it so"
+    assert not {name.key for name in status.knobs} & {"rtt", "fsync_delay", "clients"}
+    for text in ("rtt=5", "fsync_delay=1", "clients=4", "sync_binlog=0"):
+        with pytest.raises(UsageError, match="is not available: nothing here can turn it"):
+            session.console.parse(text)
+    await session.disconnect()
+    assert world.changes == before
+
+
+@virtual
+async def test_a_change_is_noted_first_and_undone_from_the_journal(tmp_path: Path) -> None:
+    world = World()
+    journal = AtOnce.open(tmp_path / "j.jsonl")
+    session = foreign(world, journal, Ability.WRITE)
+    await session.attach()
+    with pytest.raises(UsageError, match="replica_parallel_workers is not available"):
+        session.console.parse("replica_parallel_workers=8")
+    before = dict(world.primary.variables)
+    await turn(session, "sync_binlog=100", "innodb_flush_log_at_trx_commit=2")
+    await turn(session, "sync_binlog=0")
+    await session.disconnect()
+    assert world.primary.variables != before
+    journal.close()
+
+    left = ChangeJournal.open(tmp_path / "j.jsonl")
+    assert [(each.variable, each.before) for each in left.outstanding] == [
+        ("sync_binlog", "1"),
+        ("innodb_flush_log_at_trx_commit", "1"),
+    ]
+    sql = session.outside.sql
+    address = (await session.outside.provider.nodes())[0]
+    done = await undo(left, lambda _: sql(address, world.credentials)._sql)  # type: ignore[attr-defined]
+    assert [each.fate for each in done] == [Fate.RESTORED, Fate.RESTORED]
+    assert world.primary.variables == before
+    assert not (tmp_path / "j.jsonl").exists()
+
+
+class Recorded:
+    """`ports.Sql` that notes what it is sent and what the journal says by then."""
+
+    def __init__(self, file: Path, variables: dict[str, str]) -> None:
+        self.node = "db"
+        self.file = file
+        self.variables = variables
+        self.sent: list[tuple[str, str]] = []
+        self.silent = False
+
+    async def query(
+        self, statement: str, args: Sequence[Any] = (), *, deadline_s: float = 5.0
+    ) -> Sequence[Row]:
+        """See `ports.Sql`."""
+        if self.silent:
+            raise ServerUnreachable("db is away")
+        self.sent.append((statement, self.file.read_text() if self.file.exists() else ""))
+        variable, _, value = statement.removeprefix("SET GLOBAL ").partition(" = ")
+        if statement.startswith("SET GLOBAL"):
+            self.variables[variable] = value.strip("'")
+            return ()
+        name = statement.partition("GLOBAL.")[2].partition(" ")[0]
+        return [{"value": self.variables[name]}] if name else ()
+
+    async def close(self) -> None:
+        """See `ports.Sql`."""
+
+
+async def test_nothing_but_reads_and_noted_settings_is_sent(tmp_path: Path) -> None:
+    server = Recorded(tmp_path / "j", {"x": "1", "odd": "a'b"})
+    reading = GuardedSql(server, None)
+    for statement in ("STOP REPLICA", "INSERT INTO t VALUES (1)", "SET SESSION x = 1"):
+        with pytest.raises(MissingPiece, match="is not sent to db"):
+            await reading.query(statement)
+    with pytest.raises(MissingPiece, match="x of db is only read: --allow-changes"):
+        await reading.query("SET GLOBAL x = 2")
+    assert server.sent == []
+
+    journal = ChangeJournal.open(tmp_path / "j")
+    changing = GuardedSql(server, journal)
+    await changing.query("SET GLOBAL x = 2")
+    (noted,) = [journal for statement, journal in server.sent if statement == "SET GLOBAL x = 2"]
+    assert '"before": "1"' in noted, "it is on the disk before it is sent"
+    with pytest.raises(MissingPiece, match="odd of db is left alone"):
+        await changing.query("SET GLOBAL odd = 2")
+    assert server.variables == {"x": "2", "odd": "a'b"}
+
+    server.silent = True
+    (unreached,) = await undo(journal, lambda _: server)
+    assert unreached.fate is Fate.UNREACHED
+    assert server.file.exists(), "what is still to do stays in the journal"
+    server.silent = False
+    server.variables["x"] = "5"
+    (left,) = await undo(journal, lambda _: server)
+    assert (left.fate, left.found, server.variables["x"]) == (Fate.LEFT, "5", "5")
+    journal.close()
+
+
+@virtual
+async def test_semi_sync_is_not_mended_by_restarting_their_threads(tmp_path: Path) -> None:
+    world = World()
+    journal = AtOnce.open(tmp_path / "j.jsonl")
+    session = foreign(world, journal, Ability.WRITE)
+    await session.attach()
+    changed = list(world.changes)
+    result = await turn(session, "semi_sync=on")
+    assert [change.name.key for change in result.changed] == ["semi_sync"]
+    statements = [what for _, what in world.changes[len(changed) :]]
+    assert not [what for what in statements if "INSERT" in what or "STOP" in what], "no test commit of ours"
+    await session.disconnect()
+    journal.remove()
+    journal.close()

@@ -1,0 +1,91 @@
+"""`attach` on real servers as foreign ones: watched, changed, killed, reverted."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from replexplorer.formats.json.attach import AttachChanges, AttachGrants
+from replexplorer.formats.json.status import Status
+from tests.integration.attaching import TLS, change_kill_and_revert, outsider, variables
+from tests.integration.conftest import LiveStack
+
+pytestmark = pytest.mark.docker
+
+CHANGES = (
+    "semi_sync=on",
+    "wait_point=after_commit",
+    "semi_sync_timeout=5000",
+    "wait_no_replica=off",
+    "sync_binlog=100",
+    "innodb_flush_log_at_trx_commit=2",
+    "innodb_flush_log_at_timeout=5",
+    "innodb_doublewrite=detect_only",
+    "binlog_group_commit_sync_delay=100",
+    "binlog_group_commit_sync_no_delay_count=7",
+    "binlog_order_commits=off",
+    "binlog_row_image=minimal",
+    "binlog_transaction_compression=on",
+    "replication_sender_observe_commit_only=on",
+    "replication_optimize_for_static_plugin_config=on",
+    "sql_generate_invisible_primary_key=on",
+    "innodb_log_writer_threads=on",
+    "sync_binlog@replica=50",
+    "innodb_flush_log_at_trx_commit@replica=0",
+    "sync_relay_log@replica=77",
+)
+
+
+async def test_their_servers_are_watched_and_left_as_they_are(live_stack: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    before = await variables(live_stack)
+    executed = await live_stack.value("db1", "SELECT @@GLOBAL.gtid_executed")
+
+    status = Status.model_validate(shell.json("attach", TLS))
+    assert [(node.role, node.reachable) for node in status.nodes] == [("primary", True), ("replica", True)]
+    assert (status.nodes[1].io_thread, status.nodes[1].lag_s) == ("on", 0.0)
+    assert (status.links, status.disks, status.protection.state) == ([], [], "off")
+    assert status.knobs["sync_binlog"].requested == status.knobs["sync_binlog"].effective
+    told = shell.run("attach", TLS, "--watch", "--for", "1s").stdout
+    assert "] OFF" in told
+    assert "would lose: dies 0" in told
+
+    refused = shell.run("attach")
+    assert "certificate" in refused.stderr, "off the loopback what signs itself is not trusted"
+    assert "no replica was reached" in refused.stderr
+
+    grants = AttachGrants.model_validate(shell.json("attach", TLS, "--grants"))
+    assert grants.account == "sandbox@%"
+    assert [need.lacking for need in grants.needs] == [[], [], [], []]
+
+    asks = shell.run(
+        "attach", TLS, "--allow-changes", "--set", CHANGES[0], code=4, REPLEXPLORER_ATTACH_ALLOWED="[]"
+    )
+    assert "its name has to be typed" in asks.stderr
+
+    assert await variables(live_stack) == before
+    assert await live_stack.value("db1", "SELECT @@GLOBAL.gtid_executed") == executed
+
+
+async def test_twenty_changes_are_reverted_after_kill_9(live_stack: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    report = await change_kill_and_revert(live_stack, shell, *CHANGES)
+    (source,) = report.reverted
+    assert {row.fate for row in source.variables} == {"restored"}
+    assert len(source.variables) == len(CHANGES)
+
+
+async def test_a_signal_undoes_what_was_changed(live_stack: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    before = await variables(live_stack)
+    with shell.started("attach", TLS, "--allow-changes", "--json", "--set", "sync_binlog=9") as attach:
+        attach.until_said("Ctrl-C undoes them", within_s=60)
+        assert await live_stack.value("db1", "SELECT @@GLOBAL.sync_binlog") == 9
+        assert "changes these servers" in shell.run("revert", code=4).stderr, "one that runs is left alone"
+        attach.send_signal(signal.SIGHUP)
+        assert attach.ends() == 128 + signal.SIGHUP
+        changes = AttachChanges.model_validate_json(attach.printed())
+    assert [(each.variable, each.fate) for each in changes.undone] == [("sync_binlog", "restored")]
+    assert await variables(live_stack) == before

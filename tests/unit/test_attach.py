@@ -1,0 +1,402 @@
+"""Servers that somebody else made: what is a read, what a journal says is to be undone, how one logs in."""
+
+from __future__ import annotations
+
+import io
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replexplorer.adapters.attached.journal import ChangeJournal, file_of, journals
+from replexplorer.adapters.attached.provider import Account, AttachedProvider, Login
+from replexplorer.cli import attach
+from replexplorer.cli.attach import run
+from replexplorer.cli.attach_login import known_login
+from replexplorer.cli.entry import Call
+from replexplorer.cli.output import Output
+from replexplorer.cli.wiring import HostClock
+from replexplorer.core.change.journalled import Fate, after_set, before_set, fate_of, outstanding
+from replexplorer.core.dialect.attaching import (
+    ACTIVITY,
+    DUMPED_TO,
+    FOLLOWED,
+    GRANTS,
+    REGISTERED,
+    WHO,
+    Followed,
+    Whereabouts,
+    is_read,
+    same_setting,
+    set_back,
+    setting_of,
+    value_of,
+)
+from replexplorer.core.dialect.capabilities import Capabilities
+from replexplorer.core.dialect.dialect import Dialect
+from replexplorer.core.dialect.flavours import ALIVE, IDENTITY
+from replexplorer.core.dialect.grants import granted, needed
+from replexplorer.core.dialect.mariadb import MariaDb
+from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
+from replexplorer.core.server.busy import Bustle, why_to_ask
+from replexplorer.formats.option_file import read_option_files, standard_files
+from replexplorer.formats.server_url import ServerUrl, node_names, parse_server_url
+from replexplorer.ports import NodeAddress
+from tests.fakes.servers import MARIADB, mysql_9
+
+# -- statements
+
+
+@pytest.mark.parametrize(
+    ("statement", "reads"),
+    [
+        ("SELECT @@GLOBAL.sync_binlog AS value", True),
+        ("  (SELECT 1)", True),
+        ("SHOW REPLICA STATUS", True),
+        ("SELECT 1 INTO OUTFILE '/tmp/x'", False),
+        ("SELECT * FROM t FOR UPDATE", False),
+        ("SELECT * FROM t LOCK IN SHARE MODE", False),
+        ("SELECT 1; DROP TABLE t", False),
+        ("SELECT @a := 1", False),
+        ("SELECT GET_LOCK('x', 1)", False),
+        ("SET GLOBAL sync_binlog = 0", False),
+        ("STOP REPLICA", False),
+        ("INSERT INTO t VALUES (1)", False),
+        ("FLUSH STATUS", False),
+        ("KILL 5", False),
+        ("SELECTED", False),
+        ("", False),
+    ],
+)
+def test_what_is_not_known_to_be_a_read_is_none(statement: str, reads: bool) -> None:
+    assert is_read(statement) is reads
+
+
+@pytest.mark.parametrize(
+    ("statement", "variable", "value"),
+    [
+        ("SET GLOBAL sync_binlog = 0", "sync_binlog", "0"),
+        ("SET GLOBAL rpl_semi_sync_source_enabled = ON", "rpl_semi_sync_source_enabled", "ON"),
+        ("SET GLOBAL binlog_row_image = 'FULL'", "binlog_row_image", "FULL"),
+        ("SET GLOBAL x = -1.5", "x", "-1.5"),
+    ],
+)
+def test_a_statement_that_sets_a_variable_is_understood(statement: str, variable: str, value: str) -> None:
+    found = setting_of(statement)
+    assert found is not None
+    assert (found.variable, found.value) == (variable, value)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET SESSION sync_binlog = 0",
+        "SET GLOBAL a = 1, b = 2",
+        "SET PERSIST sync_binlog = 0",
+        "SET GLOBAL sync_binlog = 0; DROP TABLE t",
+        "SET GLOBAL clone_valid_donor_list = 'a:1'",
+        "SET GLOBAL x = @@y",
+    ],
+)
+def test_or_it_is_refused(statement: str) -> None:
+    assert setting_of(statement) is None
+
+
+def test_a_value_is_written_as_it_was_read() -> None:
+    assert set_back("sync_binlog", "1") == "SET GLOBAL sync_binlog = 1"
+    assert set_back("binlog_row_image", "FULL") == "SET GLOBAL binlog_row_image = 'FULL'"
+    for variable, value in (("a b", "1"), ("a", "x'; DROP TABLE t"), ("a", "\\")):
+        with pytest.raises(ValueError, match="cannot be written"):
+            set_back(variable, value)
+    with pytest.raises(ValueError, match="is no variable"):
+        value_of("1; DROP")
+    assert same_setting("ON", "1")
+    assert same_setting("off", "0")
+    assert same_setting("1.0", "1")
+    assert not same_setting("ON", "0")
+
+
+def test_replicas_are_found_in_the_words_of_both_generations() -> None:
+    assert FOLLOWED.read(()) is None
+    assert FOLLOWED.read([{"Source_Host": "a", "Source_Server_Id": 7}]) == Followed("a", 7)
+    assert FOLLOWED.read([{"Master_Host": "a", "Master_Server_Id": "7"}]) == Followed("a", 7)
+    assert REGISTERED.read([{"Server_Id": 2, "Host": "", "Port": 3307}]) == (Whereabouts("", 3307),)
+    rows: list[dict[str, object]] = [
+        {"Command": "Binlog Dump GTID", "Host": "10.0.0.3:51234"},
+        {"Command": "Binlog Dump", "Host": "10.0.0.3:51235"},
+        {"Command": "Query", "Host": "10.0.0.9:1"},
+        {"Command": "Daemon", "Host": None},
+    ]
+    assert DUMPED_TO.read(rows) == ("10.0.0.3",)
+
+
+# -- what is to be undone
+
+
+def test_a_journal_goes_back_to_the_first_value() -> None:
+    entries = [
+        {"kind": "attach", "pid": 1},
+        before_set("a", "x", "1", "2"),
+        after_set("a", "x", "2"),
+        before_set("b", "x", "1", "2"),
+        before_set("a", "x", "2", "3"),
+    ]
+    newest, older = outstanding(entries)
+    assert (newest.node, newest.before, newest.asked, newest.now) == ("a", "1", "3", None)
+    assert older.node == "b"
+    assert fate_of(newest, "3") is Fate.RESTORED
+    assert fate_of(newest, "1") is Fate.AS_BEFORE
+    assert fate_of(newest, "9") is Fate.LEFT
+    assert outstanding([*entries, after_set("a", "x", "1")]) == (older,)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 3)), max_size=30))
+def test_undoing_what_a_journal_names_restores_every_variable(changes: list[tuple[str, str, int]]) -> None:
+    """Whatever was set in whatever order, and at whichever statement the program was killed."""
+    first = {(node, variable): "7" for node in "ab" for variable in "xy"}
+    now, entries = dict(first), []
+    for node, variable, value in changes:
+        entries.append(before_set(node, variable, now[node, variable], str(value)))
+        for killed in (dict(now), now | {(node, variable): str(value)}):  # before the statement, and after it
+            for change in outstanding(entries):
+                assert fate_of(change, killed[change.node, change.variable]) is not Fate.LEFT
+                killed[change.node, change.variable] = change.before
+            assert killed == first
+        now[node, variable] = str(value)
+        entries.append(after_set(node, variable, str(value)))
+
+
+def test_a_journal_is_its_owner_s_and_survives_a_torn_line(tmp_path: Path) -> None:
+    file = file_of(tmp_path / "attached", "[::1]:3306")
+    journal = ChangeJournal.open(file)
+    with pytest.raises(StackUnavailable, match=r"another `attach --allow-changes` .pid unknown."):
+        ChangeJournal.open(file)
+    journal.append({"kind": "attach", "pid": 4711})
+    journal.append(before_set("a", "x", "1", "2"))
+    with pytest.raises(StackUnavailable, match="pid 4711"):
+        ChangeJournal.open(file)
+    journal.close()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert journals(file.parent) == [file]
+    with file.open("a") as stream:
+        stream.write('{"kind": "set", "no')
+    again = ChangeJournal.open(file)
+    again.append(before_set("a", "y", "5", "6"))
+    again.close()
+    last = ChangeJournal.open(file)
+    assert [change.variable for change in last.outstanding] == ["y", "x"]
+    last.remove()
+    last.close()
+    assert journals(file.parent) == []
+
+
+@pytest.mark.parametrize("content", ["[]\n", "x\n", '{"kind": "set"}\n'])
+def test_a_broken_journal_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=r"a\.jsonl is broken: look at it"):
+        assert ChangeJournal.open(file).outstanding
+
+
+# -- addresses, option files, passwords
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("mysql://dba@db.example.com:3307", ServerUrl("db.example.com", 3307, "dba")),
+        ("mariadb://db", ServerUrl("db")),
+        ("db:3310", ServerUrl("db", 3310)),
+        ("mysql://a%40b@[::1]:1/shop", ServerUrl("::1", 1, "a@b")),
+    ],
+)
+def test_an_address_is_read(text: str, url: ServerUrl) -> None:
+    assert parse_server_url(text) == url
+
+
+@pytest.mark.parametrize("text", ["", "mysql://", "http://db", "mysql://db:x", "mysql://a b", "db?x=1", "-h"])
+def test_what_is_no_address_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a server: write mysql://USER@HOST:PORT"):
+        parse_server_url(text)
+
+
+def test_a_password_stays_out_of_arguments_and_messages() -> None:
+    with pytest.raises(UsageError, match="has a password in it") as refused:
+        parse_server_url("mysql://dba:secret@db")
+    with pytest.raises(UsageError) as wrong:
+        parse_server_url("mysql://dba:secret@db:x")
+    found = parse_server_url("mysql://dba:secret@db", with_password=True)
+    assert found.password == "secret"
+    assert "secret" not in f"{refused.value} {wrong.value} {found!r}"
+
+
+def test_servers_are_called_by_their_host_and_by_the_port_where_that_is_not_enough() -> None:
+    places = [ServerUrl("127.0.0.1", 1), ServerUrl("db"), ServerUrl("127.0.0.1", 2), ServerUrl("::1")]
+    assert node_names(places) == ["127.0.0.1-1", "db", "127.0.0.1-2", "__1"]
+    assert ServerUrl("127.8.0.1").is_loopback
+    assert ServerUrl("localhost").is_loopback
+    assert not ServerUrl("localhost.example.com").is_loopback
+
+
+def test_option_files_are_read_as_the_clients_read_them(tmp_path: Path) -> None:
+    (tmp_path / "more.d").mkdir()
+    (tmp_path / "more.d" / "a.cnf").write_text("[client]\nssl_ca = /ca.pem # ours\n")
+    (tmp_path / "more.d" / "b.txt").write_text("[client]\nuser = nobody\n")
+    (tmp_path / ".my.cnf").write_text(
+        '# mine\n[mysqld]\nport=1\n[client]\nuser = dba\npassword = "a#b\\"c" # quoted\nport=3307\n'
+        "quick\n!includedir more.d\n[client]\nport = 3308\n!include .my.cnf\n"
+    )
+    options = read_option_files(standard_files({"HOME": str(tmp_path)}))
+    assert options == {"user": "dba", "password": 'a#b"c', "port": "3308", "ssl-ca": "/ca.pem"}
+    with pytest.raises(UsageError, match="no such option file"):
+        read_option_files([tmp_path / "none.cnf"])
+
+
+def flags(**more: object) -> Namespace:
+    wanted = {"url": None, "defaults_file": None, "ssl_mode": None, "ssl_ca": None}
+    return Namespace(**wanted | more)
+
+
+def test_where_a_login_comes_from(tmp_path: Path) -> None:
+    quiet = Output(err=io.StringIO())
+    home = {"HOME": str(tmp_path)}
+    with pytest.raises(UsageError, match="which server"):
+        known_login(flags(), quiet, home)
+    known = known_login(flags(), quiet, home | {"MYSQL_DSN": "mysql://a:b@db:1/x"})
+    assert (known.source.place, known.login.user, known.login.password) == ("db:1", "a", "b")
+    assert known.password_from == "MYSQL_DSN"
+    assert "'b'" not in repr(known)
+    known = known_login(flags(url="c@db:2"), quiet, home | {"MYSQL_DSN": "x", "MYSQL_PWD": "p"})
+    assert (known.source.place, known.login.user, known.login.password) == ("db:2", "c", "p")
+    assert [known.login.mode_at(host) for host in ("127.0.0.1", "db")] == ["PREFERRED", "VERIFY_IDENTITY"]
+    (tmp_path / "f.cnf").write_text("[client]\nhost=h\nuser=u\npassword=q\nssl-mode=required\n")
+    named = flags(defaults_file=str(tmp_path / "f.cnf"))
+    known = known_login(named, quiet, home | {"MYSQL_PWD": "p"})
+    assert (known.source.place, known.login.user, known.login.password) == ("h:3306", "u", "q")
+    assert known.login.mode_at("127.0.0.1") == "REQUIRED"
+    (tmp_path / "f.cnf").write_text("[client]\nhost=h\nssl-mode=perhaps\n")
+    with pytest.raises(UsageError, match="ssl-mode=PERHAPS in the option file"):
+        known_login(named, quiet, home)
+
+
+# -- grants and guards
+
+MYSQL = Capabilities("mysql", (9, 7, 4), "9.7.4")
+MARIA = Capabilities("mariadb", (11, 8, 3), "11.8.3-MariaDB")
+
+
+def test_grants_say_what_is_lacking() -> None:
+    answer = ["GRANT PROCESS, REPLICATION CLIENT ON *.* TO `d'ba`@`%`", "GRANT `role`@`%` TO `dba`@`%`"]
+    see, watch, sight, change = needed(MYSQL, "d'ba@%", answer)
+    assert see.lacking == ()
+    assert watch.lacking == ("REPLICATION SLAVE",)
+    assert watch.statement.endswith(" ON *.* TO 'd''ba'@'%';")
+    assert sight.lacking == ("SELECT",)
+    assert change.lacking == ("SYSTEM_VARIABLES_ADMIN",)
+    everything = ["GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"]
+    for server in (MYSQL, MARIA):
+        assert not any(each.lacking for each in needed(server, "a@%", everything))
+    assert not needed(MYSQL, "a@%", ["GRANT SUPER ON *.* TO `a`@`%`"])[-1].lacking
+    assert ("SLAVE MONITOR", "*.*") in granted(["GRANT REPLICA MONITOR ON *.* TO `a`@`%`"])
+    assert not needed(MYSQL, "a@%", ["GRANT SELECT ON `performance_schema`.* TO `a`@`%`"])[2].lacking
+
+
+class Poor(AttachedProvider):
+    """Servers at which the account may see how busy they are and nothing else."""
+
+    async def account(self) -> Account:
+        """See `AttachedProvider`."""
+        return Account(MYSQL, "poor@%", ("GRANT PROCESS ON *.* TO `poor`@`%`",))
+
+    async def nodes(self) -> Sequence[NodeAddress]:
+        """See `AttachedProvider`."""
+        return ()
+
+
+async def test_an_account_that_cannot_see_replication_is_told_so() -> None:
+    servers = Poor(ServerUrl("db"), (), Login("poor", "x"), HostClock(), writes=False)
+    with pytest.raises(MissingPiece, match="poor@% lacks REPLICATION CLIENT at db:3306: --grants prints"):
+        await attach.watch(Call(flags(watch=False), Output(err=io.StringIO())), servers)
+
+
+def test_a_name_is_asked_for_unless_the_server_is_allowed_and_quiet() -> None:
+    quiet, busy = Bustle(1, 2.0), Bustle(1, 500.0)
+    assert why_to_ask("db:1", quiet, ("db:1",)) is None
+    assert "is not among `attach_allowed`" in str(why_to_ask("db:1", quiet, ()))
+    assert "looks busy: 1 session and 500 statements" in str(why_to_ask("db:1", busy, ("db:1",)))
+    assert Bustle(5, 0.0).is_busy
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"set": ["sync_binlog=0"]}, "add --allow-changes"),
+        ({"allow_changes": True}, "add --set"),
+        ({"for_s": 1.0}, "--for says how long"),
+        ({"json": True, "watch": True}, "--watch prints lines"),
+        ({"set": ["sync_binlog=x"], "allow_changes": True}, "sync_binlog"),
+        ({"replica": ["http://x"]}, "is no address of a server"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
+    words: dict[str, object], message: str
+) -> None:
+    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "watch": False, "replica": []}
+    with pytest.raises(UsageError, match=message):
+        run(Call(flags(url="db", grants=False, **bare | words), Output()))
+
+
+@pytest.mark.parametrize("dialect", [mysql_9(), MariaDb.of(MARIADB, {})], ids=["mysql", "mariadb"])
+def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
+    questions = [
+        dialect.settings(), dialect.setting("sync_binlog"), dialect.status(), dialect.waits(),
+        dialect.timeouts(), dialect.executed(), dialect.position(), dialect.sent("h"), dialect.behind(""),
+        dialect.log_state(), dialect.received_gtids(), dialect.threads(), IDENTITY, ALIVE, WHO, FOLLOWED,
+        REGISTERED, DUMPED_TO, ACTIVITY, GRANTS, value_of("sync_binlog"), dialect.commits("a"),
+    ]  # fmt: skip
+    for question in questions:
+        assert question is not None
+        assert is_read(question.statement), question.statement
+    assert setting_of(dialect.set("sync_binlog", 5)) is not None
+    assert setting_of(dialect.set("wait_point", "after_commit")) is not None
+    assert all(setting_of(statement) is not None for statement in dialect.register())
+
+
+class Busy:
+    """Servers of which nothing is asked but how busy they are."""
+
+    name = "db:3306"
+
+    async def bustle(self) -> tuple[str, Bustle]:
+        """See `AttachedProvider`."""
+        return self.name, Bustle(3, 400.0)
+
+
+@pytest.mark.parametrize(("answer", "goes_on"), [("db:3306", True), ("yes", False), ("", False)])
+async def test_a_busy_server_is_changed_after_its_name_was_typed(
+    answer: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def typed(_: Output, question: str) -> str:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(attach, "can_ask", lambda _: True)
+    monkeypatch.setattr(attach, "typed", typed)
+    err = io.StringIO()
+    call = Call(flags(), Output(err=err))
+    asking = attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
+    if goes_on:
+        await asking
+    else:
+        with pytest.raises(StackUnavailable, match="that is not its name: nothing was changed"):
+            await asking
+    assert asked == ["Type db:3306 to go on:"]
+    assert "db:3306 looks busy: 3 sessions and 400 statements a second of others" in err.getvalue()
+    monkeypatch.setattr(attach, "can_ask", lambda _: False)
+    with pytest.raises(StackUnavailable, match="has to be typed: run it on a terminal"):
+        await attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
