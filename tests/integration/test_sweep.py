@@ -19,6 +19,7 @@ from tests.integration.shell import Shell
 pytestmark = pytest.mark.docker
 
 SPEC = ("rtt=0,30", "clients=1,4", "--duration", "1")
+THREE_CELLS = ("rtt=0,15,30", "--duration", "1")
 BEFORE = {"rtt@db2": 3.0, "clients": 5, "semi_sync": "on"}
 
 
@@ -38,12 +39,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         shell.run("down")
 
 
-def requested(shell: Shell) -> dict[str, object]:
-    return {key: knob["requested"] for key, knob in shell.json("get", *BEFORE).items()}
-
-
-def effective_rtt(shell: Shell) -> object:
-    return shell.json("get", "rtt@db2")["rtt@db2"]["effective"]
+def assert_given_back(shell: Shell) -> None:
+    """What was requested before is, and the link is as it was."""
+    knobs = shell.json("get", *BEFORE)
+    assert {key: knob["requested"] for key, knob in knobs.items()} == BEFORE
+    assert knobs["rtt@db2"]["effective"] == BEFORE["rtt@db2"]
 
 
 def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
@@ -70,8 +70,7 @@ def test_two_by_two_cells_are_measured_reported_and_the_knobs_given_back(
     assert far is not None
     assert far < near
     assert {effect.key for effect in result.effects} == {"rtt", "clients"}
-    assert requested(shell) == BEFORE
-    assert effective_rtt(shell) == 3.0
+    assert_given_back(shell)
     assert sorted(file.name for file in (tmp_path / "report").iterdir()) == [
         "report.md", "result.json", "sweep.svg",
     ]  # fmt: skip
@@ -88,25 +87,24 @@ def _journal(shell: Shell) -> str:
 def test_a_sweep_that_was_ended_goes_on_and_the_knobs_are_given_back(
     shell: Shell, end: signal.Signals
 ) -> None:
-    spec = (*SPEC, "--seed", str(int(end)))
+    spec = (*THREE_CELLS, "--seed", str(int(end)))
     with shell.started("sweep", *spec) as running:
-        running.until(lambda: _journal(shell).count('"run"') >= 2, "two runs are in its journal", within_s=60)
+        running.until(lambda: '"run"' in _journal(shell), "a run is in its journal", within_s=60)
         running.send_signal(end)
         code = running.ends(within_s=120)
     kept = _journal(shell).count('"run"')
     if end is signal.SIGINT:
         assert code == 130
-        assert requested(shell) == BEFORE
-        assert effective_rtt(shell) == 3.0
+        assert_given_back(shell)
     done = shell.run("sweep", *spec, "--json")
     assert ("was killed: restoring the knobs" in done.stderr) is (end is signal.SIGKILL)
     assert "continuing: " in done.stderr
     result = SweepResult.model_validate_json(done.stdout)
-    assert result.resumed_runs == kept
+    assert result.resumed_runs == kept >= 1
+    assert len(result.cells) == 3
     assert all(cell.runs for cell in result.cells)
     assert _journal(shell) == ""
-    assert requested(shell) == BEFORE
-    assert effective_rtt(shell) == 3.0
+    assert_given_back(shell)
 
 
 def test_a_wrong_sweep_is_one_line_and_changes_nothing(shell: Shell) -> None:
@@ -117,7 +115,7 @@ def test_a_wrong_sweep_is_one_line_and_changes_nothing(shell: Shell) -> None:
         (("rtt=1,2", "--map", "rtt,clients"), "clients is not in this sweep"),
         (("rtt=1,2", "--report", "/proc/nowhere"), "cannot write /proc/nowhere"),
     ):
-        done = shell.run("sweep", *words, code=2)
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("replexplorer: ")]
+        _, err = shell.run_here("sweep", *words, code=2)
+        (line,) = [line for line in err.splitlines() if line.startswith("replexplorer: ")]
         assert text in line
-    assert requested(shell) == BEFORE
+    assert_given_back(shell)
