@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.console import Clear, Failover, Inject, Rejoin, Switchover
 from replexplorer.engine.session import Session
 from replexplorer.ports import LoadSettings, UpOptions
-from tests.integration.conftest import LiveStack, bring_up
+from tests.integration.conftest import PREFIX, LiveStack, bring_up, take_down
 from tests.integration.sessions import connected
 from tests.turning import turn
 from tests.waiting import until
@@ -24,6 +27,16 @@ pytestmark = pytest.mark.docker
 ROWS = "SELECT COUNT(*) FROM sandbox.t"
 TAKES_WRITES = "SELECT NOT @@GLOBAL.super_read_only"
 EXECUTED = "SELECT REPLACE(@@GLOBAL.gtid_executed, '\n', '')"
+
+
+@pytest.fixture(scope="module")
+def live(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
+    """A source and two replicas, of this file's own."""
+    stack = DockerProvider(f"{PREFIX}-roles")
+    try:
+        yield asyncio.run(bring_up(stack, UpOptions(replicas=2)))
+    finally:
+        asyncio.run(take_down(stack))
 
 
 async def roles(session: Session) -> dict[str, str]:
@@ -47,8 +60,7 @@ async def write_unseen(live: LiveStack, session: Session, source: str) -> None:
         await insert(live, source)
 
 
-async def test_a_killed_source_is_replaced_and_comes_back(own_stack: DockerProvider) -> None:
-    live = await bring_up(own_stack, UpOptions(replicas=2))
+async def test_a_killed_source_is_replaced_and_comes_back(live: LiveStack) -> None:
     async with connected(live, "failover") as session:
         first, *_ = session.fleet.members
         async with live.session(first) as cursor:
@@ -105,13 +117,17 @@ async def insert_as_user(live: LiveStack, node: str) -> None:
         await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
 
 
-async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(own_stack: DockerProvider) -> None:
-    live = await bring_up(own_stack, UpOptions(replicas=2))
+async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(live: LiveStack) -> None:
+    """It comes last: the source stays frozen."""
     async with connected(live, "load") as session, connected(live, "failover") as other:
         await session.drive(LoadSettings(4, "insert", 1000))
         async with session.observed():
             with session.load.listening() as inbox:
-                await asyncio.sleep(1)
+
+                async def commits() -> int:
+                    return sum(interval.commits for interval in inbox.take())
+
+                await until(commits, "the load has begun", within_s=30)
                 source = session.fleet.source_name
                 await other.fleet.server_process(source).pause()
                 done = await other.console.do(Failover())
@@ -119,11 +135,7 @@ async def test_a_load_follows_a_failover_and_says_what_it_does_not_know(own_stac
                 assert done.rpo.commits is None
                 assert "keeps no account of its clients" in str(done.rpo.unknown)
                 inbox.take()
-
-                async def commits() -> int:
-                    return sum(interval.commits for interval in inbox.take())
-
-                await until(commits, holds=lambda count: count > 0, within_s=30)
+                await until(commits, "the load goes on at the new source", within_s=30)
                 assert session.load.target is not None
                 assert session.fleet.source_name == done.source
                 assert session.load.fault is None
