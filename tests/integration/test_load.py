@@ -436,7 +436,7 @@ async def test_a_paused_primary_is_told_honestly_in_the_open_loop(primary: Prima
         server = stack.server_process("db1")
         await server.pause()
         paused_s = time.monotonic()
-        await asyncio.sleep(5)  # as long as the pause is meant to be
+        await asyncio.sleep(3)  # as long as the pause is meant to be
         resumed_s = time.monotonic()
         await server.resume()
     finally:
@@ -609,7 +609,17 @@ async def test_a_user_s_file_runs_block_by_block(primary: Primary, load: Watched
 async def test_two_processes_are_one_load(primary: Primary) -> None:
     await empty(primary, "sbtest2")
     group = LoadGroup(most=2)
+    intervals: list[Interval] = []
+
+    async def watch() -> None:
+        async for each in group.intervals():
+            intervals.append(each)
+
+    async def is_open() -> bool:
+        return any(each.rate_asked_tps == 300.0 and each.state == "running" for each in intervals)
+
     await group.start(primary.target, LoadSettings(6, "insert"), interval_s=INTERVAL_S)
+    watching = asyncio.create_task(watch())
     try:
         assert len(group.pids) == 1
         await group.change(LoadSettings(70, "insert"))
@@ -617,11 +627,11 @@ async def test_two_processes_are_one_load(primary: Primary) -> None:
         await until(lambda: _sessions(primary, 70), "seventy sessions")
         await group.change(LoadSettings(40, "insert", mode="open", rate_tps=300.0))
         await until(lambda: _sessions(primary, 40), "forty sessions")
-        await asyncio.sleep(1)  # some of its intervals
+        await until(is_open, "an interval of the open loop")
         await group.drain()
     finally:
         await group.stop()
-    intervals = [each async for each in group.intervals()]
+    await watching
     total = whole(intervals)
     assert total.commits == await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
     assert total.errors == total.unknown == total.dropped == 0
@@ -810,7 +820,7 @@ async def a_parent(primary: Primary) -> AsyncIterator[tuple[asyncio.subprocess.P
     }
     try:
         parent.stdin.write(json.dumps(content).encode() + b"\n")
-        pid = int(await asyncio.wait_for(parent.stdout.readline(), 30))
+        pid = int(await asyncio.wait_for(parent.stdout.readline(), 30 * patience()))
         yield parent, pid
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -853,7 +863,7 @@ async def test_a_stopped_app_neither_stops_commits_nor_loses_any(primary: Primar
         await until(many_more, "commits go on", within_s=60)
         os.kill(parent.pid, signal.SIGCONT)
         parent.send_signal(signal.SIGTERM)
-        told = int(await asyncio.wait_for(parent.stdout.readline(), 30))
+        told = int(await asyncio.wait_for(parent.stdout.readline(), 30 * patience()))
     assert told == await primary.value(count)
 
 
