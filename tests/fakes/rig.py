@@ -183,8 +183,8 @@ class FakeLoad:
         waits = rig.seen.protection.state is ProtectionState.PROTECTED
         latency_ms = LOCAL_MS + (rig.seen.rtt_ms or 0.0 if waits else 0.0)
         if not rig.down.intersection((SOURCE, rig.names[0])):
-            for _ in range(int(clients * INTERVAL_S * 1000 / latency_ms)):
-                service.record(round(latency_ms * 1000))
+            commits = int(clients * INTERVAL_S * 1000 / latency_ms)
+            service.record_all([round(latency_ms * 1000)] * commits)
         return Interval(
             begin_s, begin_s + INTERVAL_S, service, 0, 0, 0, clients, clients, "update_index", 10.0, 0.1
         )
