@@ -21,6 +21,7 @@ from replexplorer.engine.asking import execute
 from replexplorer.engine.console import Clear, Inject
 from replexplorer.engine.experiment.labs.lab import GAVE_WAY, REFUSED
 from replexplorer.engine.session import Session
+from replexplorer.ports import Sql
 from tests.integration.conftest import LiveStack
 from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
 from tests.integration.sessions import attached, connected
@@ -116,21 +117,24 @@ async def test_of_two_that_change_one_row_the_second_is_refused(galera: LiveStac
         await turn(session, "rtt=80ms")
         before = conflicts_of(session.system, (node.member for node in session.nodes))
 
-        async def change(node: str) -> int | None:
-            sql = session.fleet.connection(node)
+        both = [session.fleet.connection(node) for node in ("db1", "db2")]
+
+        async def change(sql: Sql) -> int | None:
             try:
-                await sql.query("SET SESSION wsrep_retry_autocommit = 0")
                 await sql.query("UPDATE sandbox.galera_t SET number = number + 1 WHERE id = 0")
             except ServerRefused as refused:
                 return refused.number
-            finally:
-                await sql.close()
             return None
 
-        outcomes = [
-            outcome for _ in range(3) for outcome in await asyncio.gather(change("db1"), change("db2"))
-        ]
-        assert outcomes.count(DEADLOCK) >= 1, outcomes
+        async def outcomes() -> list[int | None]:
+            return await asyncio.gather(*map(change, both))
+
+        try:
+            # Once each is logged in, the two begin at one time: by less than the wait of each.
+            await asyncio.gather(*(sql.query("SET SESSION wsrep_retry_autocommit = 0") for sql in both))
+            await until(outcomes, "one of two is refused", holds=lambda found: DEADLOCK in found)
+        finally:
+            await asyncio.gather(*(sql.close() for sql in both))
         await turn(session, "rtt=0")
         await session.sight.refresh()
         since = conflicts_of(session.system, (node.member for node in session.nodes)).since(before)

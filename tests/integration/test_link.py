@@ -59,7 +59,7 @@ async def test_a_waiting_commit_is_on_the_replica_when_only_acknowledgements_are
         assert (link.partition, link.rtt_measured_ms) == (partition, None)
         result = await turn(session, "partition=none")
         assert result.warnings == ()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(10 * patience()):
             await waiting
         await until(lambda: has_row(live_stack, "db2", 2))
         await until(lambda: state_is(session, ProtectionState.PROTECTED))

@@ -83,9 +83,9 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         await turn(session, "rtt=85ms")
         clock = session.outside.clock
         await session.drive(LoadSettings(1, "update_index"))
-        away = await measure(session.load, clock, duration_s=3, from_s=clock.monotonic() + 1)
+        away = await measure(session.load, clock, duration_s=2, from_s=clock.monotonic() + 1)
         await turn(session, "semi_sync=on")
-        one = await measure(session.load, clock, duration_s=8, from_s=clock.monotonic() + 1)
+        one = await measure(session.load, clock, duration_s=5, from_s=clock.monotonic() + 1)
         await session.sight.look_at_links()
         rtt_ms = session.sight.links["db2"].rtt_measured_ms
         local_ms, commit_ms = away.service.percentile_ms(50), one.service.percentile_ms(50)
@@ -95,12 +95,12 @@ async def test_a_commit_under_semi_sync_takes_one_round_trip_and_clients_share_i
         assert await state_of(session) is ProtectionState.PROTECTED
         assert 0.98 * rtt_ms <= commit_ms <= (1 + 0.05 * patience()) * (rtt_ms + local_ms)
         await turn(session, "clients=32")
-        many = await measure(session.load, clock, duration_s=4, from_s=clock.monotonic() + 1)
+        many = await measure(session.load, clock, duration_s=3, from_s=clock.monotonic() + 1)
         assert many.tps >= 8 * one.tps / patience()
         busy_s = many.service.sum_us / 1e6
         assert busy_s == pytest.approx(32 * many.duration_s, rel=0.1 * patience())  # Little's law
         await turn(session, "rtt=0", "clients=1")
-        home = await measure(session.load, clock, duration_s=3, from_s=clock.monotonic() + 1)
+        home = await measure(session.load, clock, duration_s=2, from_s=clock.monotonic() + 1)
         assert (home.service.percentile_ms(50) or rtt_ms) < rtt_ms / 2
 
 
