@@ -25,7 +25,7 @@ from tests.integration.conftest import LiveStack
 from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
 from tests.integration.sessions import attached, connected
 from tests.turning import turn
-from tests.waiting import until
+from tests.waiting import patience, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("group")]
 
@@ -110,7 +110,7 @@ async def test_a_lone_commit_waits_for_the_nearest_majority_and_then_for_the_far
             await execute(source.kick, (source.dialect.kick(),))
             took_ms.append((clock.monotonic() - began_s) * 1000)
         # Now and then the farthest member has passed its turn already: 26 ms, where the others took 103.
-        assert 18 <= min(took_ms) < 155, took_ms
+        assert 18 <= min(took_ms) < 155 * patience(), took_ms
         assert median(took_ms) >= 98, took_ms
         await turn(session, "rtt=0")
         assert session.sight.links["db2"].rtt_asked_ms == 0
