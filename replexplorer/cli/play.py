@@ -152,13 +152,13 @@ def _cast_of(
 
 def _teller(call: Call, size: tuple[int, int] | None) -> Callable[[PlayedLine], None]:
     """Tells of each line on stderr, where no dashboard stands there."""
+    stream = call.console.err  # while the dashboard runs, its library takes what is printed
 
     def tell(played: PlayedLine) -> None:
         if size is not None:
             state = f", {played.state}" if played.state else ""
-            call.console.narrate(
-                f"line {played.line.number}: {played.line.text}: {played.took_s:.1f} s{state}"
-            )
+            stream.write(f"line {played.line.number}: {played.line.text}: {played.took_s:.1f} s{state}\n")
+            stream.flush()
 
     return tell
 

@@ -72,7 +72,9 @@ def test_over_the_shipped_tour_a_play_ends_at_its_mark_and_says_so_as_json(
     assert (
         main(["play", str(script), "--over", "tour", "--cast", str(cast), "--size", "80x24", "--json"]) == 0
     )
-    told = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert "line 2: wait 1s: 1.0 s, " in printed.err
+    told = json.loads(printed.out)
     assert (told["title"], told["over"], told["cast"]) == ("A walk", "tour", str(cast))
     assert [line["line"] for line in told["lines"]] == [2, 3, 4]
     header, *events = (json.loads(line) for line in cast.read_text(encoding="utf-8").splitlines())
