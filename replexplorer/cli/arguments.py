@@ -19,6 +19,7 @@ PROGRAM: Final = "replexplorer"
 _EPILOG: Final = """\
 examples:
   replexplorer                                  the dashboard; brings the stack up if none runs
+  replexplorer --view                           watches what another dashboard does
   replexplorer up --replicas 2                  a primary and two replicas, without the dashboard
   replexplorer set semi_sync=on rtt=85ms        semi-sync over 85 ms, waits until it is in effect
   replexplorer load --clients 32 --duration 10  ten seconds of commits from 32 clients
@@ -43,6 +44,7 @@ _FLAGS: Final = {
     "-v": False,
     "--verbose": False,
     "--version": False,
+    "--view": False,
     "-h": False,
     "--help": False,
 }
@@ -123,12 +125,15 @@ def build_parser(wanted: Collection[Verb] = VERBS) -> Parser:
     """The command line with all verbs, of which the wanted ones have their arguments."""
     parser = Parser(
         prog=PROGRAM,
-        usage=f"{PROGRAM} [--stack NAME] [--config FILE] [-v] [VERB ...]",
+        usage=f"{PROGRAM} [--stack NAME] [--config FILE] [-v] [--view] [VERB ...]",
         description="Explore live MySQL replication settings on a real primary and replica.\n"
         "Without a verb: the dashboard.",
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument(
+        "--view", action="store_true", help="the dashboard without a verb, as a spectator who turns nothing"
+    )
     verbs = parser.add_subparsers(
         title="verbs", dest="verb", metavar="VERB", prog=PROGRAM, parser_class=Parser
     )

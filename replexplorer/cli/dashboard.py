@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from replexplorer.cli.entry import is_served
 from replexplorer.cli.textual_variables import check_textual_variables
 from replexplorer.cli.wiring import (
     calibration_of,
@@ -18,7 +19,7 @@ from replexplorer.cli.wiring import (
     provider_of,
     recorder_of,
 )
-from replexplorer.core.errors import ReplexplorerError, UsageError
+from replexplorer.core.errors import NoSuchStack, ReplexplorerError, UsageError
 from replexplorer.engine.session import Session, SessionOptions
 from replexplorer.formats import paths
 from replexplorer.formats.configuration import LoadedConfiguration, closest
@@ -57,7 +58,7 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
     settings = _with_labs(settings_of(loaded))
     stack = provider_of(loaded.values)
     up = asyncio.run(new_stack_options(stack, loaded.values, UpOptions()))
-    asyncio.run(_look(stack.name, loaded))
+    asyncio.run(look(stack.name, loaded))
     options = SessionOptions(
         holder=holder,
         up=up,
@@ -73,6 +74,27 @@ def live_session(call: Call, holder: str) -> tuple[Session, Settings]:
     return session, replace(settings, learn=partial(learn, session))
 
 
+def watch(call: Call) -> int:
+    """The dashboard over what others do with the stack; changes nothing."""
+    check_textual_variables(os.environ)
+    from replexplorer.engine.spectator import Spectator
+    from replexplorer.ui.app import ExplorerApp
+
+    loaded = load_configuration_of(call)
+    settings = settings_of(loaded)
+    stack = provider_of(loaded.values)
+    served = is_served()
+    if not asyncio.run(look(stack.name, loaded)) and not served:
+        raise NoSuchStack(f"no stack '{stack.name}' runs here", "`replexplorer` starts one and drives it")
+    # A tab may be open before the one that drives has brought the stack up.
+    spectator = Spectator(outside_of(stack), calibration=calibration_of(call), patient=served)
+    app = ExplorerApp(spectator, settings)
+    app.run()
+    if app.crash is not None:
+        raise told(app.crash, "the view")
+    return app.return_code or 0
+
+
 def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
     """The one line of a defect of `what`; its traceback is in the log."""
     from replexplorer.ui.terminal.crash import log_crash
@@ -84,11 +106,11 @@ def told(crash: Exception, what: str, left: str = "") -> ReplexplorerError:
     return ReplexplorerError(f"{what} ended on a defect ({why}){left}", f"{where}; please report it")
 
 
-async def _look(name: str, loaded: LoadedConfiguration) -> None:
-    """One question to Docker; raises MissingPiece when it does not answer."""
+async def look(name: str, loaded: LoadedConfiguration) -> bool:
+    """One question to Docker: whether there is such a stack; raises MissingPiece when it does not answer."""
     stack = provider_of(loaded.values, name)
     try:
-        await stack.nodes()
+        return bool(await stack.nodes())
     finally:
         await stack.close()
 

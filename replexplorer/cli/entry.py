@@ -18,6 +18,9 @@ from replexplorer.core.errors import Interrupted, MissingPiece, ReplexplorerErro
 PIPE_CLOSED = 141
 """Exit code when the reader of stdout has gone, as the shell's own tools have it."""
 
+WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
+"""What draws into a tab (`TEXTUAL_DRIVER`)."""
+
 
 class Call(NamedTuple):
     """What a verb is given."""
@@ -57,10 +60,18 @@ def run(argv: Sequence[str] | None) -> int:
 def _dispatch(words: Sequence[str], console: Output) -> int:
     args = arguments.parse(words)
     if args.verb is None:
-        if not sys.stdout.isatty() or not sys.stdin.isatty():
+        if not is_served() and not (sys.stdout.isatty() and sys.stdin.isatty()):
             raise UsageError("the dashboard needs a terminal", "without one, run `replexplorer lab run tour`")
-        return Verb("", "", "dashboard:run").function(Call(args, console))
+        what = "watch" if args.view else "run"
+        return Verb("", "", f"dashboard:{what}").function(Call(args, console))
+    if args.view:
+        raise UsageError(f"--view is the dashboard's: {args.verb} has no such flag", "leave one of them out")
     return cast(int, args.carry_out(Call(args, console)))
+
+
+def is_served() -> bool:
+    """Whether what the dashboard draws goes to a tab of `serve`, in place of a terminal."""
+    return os.environ.get("TEXTUAL_DRIVER") == WEB_DRIVER
 
 
 def _wants_tracebacks(words: Sequence[str]) -> bool:

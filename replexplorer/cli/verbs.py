@@ -58,6 +58,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("replay", "play a recorded session in the dashboard", "recorded:replay"),
     Verb("play", "perform a script of keys and waits on the dashboard", "play:run"),
     Verb("export", "a recorded session as a page, a table, a log or a cast", "recorded:export"),
+    Verb("serve", "the dashboard in a browser: one drives, others watch", "serve:run"),
     Verb("predict", "what the model expects of settings; changes nothing", "predict:run"),
     Verb("advise", "which settings meet goals for latency, TPS and loss", "advise:run"),
     Verb("check-schema", "tables that hurt replication, each with its remedy", "check_schema:run"),

@@ -63,6 +63,7 @@ class LiveConsole:
         faults: Faults,
         roles: RoleChanges,
         rig: Rig,
+        share_mark: Callable[[str], Awaitable[None]],
     ) -> None:
         self._turns = turns
         self._controls = controls
@@ -74,6 +75,7 @@ class LiveConsole:
         self._faults = faults
         self._roles = roles
         self._rig = rig
+        self._share_mark = share_mark
         self._undo: list[Desired] = []
         """What was requested before each change that was not rolled back yet."""
         self._carries_out: dict[type[Command[Any]], Callable[[Any], Awaitable[Any]]] = {
@@ -203,6 +205,7 @@ class LiveConsole:
     async def _mark(self, command: Mark) -> None:
         number = self._chronicle.begin_change(command.text)
         self._chronicle.change_effective(number, command.text, command.text)
+        await self._share_mark(command.text)
 
     async def _run(self, command: Run[R]) -> R:
         return await command.experiment.run(self._rig)

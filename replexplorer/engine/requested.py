@@ -12,6 +12,7 @@ from typing import Any, Self
 from replexplorer.core.errors import StackUnavailable
 from replexplorer.core.experiment.owed import Owed, owed_from_record, owed_to_record
 from replexplorer.core.fault import Fault, from_record, to_record
+from replexplorer.core.history.kept_mark import KeptMark, marks_from_record, marks_to_record
 from replexplorer.core.kept import kept, kept_all, unkept
 from replexplorer.core.knobs.names import BY_KEY, Backing, Kind, KnobName, Value
 from replexplorer.core.role_change import UnderWay
@@ -45,6 +46,8 @@ class Requested:
     """A change of roles that has begun and is not over."""
     owed: Owed | None = None
     """What the experiment under way gives back, or one that was killed did not."""
+    marks: tuple[KeptMark, ...] = ()
+    """Those that people put on the charts, the oldest first."""
     document: Document | None = field(default=None, compare=False, repr=False)
     """As it came; None where none was read."""
     source: str = field(default="", compare=False)
@@ -69,6 +72,7 @@ class Requested:
             from_record(document.content.get("faults")),
             role_change_from_record(document.content.get("role_change")),
             owed_from_record(document.content.get("owed"), roster),
+            marks_from_record(document.content.get("marks")),
             document,
             roster.source,
         )
@@ -137,6 +141,16 @@ async def write_owed(keeper: Keeper, roster: Roster, owed: Owed | None) -> Reque
 
     def merge(content: dict[str, Any]) -> None:
         content["owed"] = owed_to_record(owed, roster)
+
+    return await _write(keeper, roster, merge)
+
+
+async def write_mark(keeper: Keeper, roster: Roster, mark: KeptMark) -> Requested:
+    """Keep a mark for all who watch, whoever writes meanwhile. Raises StackUnavailable."""
+
+    def merge(content: dict[str, Any]) -> None:
+        known = [each for each in marks_from_record(content.get("marks")) if each.id != mark.id]
+        content["marks"] = marks_to_record([*known, mark])
 
     return await _write(keeper, roster, merge)
 

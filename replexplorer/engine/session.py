@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.hints import command
+from replexplorer.core.history.kept_mark import KeptMark
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import partition_words
@@ -47,7 +49,7 @@ from replexplorer.engine.fold import TickFold
 from replexplorer.engine.foreground import Foreground
 from replexplorer.engine.incidents.lost import Lost
 from replexplorer.engine.incidents.repair import Consent, Repairer
-from replexplorer.engine.incidents.responder import Responder
+from replexplorer.engine.incidents.responder import Onlooker, Responder
 from replexplorer.engine.incidents.watcher import Watcher
 from replexplorer.engine.live_console import LiveConsole
 from replexplorer.engine.live_rig import LiveRig
@@ -60,7 +62,7 @@ from replexplorer.engine.observe.tables import tables_report
 from replexplorer.engine.progress import Progress, ProgressCallback
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.record.recording import Recording
-from replexplorer.engine.requested import claim_run
+from replexplorer.engine.requested import claim_run, write_mark
 from replexplorer.ports import Ability, Credentials, LoadSettings, UpOptions
 
 
@@ -85,6 +87,8 @@ class SessionOptions:
     """Write a heartbeat a second while our load runs (observe/heartbeat.py); the dashboard alone does."""
     calibration: Calibration | None = None
     """What the model was fitted to; None: nothing is predicted."""
+    watches: bool = False
+    """Nothing is brought up, driven or restored (`spectator.Spectator`)."""
 
 
 class Session:
@@ -127,7 +131,7 @@ class Session:
         self._repairer = repairer = Repairer(
             self.sight, self.changes, self.lost, faults, roles, self._unfinished, options.up
         )
-        responder = Responder(
+        responder = (Onlooker if options.watches else Responder)(
             self.sight, self.accounts, self.lost, self.load, self.driving, faults, self.chronicle
         )
         self.watcher = Watcher(self.sight, self.accounts, self.turns, responder, beats=options.heartbeat)
@@ -160,6 +164,7 @@ class Session:
             faults,
             roles,
             self.rig,
+            self._share_mark,
         )
         responder.on_remade = self.console.forget
         self.recording = Recording(outside.recorder, lambda text: self.chronicle.tell(Severity.WARN, text))
@@ -220,6 +225,12 @@ class Session:
         await self._begin_recording()
         self.watcher.start()
         self.driving.begin()
+
+    async def watch(self, progress: ProgressCallback) -> None:
+        """Attach to a live stack and begin to look, and nothing else; raises NoSuchStack."""
+        progress(Progress("attaching to the running stack"))
+        await self.attach()
+        self.watcher.start()
 
     async def _begin_recording(self) -> None:
         """Record from here on, where the session is recorded."""
@@ -358,6 +369,13 @@ class Session:
     def _load_ended(self, why: str) -> None:
         """Our load's process ended by itself."""
         self.chronicle.tell(Severity.BAD, why)
+
+    async def _share_mark(self, text: str) -> None:
+        """Keep a mark with the stack, for all who watch."""
+        mark = KeptMark(uuid.uuid4().hex, text, self.turns.actor.writer)
+        self.accounts.marked(mark)
+        with contextlib.suppress(ReplexplorerError):  # it stands on our own charts
+            await write_mark(self.fleet.keeper, self.fleet.roster, mark)
 
     # -- the picture
 

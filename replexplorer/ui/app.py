@@ -111,12 +111,15 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
     def _show_dashboard(self) -> None:
         # What draws the charts takes a fifth of a second to import: not before the first screen.
         from replexplorer.ui.screens.dashboard import DashboardScreen
+        from replexplorer.ui.screens.onlooking import SpectatorScreen
         from replexplorer.ui.screens.replay import ReplayScreen
 
         view, player = self._view, self._view.player
         screen: DashboardScreen
         if player is not None:
             screen = ReplayScreen(view, player, self.settings)
+        elif view.console is None:
+            screen = SpectatorScreen(view, self.settings)
         else:
             screen = DashboardScreen(view, self.settings)
         with self.batch_update():

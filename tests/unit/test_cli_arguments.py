@@ -35,6 +35,7 @@ CONTRACT = [
     "replay",
     "play",
     "export",
+    "serve",
     "predict",
     "advise",
     "check-schema",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replexplorer.core.fault import Fault
+from replexplorer.core.history.kept_mark import KeptMark
 from replexplorer.core.knobs.names import Backing, Desired, KnobName, Value, same_value
 from replexplorer.engine.change.turns import Turns
 from replexplorer.engine.observe.sight import Sight
@@ -25,11 +26,14 @@ class Accounts:
         """Server variables as apps have left them, or as this session found them."""
         self._faults: dict[FaultId, Fault] = {}
         """The faults that this session knows to be in force."""
+        self._marks: set[str] = set()
+        """Ids of the marks that this session knows."""
 
     def open(self) -> None:
         """What is requested by now, and set, is nobody's news."""
         self._noted = dict(self._sight.requested.values)
         self._faults = {fault.id: fault for fault in self._sight.requested.faults}
+        self._marks = {mark.id for mark in self._sight.requested.marks}
         for node in self._sight.fleet.members:
             self.found(node)
 
@@ -38,6 +42,7 @@ class Accounts:
         self._noted = {}
         self._left.clear()
         self._faults.clear()
+        self._marks.clear()
 
     def requested(self, desired: Desired) -> None:
         """This session wrote these requests down."""
@@ -64,6 +69,16 @@ class Accounts:
         cleared = tuple(fault for key, fault in self._faults.items() if key not in now)
         self._faults = now
         return injected, cleared
+
+    def marked(self, mark: KeptMark) -> None:
+        """This session puts this mark."""
+        self._marks.add(mark.id)
+
+    def mark_news(self) -> tuple[KeptMark, ...]:
+        """Marks that others put since this session last knew."""
+        news = tuple(mark for mark in self._sight.requested.marks if mark.id not in self._marks)
+        self._marks.update(mark.id for mark in news)
+        return news
 
     def lose(self, names: Iterable[KnobName]) -> None:
         """Nobody can say how these were left."""

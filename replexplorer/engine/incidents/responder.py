@@ -10,6 +10,7 @@ from typing import Final
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.event import Severity
 from replexplorer.core.fault import Fault
+from replexplorer.core.history.kept_mark import KeptMark
 from replexplorer.core.knobs.names import (
     Backing,
     Desired,
@@ -176,6 +177,12 @@ class Responder:
             else:
                 self._chronicle.change_effective(self._chronicle.begin_change(title), title, title + whose)
 
+    def marks_seen(self, marks: Sequence[KeptMark]) -> None:
+        """Other apps put marks: they stand on our charts as well."""
+        for mark in marks:
+            number = self._chronicle.begin_change(mark.text)
+            self._chronicle.change_effective(number, mark.text, f"{mark.text}, by {mark.by}")
+
     def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
         """Somebody who is no replexplorer set variables of a server: mark it."""
         title = ", ".join(format_change(name, before, now) for name, (before, now) in changes.items())
@@ -198,3 +205,21 @@ class Responder:
     async def lease_seen(self, lease: Lease | None) -> None:
         """Who drives the load now."""
         await self._driving.lease_seen(lease)
+
+
+class Onlooker(Responder):
+    """Hears the same and says it, and restores nothing: that is for those who may turn something."""
+
+    async def server_restarted(self, node: str) -> None:
+        """Say so."""
+        self._chronicle.server_restarted(node)
+        self._chronicle.tell(Severity.WARN, f"{node} restarted")
+
+    async def sidecar_restarted(self, node: str) -> None:
+        """Say so."""
+        self._chronicle.tell(Severity.WARN, f"the sidecar of {node} restarted")
+
+    async def lease_seen(self, lease: Lease | None) -> None:
+        """Watch whoever drives the load."""
+        self._driving.watch(lease)
+        await super().lease_seen(lease)

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from replexplorer.core.errors import NoSuchStack, ReplexplorerError
 from replexplorer.core.fault import Fault
+from replexplorer.core.history.kept_mark import KeptMark
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import Desired, KnobName, Value
 from replexplorer.core.server.counters import Rates, rates, restarted
@@ -98,6 +99,10 @@ class Listener(Protocol):
 
     def faults_seen(self, injected: Sequence[Fault], cleared: Sequence[Fault]) -> None:
         """Other apps injected these faults, or took them back."""
+        ...
+
+    def marks_seen(self, marks: Sequence[KeptMark]) -> None:
+        """Other apps put these marks."""
         ...
 
     def set_by_hand(self, node: str, changes: Mapping[KnobName, tuple[Value, Value]]) -> None:
@@ -282,6 +287,7 @@ class Watcher:
                 writer = "another app"
             await self._listener.written_elsewhere(changed, before, writer)
         self._listener.faults_seen(*self._accounts.fault_news())
+        self._listener.marks_seen(self._accounts.mark_news())
         sight.driver = await sight.fleet.keeper.lease()
         await self._listener.lease_seen(sight.driver)
 

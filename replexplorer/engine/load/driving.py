@@ -147,6 +147,12 @@ class Driving:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._load.stop()
 
+    def watch(self, lease: Lease | None) -> None:
+        """Watch the load of whoever drives it, and drive none ourselves."""
+        if lease is not None and self.viewer_of is None:
+            self._chronicle.tell(Severity.INFO, f"{lease} drives the load")
+            self.viewer_of = lease
+
     async def lease_seen(self, lease: Lease | None) -> None:
         """The driver's lease as it is now: ours may have gone with its bridge, another's with its app."""
         if lease is None and self.viewer_of is not None:

@@ -106,6 +106,8 @@ class Board:
     """The line of a fold that the cursor is on."""
     unfolded: set[Fold] = field(default_factory=set)
     """Folds whose knobs are shown, at their defaults or not."""
+    lesson: frozenset[str] | None = None
+    """Keys of the only knobs that are shown while somebody presents; None: all."""
     filter: str = ""
     searching: bool = False
     """The filter's field is open: the cursor follows the best match."""
@@ -133,7 +135,36 @@ class Board:
     def sections(self) -> tuple[Section, ...]:
         """Headings and knobs that the filter leaves, without what is folded away."""
         found = self._found()
-        return found if self.filter.split() else tuple(self._folded(section) for section in found)
+        if self.filter.split():
+            return found
+        return self._of_lesson(found) or tuple(self._folded(section) for section in found)
+
+    def reduce(self, lesson: frozenset[str] | None) -> None:
+        """Show only the knobs of a lesson, and the selected one; None: all. A filter finds the others."""
+        if lesson != self.lesson:
+            self.lesson = lesson
+            self._settle()
+
+    def _of_lesson(self, found: Sequence[Section]) -> tuple[Section, ...]:
+        """What is left of the headings; nothing without a lesson, or where these servers have none of it."""
+        lesson = self.lesson
+        if lesson is None or not any(name.key in lesson for name in self.views):
+            return ()
+        kept = [
+            replace(
+                one,
+                names=tuple(
+                    name
+                    for name in one.names
+                    if name.key in lesson
+                    or name == self.selected
+                    or name in self.staged
+                    or name in self.pending
+                ),
+            )
+            for one in found
+        ]
+        return tuple(one for one in kept if one.names)
 
     def _found(self) -> tuple[Section, ...]:
         """Headings and knobs that the filter leaves, the best matches first."""

@@ -63,6 +63,7 @@ DASHBOARD: Final[tuple[Action, ...]] = (
     Action("chart.yscale", "y", "Switch the TPS axis: automatic, linear, log"),
     Action("chart.heat", "d", "Show latency as percentile lines or as a density"),
     Action("chart.exposure", "e", "Show what a failure now would lose as a chart, in place of another"),
+    Action("present.toggle", "z", "Present: a big number, captions, keys and time for a room; or end it"),
     Action("view.next", "v", "Switch the chart on a small screen"),
     Action("stack.reset", "R", "Reset all knobs to their defaults (one undo)"),
     Action("stack.repair", "f", "Repair: start dead nodes and stopped replication threads again"),
@@ -79,11 +80,16 @@ CONDUCTOR: Final[tuple[Action, ...]] = (
     Action("lab.pause", "P", "Hold the lab before its next phase, or let it go on"),
     Action("lab.abort", "A", "Abort the lab and restore its knobs"),
     Action("step.next", "n", "Next phase of a lab; next mark of a replay"),
+    Action(
+        "step.prev",
+        "b",
+        "Presenting: the lesson's caption before; in a replay: the mark before",
+        listed=False,
+    ),
 )
 """A presenter's hand on the lab that runs."""
 
 PLAYER: Final[tuple[Action, ...]] = (
-    Action("step.prev", "b", "The mark before (in a replay)", listed=False),
     Action("replay.faster", "greater_than_sign", "Play faster (in a replay)", listed=False),
     Action("replay.slower", "less_than_sign", "Play slower (in a replay)", listed=False),
 )
@@ -174,6 +180,24 @@ REPLAY_FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("app.quit",), "quit", 0),
 )
 """The footer of a replay."""
+
+WATCH_FOOTER: Final[tuple[FooterItem, ...]] = (
+    FooterItem((), "view only", 0),
+    FooterItem(("knob.prev", "knob.next"), "knob", 3),
+    FooterItem(("chart.freeze",), "freeze", 4),
+    FooterItem(("view.next",), "view", 2, "c"),
+    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 1),
+    FooterItem(("chart.exposure",), "exposure", 7, "nc"),
+    FooterItem(("chart.heat",), "density", 8),
+    FooterItem(("chart.yscale",), "lin/log", 9, "w"),
+    FooterItem(("ledger.open",), "ledger", 5),
+    FooterItem(("nodes.open",), "nodes", 11, "wn"),
+    FooterItem(("log.open",), "log", 10),
+    FooterItem(("theme.next",), "theme", 2),
+    FooterItem(("help",), "help", 0),
+    FooterItem(("app.quit",), "quit", 0),
+)
+"""The footer of a spectator."""
 
 SHORT_KEYS: Final[Mapping[str, str]] = {
     "up": "↑",

@@ -16,7 +16,7 @@ from replexplorer.engine.outcome import ExperimentUnderWay, Injected
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.commander import CommandDone
 from replexplorer.ui.desks.faults import FaultDesk
-from replexplorer.ui.desks.labs import LabDesk
+from replexplorer.ui.desks.labs import LabDesk, LabView
 from replexplorer.ui.desks.roles import RoleDesk, change_words
 from replexplorer.ui.desks.sweep import SweepDesk
 from replexplorer.ui.keys.actions import CONDUCTOR, DASHBOARD, LEAVE_KEY, QUIT, key_label, keys_of
@@ -24,10 +24,10 @@ from replexplorer.ui.keys.bindings import bindings_of
 from replexplorer.ui.messages import LabMoved
 from replexplorer.ui.screens.epoch_ledger import EpochLedgerScreen
 from replexplorer.ui.screens.faults import FaultsScreen
-from replexplorer.ui.screens.knob_screen import KnobScreen
 from replexplorer.ui.screens.labs import LabsScreen
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.nodes import NodesScreen
+from replexplorer.ui.screens.presenting import PresentingScreen
 from replexplorer.ui.screens.sweep import SweepScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.entry import Entry
@@ -39,10 +39,10 @@ from replexplorer.ui.words.quit_question import quit_question
 from replexplorer.ui.words.runs import Line
 from replexplorer.ui.words.staged import kind_of
 
-_OF_A_LAB: Final = frozenset({"step_next", "lab_pause", "lab_abort"})
+_OF_A_LAB: Final = frozenset({"step_next", "step_prev", "lab_pause", "lab_abort"})
 
 
-class DashboardScreen(KnobScreen):
+class DashboardScreen(PresentingScreen):
     """Draws the picture, handles the keys, and gives commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_of((*DASHBOARD, *CONDUCTOR))
@@ -64,10 +64,15 @@ class DashboardScreen(KnobScreen):
         self._show_lab()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A hand on the lab only while one runs."""
+        """A hand on the lab only while one runs; its captions are read again by who presents."""
         if action in _OF_A_LAB:
-            return self._labs.is_running
+            return self._labs.is_running and (action != "step_prev" or self.presenter.is_on)
         return super().check_action(action, parameters)
+
+    @property
+    def lesson(self) -> LabView | None:
+        """The lab or drill under way."""
+        return self._labs.view
 
     def asks_before_quit(self) -> bool:
         """Ask in the last row before our load, lab or sweep is ended; False: nothing to ask."""
@@ -106,6 +111,7 @@ class DashboardScreen(KnobScreen):
     async def take_key(self, event: events.Key) -> bool:
         """While it asks whether to quit, the key that quits says yes and any other no; while it asks
         whether to give back what was lost, y and n answer and all other keys are as ever."""
+        self.note_key(event)
         if event.key == LEAVE_KEY:
             return await super().take_key(event)
         if self._quitting:
@@ -216,8 +222,13 @@ class DashboardScreen(KnobScreen):
         self.app.push_screen(EpochLedgerScreen(self.picture, self.board, self._settings))
 
     def action_step_next(self) -> None:
-        """The next phase, while a lab waits for it."""
-        self._tell_lab(self._labs.next())
+        """The caption behind the one that is read again; the next phase, while a lab waits for it."""
+        if not self.read_on():
+            self._tell_lab(self._labs.next())
+
+    def action_step_prev(self) -> None:
+        """The caption before."""
+        self.read_back()
 
     def action_lab_pause(self) -> None:
         """Hold the lab before its next phase, or let it go on."""

@@ -30,6 +30,18 @@ class LabStrip(Lines):
         super().__init__(glyphs=glyphs, id=id)
         self._keymap = keymap
         self._view: LabView | None = None
+        self._brief = False
+
+    @property
+    def brief(self) -> bool:
+        """Only its first row: what to watch stands elsewhere."""
+        return self._brief
+
+    @brief.setter
+    def brief(self, brief: bool) -> None:
+        self._brief = brief
+        self._fit()
+        self.repaint()
 
     def show(self, view: LabView | None) -> None:
         """Show the lab as it is now."""
@@ -47,7 +59,7 @@ class LabStrip(Lines):
         width = self.app.size.width
         if self._view is not None:
             rows = max(len(wrapped(stage.shows, width - 2)) for stage in stages(self._view.lab))
-            self.styles.height = 1 + max(1, min(_TOLD_ROWS, rows))
+            self.styles.height = 1 if self._brief else 1 + max(1, min(_TOLD_ROWS, rows))
 
     def paint(self, width: int, height: int) -> list[Line]:
         """`LAB wan-insert 2/3 async  measuring ━━━━──── 43 s left      n next  P pause  A abort`."""

@@ -42,6 +42,17 @@ def stage_of(experiment: Staged, step: StagedStep | None) -> Stage | None:
     return stages(experiment, step)[step.number - 1] if step is not None and step.number else None
 
 
+def turned_by(experiment: Staged) -> frozenset[str]:
+    """Keys of the knobs that it turns."""
+    if isinstance(experiment, Matrix):
+        return frozenset()
+    if isinstance(experiment, Drill):
+        texts: Sequence[str] = experiment.turns
+    else:
+        texts = [text for phase in experiment.phases for text in phase.settings]
+    return frozenset(text.partition("=")[0].partition("@")[0] for text in texts)
+
+
 def kind_of(experiment: Staged) -> str:
     """`lab` or `drill`."""
     return "lab" if isinstance(experiment, Lab) else "drill"

@@ -1,0 +1,152 @@
+"""Who may come in: a page of another site never, and where there is a password only who has given it.
+
+Law: on a loopback address the Host header must be a loopback name, else a name of somebody else's that
+resolves to it (DNS rebinding) would make this server part of their site. A websocket and a form are taken
+from our own pages alone, whatever the address: a browser sends them from any page, cookies or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+import ipaddress
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from string import Template
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+PAGES: Final = Path(__file__).parent / "page"
+_OPEN_TO_ALL: Final = ("/login", "/page/", "/static/")
+"""What the login itself needs; nothing in it is of a stack."""
+_MOST_WRONG: Final = 10
+_WITHIN_S: Final = 60.0
+"""After that number of wrong passwords in this time none is looked at until the first of them is older."""
+_HEADERS: Final = {
+    # xterm writes its colours into style elements; everything else comes from files of this server.
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens here."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+class Gate:
+    """The checks of one server, and its login."""
+
+    def __init__(
+        self, *, loopback: bool, password: str | None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`loopback`: it listens to this machine alone; `now` is in seconds."""
+        self._loopback = loopback
+        self._password = None if password is None else _digest(password)
+        self._cookies: set[str] = set()
+        self._wrong: deque[float] = deque()
+        self._now = now
+
+    def guard(self, app: web.Application) -> None:
+        """Put this in front of an application, with the login's page."""
+        app.middlewares.append(self._check)
+        app.on_response_prepare.append(_add_headers)
+        app.add_routes([web.get("/login", self._ask), web.post("/login", self._take)])
+
+    @web.middleware
+    async def _check(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if not self._is_our_name(request):
+            return web.Response(status=403, text=f"this server is not {html.escape(request.host)}\n")
+        is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
+        if (is_socket or request.method not in ("GET", "HEAD")) and not _is_our_page(request):
+            return web.Response(status=403, text="only a page of this server may do that\n")
+        if not self._may_enter(request):
+            if is_socket or request.path == "/alive":
+                return web.Response(status=401, text="log in first\n")
+            return web.Response(status=303, headers={"Location": "/login"})
+        return await handler(request)
+
+    def _is_our_name(self, request: web.Request) -> bool:
+        try:
+            name = urlsplit(f"//{request.host}").hostname or ""
+        except ValueError:
+            return False
+        return not self._loopback or is_loopback(name)
+
+    def _may_enter(self, request: web.Request) -> bool:
+        if self._password is None or any(request.path.startswith(path) for path in _OPEN_TO_ALL):
+            return True
+        given = request.cookies.get(_cookie_of(request), "")
+        return any(hmac.compare_digest(given.encode(), known.encode()) for known in self._cookies)
+
+    async def _ask(self, request: web.Request) -> web.Response:
+        """The login's page."""
+        if self._password is None:
+            raise web.HTTPSeeOther("/")
+        return _login_page("")
+
+    async def _take(self, request: web.Request) -> web.Response:
+        """A password: a cookie for the right one."""
+        if self._password is None:
+            raise web.HTTPSeeOther("/")
+        while self._wrong and self._wrong[0] < self._now() - _WITHIN_S:
+            self._wrong.popleft()
+        if len(self._wrong) >= _MOST_WRONG:
+            return _login_page("Too many wrong passwords: wait a minute.", status=429)
+        given = (await request.post()).get("password", "")
+        if not isinstance(given, str) or not hmac.compare_digest(_digest(given), self._password):
+            self._wrong.append(self._now())
+            return _login_page("That is not the password.", status=401)
+        cookie = secrets.token_urlsafe(32)
+        self._cookies.add(cookie)
+        response = web.Response(status=303, headers={"Location": "/"})
+        response.set_cookie(
+            _cookie_of(request), cookie, path="/", httponly=True, samesite="Strict", secure=request.secure
+        )
+        return response
+
+
+def _digest(password: str) -> bytes:
+    """As long for every password, so that a comparison says nothing of its length."""
+    return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()
+
+
+def _cookie_of(request: web.Request) -> str:
+    """A browser keeps cookies by name of host, not by port: two servers of one machine need two."""
+    name = request.transport.get_extra_info("sockname") if request.transport is not None else None
+    return f"replexplorer-{name[1] if name else 0}"
+
+
+def _is_our_page(request: web.Request) -> bool:
+    """Whether the page that asks came from the host and port that it asks."""
+    try:
+        origin = urlsplit(request.headers.get("Origin", ""))
+    except ValueError:
+        return False
+    return origin.scheme in ("http", "https") and origin.netloc.lower() == request.host.lower()
+
+
+def _login_page(problem: str, status: int = 200) -> web.Response:
+    page = Template((PAGES / "login.html").read_text(encoding="utf-8"))
+    text = page.substitute(problem=html.escape(problem))
+    return web.Response(status=status, text=text, content_type="text/html")
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    is_file = request.path.startswith(("/static/", "/page/"))
+    response.headers.update(_HEADERS)
+    response.headers["Cache-Control"] = "no-cache" if is_file else "no-store"

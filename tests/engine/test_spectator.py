@@ -1,0 +1,141 @@
+"""A spectator sees what others do with a stack, and changes nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from replexplorer.core.errors import NoSuchStack
+from replexplorer.core.event import Event
+from replexplorer.engine.console import Mark
+from replexplorer.engine.progress import Progress
+from replexplorer.engine.spectator import Spectator
+from tests.engine.test_session import load_runs
+from tests.fakes.clock import until, virtual
+from tests.fakes.world import World, tasks_left
+from tests.turning import turn
+from tests.waiting import until_tick
+
+
+@asynccontextmanager
+async def watching(world: World, *, patient: bool = False) -> AsyncIterator[Spectator]:
+    spectator = Spectator(world.outside(), patient=patient)
+    try:
+        await spectator.start(lambda _: None)
+        yield spectator
+    finally:
+        assert await spectator.close() == ""
+
+
+async def told(spectator: Spectator, text: str) -> Event:
+    tick = await until_tick(spectator, lambda tick: any(text in event.text for event in tick.events))
+    return next(event for event in tick.events if text in event.text)
+
+
+@virtual
+async def test_the_driver_s_load_knobs_and_marks_are_seen() -> None:
+    world = World()
+    async with world.started("tui") as driver, watching(world) as spectator:
+        await until_tick(driver, load_runs)
+        tick = await until_tick(
+            spectator, lambda tick: tick.viewer and tick.load is not None and tick.load.tps
+        )
+        assert tick.load is not None
+        assert tick.load.driver is not None
+        assert "tui" in tick.load.driver
+        await turn(driver, "sync_binlog=0")
+        assert (await told(spectator, "sync_binlog 1 → 0, by tui")).mark == 1
+        await driver.console.do(Mark("before the demonstration"))
+        assert (await told(spectator, "before the demonstration, by tui")).mark == 2
+
+
+@virtual
+async def test_a_mark_is_told_once_and_not_to_who_comes_later() -> None:
+    world = World()
+    async with world.started("tui") as driver, watching(world) as spectator:
+        await driver.console.do(Mark("early"))
+        await told(spectator, "early")
+        heard = [event.text async for event in _events(driver, 5)]
+        assert sum("early" in text for text in heard) <= 1
+        async with watching(world) as late:
+            assert not [text async for text in _texts(late, 5) if "early" in text]
+
+
+@virtual
+async def test_the_load_that_begins_while_one_watches_is_seen_and_so_is_its_end() -> None:
+    world = World()
+    async with world.started("tui"):
+        pass
+    async with watching(world) as spectator:
+        await until_tick(spectator, lambda tick: not tick.viewer)
+        async with world.started("tui"):
+            await until_tick(spectator, lambda tick: tick.viewer)
+        await until_tick(spectator, lambda tick: not tick.viewer)
+        async with world.started("tui"):
+            await until_tick(spectator, lambda tick: tick.viewer)
+
+
+@virtual
+async def test_nothing_is_changed_whatever_happens() -> None:
+    world = World()
+    async with world.started("tui") as driver:
+        await turn(driver, "semi_sync=on", "sync_binlog=0", "rtt=20")
+    before = len(world.changes)
+    async with watching(world) as spectator:
+        await asyncio.sleep(5)
+        world.restart("db1")
+        await told(spectator, "db1 restarted")
+        await asyncio.sleep(10)
+        assert not world.primary.enabled
+        assert spectator.console is None
+    assert len(world.changes) == before
+    assert world.running_loads() == 0
+
+
+@virtual
+async def test_what_it_opened_is_closed() -> None:
+    world = World()
+    async with world.started("tui"):
+        pass
+    connections, bridges = world.open_connections(), world.open_bridges()
+    async with watching(world):
+        pass
+    await until(lambda: not tasks_left())
+    assert (world.open_connections(), world.open_bridges()) == (connections, bridges)
+
+
+@virtual
+async def test_no_stack_is_an_error_or_is_waited_for() -> None:
+    world = World(exists=False)
+    impatient = Spectator(world.outside())
+    with pytest.raises(NoSuchStack):
+        await impatient.start(lambda _: None)
+    await impatient.close()
+    steps: list[Progress] = []
+    patient = Spectator(world.outside(), patient=True)
+    starting = asyncio.create_task(patient.start(steps.append))
+    await asyncio.sleep(5)
+    assert not starting.done()
+    assert "waiting for the stack" in [step.text for step in steps]
+    async with world.started("tui"):
+        await starting
+        await until_tick(patient, lambda tick: tick.viewer)
+        await patient.close()
+
+
+async def _events(session: object, count: int) -> AsyncIterator[Event]:
+    seen = 0
+    async for tick in session.ticks():  # type: ignore[attr-defined]
+        for event in tick.events:
+            yield event
+        seen += 1
+        if seen == count:
+            return
+
+
+async def _texts(session: object, count: int) -> AsyncIterator[str]:
+    async for event in _events(session, count):
+        yield event.text

@@ -1,0 +1,148 @@
+"""Presenting: the number, the sentence, the keys and the time for a room, and the lesson's knobs alone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.engine.experiment.labs import LABS
+from replexplorer.ui.words.runs import wrapped
+from replexplorer.ui.words.staged import stages, turned_by
+from tests.fakes.facade import FakeFacade, make_tick
+from tests.ui.driving import Bench, bench
+
+SEMI_SYNC, RTT = KnobName("semi_sync", "primary"), KnobName("rtt", "db2")
+SIZES = ((80, 24), (120, 36), (200, 60))
+
+
+async def present(running: Bench) -> None:
+    await running.press("z")
+    await running.until(lambda: running.dashboard.query_one("#presenter").display)
+    await running.until(lambda: bool(running.text("#presenter").strip()))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_number_and_what_it_counts_stand_in_every_layout(size: tuple[int, int]) -> None:
+    async with bench(size=size) as running:
+        await present(running)
+        rows = running.rows("#presenter")
+        assert len(rows) == 5
+        assert rows[0].startswith(" commits a second")
+        assert rows[0].rstrip().endswith("00:00")
+        assert all(row[:20].strip() for row in rows[1:4])
+        await running.press("z")
+        await running.until(lambda: not running.dashboard.query_one("#presenter").display)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_change_is_said_in_a_sentence_with_nothing_cut(size: tuple[int, int]) -> None:
+    before = make_tick(1.0, state=ProtectionState.OFF)
+    now = make_tick(2.0, state=ProtectionState.ARMED, values={SEMI_SYNC: "on"})
+    async with bench(before, size=size) as running:
+        await present(running)
+        await running.play(now)
+        for at_s in (2.5, 3.0):
+            said = " ".join(row[31:].strip() for row in running.rows("#presenter")[1:4]).strip()
+            assert said == "semi-sync on: every commit now waits for db2, 85 ms away"
+            await running.play(replace(now, at_s=at_s))
+
+
+async def test_what_happened_before_one_presents_is_known() -> None:
+    async with bench(make_tick(1.0)) as running:
+        await running.play(make_tick(2.0, values={KnobName("sync_binlog", "primary"): 0}))
+        await present(running)
+        assert "sync_binlog 0:" in running.text("#presenter")
+
+
+async def test_the_number_is_the_wait_while_no_commit_gets_through() -> None:
+    blocked = make_tick(20.0, state=ProtectionState.BLOCKED, tps=0.0)
+    blocked = replace(blocked, protection=replace(blocked.protection, oldest_wait_s=12.3))
+    async with bench(make_tick(1.0)) as running:
+        await present(running)
+        await running.play(blocked)
+        assert running.rows("#presenter")[0].startswith(" seconds without a commit")
+        assert any("bad b" in words for row in running.painted("#presenter") for _, words in row)
+
+
+async def test_keys_are_shown_and_forgotten_and_the_time_goes_on() -> None:
+    async with bench() as running:
+        await running.press("m")
+        await present(running)
+        await running.press("plus", "down", "d")
+        assert running.rows("#presenter")[-1].split()[-3:] == ["+", "↓", "d"]
+        running.clock.now_s += 75
+        await running.play(make_tick(3.0))
+        assert running.rows("#presenter")[0].rstrip().endswith("01:15")
+        assert running.rows("#presenter")[-1].split() == []
+
+
+async def test_the_panel_keeps_what_was_turned_and_the_filter_finds_the_rest() -> None:
+    values = {SEMI_SYNC: "on"}
+    async with bench(make_tick(1.0, values=values), make_tick(1.5, values=values)) as running:
+        everything = len(running.dashboard.board.names)
+        await present(running)
+        board = running.dashboard.board
+        assert {name.key for name in board.names} == {"rtt", "semi_sync"}
+        await running.play(make_tick(2.0, values={**values, KnobName("sync_binlog", "primary"): 0}))
+        assert {name.key for name in board.names} == {"rtt", "semi_sync", "sync_binlog"}
+        await running.press("slash", *"doublewrite", "enter")
+        assert {name.key for name in board.names} == {"innodb_doublewrite"}
+        await running.press("escape", "z")
+        assert len(board.names) >= everything
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_lesson_s_sentences_are_read_forth_and_back(size: tuple[int, int]) -> None:
+    facade = FakeFacade()
+    facade.lab_turns = asyncio.Queue()
+    lab = LABS["wan-insert"]
+    async with bench(size=size, facade=facade) as running:
+        desk = running.dashboard._labs
+        desk.start(lab, quick=True)
+
+        def is_at(number: int) -> bool:
+            return desk.step is not None and desk.step.number == number
+
+        await present(running)
+        await running.until(partial(is_at, 1))
+        for number in (2, 3):
+            facade.lab_turns.put_nowait(None)
+            await running.until(partial(is_at, number))
+        await running.play(make_tick(4.0))
+        told = stages(lab)
+
+        def shows(number: int) -> bool:
+            rows = running.rows("#presenter")
+            said = " ".join(row[31:].strip() for row in rows[1:-1])
+            return rows[-1].startswith(f" {number}/{len(told)} ") and told[number - 1].shows[:40] in said
+
+        assert shows(3)
+        await running.press("b")
+        assert shows(2)
+        await running.press("b", "b")
+        assert shows(1)
+        await running.press("n")
+        assert shows(2)
+        await running.press("n")
+        assert shows(3)
+        assert {name.key for name in running.dashboard.board.names} <= {*turned_by(lab), "rtt"}
+        await running.press("A")
+        await running.until(lambda: not desk.is_running)
+
+
+@pytest.mark.parametrize("lab", LABS.values(), ids=lambda lab: lab.name)
+def test_every_sentence_of_a_lab_fits_the_smallest_screen(lab: object) -> None:
+    for stage in stages(lab):  # type: ignore[arg-type]
+        assert len(wrapped(stage.shows, 80 - 32)) <= 6, stage.shows
+
+
+async def test_without_presenting_b_does_nothing_and_no_key_is_kept() -> None:
+    async with bench() as running:
+        await running.press("b", "m")
+        assert running.dashboard.presenter.keys(running.clock.now_s) == ()
+        assert not running.dashboard.query_one("#presenter").display

@@ -1,0 +1,91 @@
+"""A spectator's dashboard: looked at in every way, and no key of it changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.notifications import Notify
+
+from replexplorer.ui.keys.actions import ACTIONS, DASHBOARD, keys_of
+from replexplorer.ui.screens.log import LogScreen
+from replexplorer.ui.screens.onlooking import LIVE, SpectatorScreen
+from tests.fakes.facade import FakeFacade, make_tick
+from tests.ui.driving import Bench, bench
+
+REFUSED = "view only: the driver turns the knobs"
+
+
+class Watched(FakeFacade):
+    """A view without a console."""
+
+    @property
+    def console(self) -> Any:
+        return None
+
+
+def told(running: Bench) -> list[str]:
+    return [message.notification.message for message in running.messages if isinstance(message, Notify)]
+
+
+async def test_every_key_that_would_change_something_is_refused_with_one_line() -> None:
+    facade = Watched()
+    async with bench(facade=facade) as running:
+        assert isinstance(running.dashboard, SpectatorScreen)
+        keys = [key for action in DASHBOARD if action.method in LIVE for key in keys_of(action.id, {})]
+        for number, key in enumerate(keys, 1):
+            running.clock.now_s += 10
+            await running.press(key, key)
+            assert told(running) == [REFUSED] * number, key
+            assert running.app.screen is running.dashboard
+        assert len(keys) >= 14
+        assert [what for what, _ in facade.calls] == ["start"]
+
+
+async def test_no_value_is_staged() -> None:
+    async with bench(facade=Watched()) as running:
+        for number, key in enumerate(("right", "left", "H", "l", "4", "n"), 1):
+            running.clock.now_s += 10
+            await running.press(key)
+            assert told(running) == [REFUSED] * number
+            assert not running.dashboard.board.staged
+
+
+async def test_what_only_looks_works_and_is_this_spectators_own() -> None:
+    async with bench(make_tick(1.0, viewer=True), make_tick(1.5, viewer=True), facade=Watched()) as running:
+        page_s, theme = running.dashboard.picture.page_s, running.app.theme
+        await running.press("plus", "t", "space", "d", "y")
+        assert running.dashboard.picture.page_s < page_s
+        assert running.app.theme != theme
+        assert running.dashboard.picture.is_frozen
+        assert running.dashboard.picture.as_density
+        await running.press("L")
+        await running.until(lambda: isinstance(running.app.screen, LogScreen))
+        assert REFUSED not in told(running)
+
+
+async def test_the_footer_says_that_one_watches_and_the_header_who_drives() -> None:
+    async with bench(make_tick(1.0, viewer=True), make_tick(1.5, viewer=True), facade=Watched()) as running:
+        assert running.text("#footer").startswith(" view only")
+        assert "VIEWER" in running.text("#header")
+
+
+async def test_the_palette_offers_nothing_that_changes_anything() -> None:
+    async with bench(facade=Watched()) as running:
+        offered = {
+            action.method
+            for action in ACTIONS
+            if action.listed
+            and hasattr(running.dashboard, f"action_{action.method}")
+            and running.dashboard.check_action(action.method, ()) is not False
+        }
+        assert offered
+        assert not offered & LIVE
+
+
+@pytest.mark.parametrize("load", [1.0, None])
+async def test_quitting_asks_nothing(load: float | None) -> None:
+    facade = Watched()
+    async with bench(make_tick(1.0, tps=load), make_tick(1.5, tps=load), facade=facade) as running:
+        await running.press("q")
+        await running.until(lambda: bool(facade.called("close")))

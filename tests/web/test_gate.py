@@ -1,0 +1,218 @@
+"""Who gets in: names, origins, the login, and the file that its password stands in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession, CookieJar, web
+from aiohttp.test_utils import BaseTestServer, TestServer
+
+from replexplorer.core.errors import UsageError
+from replexplorer.web.gate import Gate, is_loopback
+from replexplorer.web.password import read_password
+
+
+class Clock:
+    """Seconds that a test moves."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@asynccontextmanager
+async def served(
+    password: str | None = None, *, loopback: bool = True, clock: Clock | None = None
+) -> AsyncIterator[tuple[ClientSession, BaseTestServer]]:
+    """A page, a websocket and a file behind a gate."""
+
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text="inside")
+
+    async def socket(request: web.Request) -> web.WebSocketResponse:
+        line = web.WebSocketResponse()
+        await line.prepare(request)
+        await line.send_str("inside")
+        await line.close()
+        return line
+
+    app = web.Application()
+    Gate(loopback=loopback, password=password, now=clock or Clock()).guard(app)
+    app.add_routes([web.get("/", page), web.get("/ws", socket), web.get("/page/x", page)])
+    async with TestServer(app) as server, ClientSession(cookie_jar=CookieJar(unsafe=True)) as client:
+        yield client, server
+
+
+def origin(server: BaseTestServer) -> dict[str, str]:
+    return {"Origin": f"http://{server.host}:{server.port}"}
+
+
+NAMES = (
+    ("127.0.0.1", True, 200),
+    ("localhost", True, 200),
+    ("localhost:9000", True, 200),
+    ("[::1]:8000", True, 200),
+    ("127.0.0.1.evil.example", True, 403),
+    ("evil.example", True, 403),
+    ("evil.example:8000", True, 403),
+    ("192.0.2.7", True, 403),
+    ("[::1", True, 403),
+    ("db.example:8000", False, 200),
+)
+
+
+@pytest.mark.parametrize(("host", "loopback", "status"), NAMES)
+async def test_a_loopback_server_has_loopback_names_alone(host: str, loopback: bool, status: int) -> None:
+    async with (
+        served(loopback=loopback) as (client, server),
+        client.get(server.make_url("/"), headers={"Host": host}) as answer,
+    ):
+        assert answer.status == status
+
+
+ORIGINS = (
+    ("http://{here}", 101),
+    ("https://{here}", 101),
+    (None, 403),
+    ("null", 403),
+    ("http://evil.example", 403),
+    ("http://127.0.0.1:1", 403),
+    ("http://{here}.evil.example", 403),
+    ("http://[", 403),
+)
+
+
+@pytest.mark.parametrize("loopback", [True, False])
+@pytest.mark.parametrize(("said", "status"), ORIGINS)
+async def test_a_websocket_is_for_our_own_page(said: str | None, status: int, loopback: bool) -> None:
+    async with served(loopback=loopback) as (client, server):
+        here = f"{server.host}:{server.port}"
+        headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+        headers["Sec-WebSocket-Key"] = "AAAAAAAAAAAAAAAAAAAAAA=="
+        if said is not None:
+            headers["Origin"] = said.format(here=here)
+        async with client.get(server.make_url("/ws"), headers=headers) as answer:
+            assert answer.status == status
+
+
+async def test_without_the_password_there_is_the_login_alone() -> None:
+    async with served("secret") as (client, server):
+        async with client.get(server.make_url("/"), allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/login")
+        headers = {**origin(server), "Upgrade": "websocket"}
+        async with client.get(server.make_url("/ws"), headers=headers) as answer:
+            assert answer.status == 401
+        async with client.get(server.make_url("/login")) as answer:
+            assert answer.status == 200
+        async with client.get(server.make_url("/page/x")) as answer:
+            assert answer.status == 200
+
+
+async def test_the_right_password_is_a_cookie_that_scripts_and_other_sites_do_not_get() -> None:
+    async with served("s3cret ü") as (client, server):
+        login = server.make_url("/login")
+        async with client.post(login, data={"password": "s3cret"}, headers=origin(server)) as answer:
+            assert answer.status == 401
+            assert "s3cret" not in await answer.text()
+        async with client.post(
+            login, data={"password": "s3cret ü"}, headers=origin(server), allow_redirects=False
+        ) as answer:
+            assert answer.status == 303
+            [cookie] = answer.cookies.values()
+            assert cookie["httponly"]
+            assert cookie["samesite"] == "Strict"
+            assert "s3cret" not in cookie.value
+        async with client.get(server.make_url("/")) as answer:
+            assert await answer.text() == "inside"
+        async with client.ws_connect(server.make_url("/ws"), headers=origin(server)) as line:
+            assert (await line.receive_str()) == "inside"
+
+
+async def test_a_login_from_another_site_s_page_is_no_login() -> None:
+    async with served("secret") as (client, server):
+        for headers in ({}, {"Origin": "http://evil.example"}):
+            async with client.post(
+                server.make_url("/login"), data={"password": "secret"}, headers=headers
+            ) as answer:
+                assert answer.status == 403
+
+
+async def test_after_ten_wrong_passwords_none_is_looked_at_for_a_minute() -> None:
+    clock = Clock()
+    async with served("secret", clock=clock) as (client, server):
+
+        async def status(password: str) -> int:
+            async with client.post(
+                server.make_url("/login"),
+                data={"password": password},
+                headers=origin(server),
+                allow_redirects=False,
+            ) as answer:
+                return answer.status
+
+        assert [await status(f"wrong {at}") for at in range(10)] == [401] * 10
+        assert await status("secret") == 429
+        clock.now_s += 61
+        assert await status("secret") == 303
+
+
+async def test_every_answer_forbids_frames_and_foreign_sources() -> None:
+    async with served() as (client, server), client.get(server.make_url("/")) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"),
+    [
+        ("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("[::1]", True), ("localhost", True),
+        ("LOCALHOST", True), ("0.0.0.0", False), ("::", False), ("192.0.2.1", False), ("", False),
+        ("localhost.evil.example", False),
+    ],
+)  # fmt: skip
+def test_what_is_loopback(host: str, is_one: bool) -> None:
+    assert is_loopback(host) is is_one
+
+
+WRONG_FILES = (
+    (b"secret\n", 0o644, "others may open it (mode 0644): chmod 600"),
+    (b"secret\n", 0o660, "others may open it (mode 0660): chmod 600"),
+    (b"", 0o600, "is empty"),
+    (b" \n", 0o600, "is empty"),
+    (b"one\ntwo\n", 0o600, "has several lines"),
+    (b"\xff\xfe", 0o600, "is not UTF-8 text"),
+    (b"x" * 5000, 0o600, "is larger than 1 KB"),
+)
+
+
+@pytest.mark.parametrize(("content", "mode", "said"), WRONG_FILES)
+def test_a_password_file_that_will_not_do(tmp_path: Path, content: bytes, mode: int, said: str) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    os.chmod(file, mode)
+    with pytest.raises(UsageError) as refused:
+        read_password(file)
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_password_file_that_is_none(tmp_path: Path) -> None:
+    for file in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(UsageError):
+            read_password(file)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400])
+def test_the_password_is_the_line_without_its_end(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "password"
+    file.write_bytes("two wörds \r\n".encode())
+    os.chmod(file, mode)
+    assert read_password(file) == "two wörds "

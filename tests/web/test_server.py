@@ -1,0 +1,306 @@
+"""Tabs: the first drives, those beside it watch; each is a process that ends with it, and a line that was
+dropped comes back to the same one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
+from aiohttp.test_utils import BaseTestServer, TestServer
+
+from replexplorer.web import server as server_module
+from replexplorer.web.gate import Gate
+from replexplorer.web.server import DashboardServer
+from replexplorer.web.tab import size_of
+from tests.waiting import patience, until_true
+
+PROGRAM = """
+import json, os, sys
+def put(kind, payload):
+    sys.stdout.buffer.write(kind + len(payload).to_bytes(4, "big") + payload)
+    sys.stdout.buffer.flush()
+sys.stdout.buffer.write(b"__GANGLION__\\n")
+put(b"D", f"{sys.argv[1]} {os.getpid()} {os.environ['COLUMNS']}x{os.environ['ROWS']};".encode())
+stdin = sys.stdin.buffer
+while True:
+    kind = stdin.read(1)
+    if not kind:
+        break
+    payload = stdin.read(int.from_bytes(stdin.read(4), "big"))
+    if kind == b"M":
+        said = json.loads(payload)
+        put(b"D", f"{said['type']} {said.get('width')}x{said.get('height')};".encode())
+    elif payload == b"q":
+        print("what is left behind", file=sys.stderr)
+        break
+    elif payload == b"fill":
+        put(b"D", b"x" * 100_000 + b";")
+    else:
+        put(b"D", payload + b";")
+"""
+"""What Textual's web driver says and hears, as a program of its own: it says which part it plays, its
+process and its size, then answers each message."""
+FIRST, SECOND, THIRD = (f"{at:032x}" for at in (1, 2, 3))
+
+
+@dataclass
+class Page:
+    """One tab's line, and what came over it."""
+
+    line: ClientWebSocketResponse
+    seen: str = ""
+    closed: int | None = None
+    reading: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    async def read(self) -> None:
+        async for message in self.line:
+            if message.type is WSMsgType.BINARY:
+                self.seen += message.data.decode()
+        self.closed = self.line.close_code
+
+    async def until(self, seen: Callable[[str], object]) -> None:
+        async with asyncio.timeout(20 * patience()):
+            while not seen(self.seen):
+                assert not self.line.closed, f"closed after {self.seen!r}"
+                await asyncio.sleep(0.01)
+
+    async def type(self, text: str) -> None:
+        await self.line.send_str(json.dumps(["stdin", text]))
+
+    @property
+    def part(self) -> str:
+        return self.seen.split()[0]
+
+    @property
+    def pid(self) -> int:
+        return int(self.seen.split()[1])
+
+
+@dataclass
+class Served:
+    """A server whose tabs are small programs."""
+
+    client: ClientSession
+    server: BaseTestServer
+
+    async def open(self, name: str, width: int = 100, height: int = 30) -> Page:
+        line = await self.client.ws_connect(
+            self.server.make_url("/ws").with_query(width=width, height=height, tab=name),
+            headers={"Origin": f"http://{self.server.host}:{self.server.port}"},
+        )
+        page = Page(line)
+        page.reading = asyncio.create_task(page.read())
+        return page
+
+    async def opened(self, name: str) -> Page:
+        page = await self.open(name)
+        await page.until(lambda seen: seen.endswith(";"))
+        return page
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[Served]:
+    def words(drives: bool) -> list[str]:
+        return [sys.executable, "-c", PROGRAM, "drives" if drives else "watches"]
+
+    tabs = DashboardServer(words, Gate(loopback=True, password=None))
+    async with TestServer(tabs.application()) as server, ClientSession() as client:
+        yield Served(client, server)
+
+
+def runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def gone(pid: int) -> None:
+    await asyncio.to_thread(until_true, lambda: not runs(pid), f"process {pid} is gone")
+
+
+async def test_the_first_tab_drives_and_the_next_watch() -> None:
+    async with served() as here:
+        pages = [await here.opened(name) for name in (FIRST, SECOND, THIRD)]
+        assert [page.part for page in pages] == ["drives", "watches", "watches"]
+        assert len({page.pid for page in pages}) == 3
+
+
+async def test_keys_and_sizes_reach_the_tab_s_own_process() -> None:
+    async with served() as here:
+        first, second = await here.opened(FIRST), await here.opened(SECOND)
+        assert " 100x30;" in first.seen
+        await first.type("s")
+        await first.line.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
+        await first.until(lambda seen: seen.endswith("s;resize 80x24;"))
+        await second.type("z")
+        await second.until(lambda seen: seen.endswith("z;"))
+        assert "z;" not in first.seen
+
+
+async def test_a_closed_tab_ends_its_own_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "LOADED_WITHIN_S", 0.05)
+    async with served() as here:
+        first, second = await here.opened(FIRST), await here.opened(SECOND)
+        await second.line.close()
+        await gone(second.pid)
+        assert runs(first.pid)
+        await first.type("a")
+        await first.until(lambda seen: seen.endswith("a;"))
+
+
+async def test_when_the_driver_leaves_the_next_tab_to_open_drives() -> None:
+    async with served() as here:
+        first, second = await here.opened(FIRST), await here.opened(SECOND)
+        await first.line.close()
+        third = await here.opened(THIRD)
+        assert third.part == "drives"
+        assert not runs(first.pid)
+        assert second.part == "watches"
+        assert runs(second.pid)
+
+
+async def test_a_watching_tab_that_is_loaded_again_drives_where_nobody_does() -> None:
+    async with served() as here:
+        first, second = await here.opened(FIRST), await here.opened(SECOND)
+        await first.type("q")
+        await gone(first.pid)
+        await second.line.close()
+        again = await here.opened(SECOND)
+        assert again.part == "drives"
+        assert not runs(second.pid)
+
+
+async def test_a_page_that_is_loaded_again_has_the_process_that_it_had_and_all_of_its_screen() -> None:
+    async with served() as here:
+        first = await here.opened(FIRST)
+        await first.line.close()
+        again = await here.open(FIRST)
+        await again.until(lambda seen: seen.endswith("resize 100x30;"))
+        assert again.seen.startswith("\x1b[?1049h")
+        assert "resize 100x31;" in again.seen
+        await again.type("b")
+        await again.until(lambda seen: seen.endswith("b;"))
+        assert runs(first.pid)
+
+
+async def test_a_dropped_line_comes_back_and_nobody_took_the_wheel_meanwhile() -> None:
+    async with served() as here:
+        first = await here.opened(FIRST)
+        first.line._response.connection.transport.abort()  # type: ignore[union-attr]
+        await asyncio.sleep(0.1)
+        second = await here.opened(SECOND)
+        assert second.part == "watches"
+        again = await here.open(FIRST)
+        await again.until(lambda seen: "resize 100x30;" in seen)
+        assert runs(first.pid)
+
+
+async def test_a_process_whose_dropped_line_does_not_come_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "BACK_WITHIN_S", 0.05)
+    async with served() as here:
+        first = await here.opened(FIRST)
+        first.line._response.connection.transport.abort()  # type: ignore[union-attr]
+        await gone(first.pid)
+
+
+async def test_the_end_of_a_process_is_told_to_its_page() -> None:
+    async with served() as here:
+        first = await here.opened(FIRST)
+        await first.type("q")
+        assert first.reading is not None
+        async with asyncio.timeout(20 * patience()):
+            await first.reading
+        assert first.closed == 4000
+        assert (await here.opened(SECOND)).part == "drives"
+
+
+async def test_the_same_tab_twice_is_the_newer_one_s() -> None:
+    async with served() as here:
+        first = await here.opened(FIRST)
+        again = await here.open(FIRST)
+        await again.until(lambda seen: "resize 100x30;" in seen)
+        assert first.reading is not None
+        await first.reading
+        assert first.closed == 4002
+        assert runs(first.pid)
+
+
+async def test_the_end_of_the_server_ends_every_process() -> None:
+    async with served() as here:
+        pids = [(await here.opened(name)).pid for name in (FIRST, SECOND)]
+    for pid in pids:
+        await gone(pid)
+
+
+async def test_more_tabs_than_the_machine_should_bear_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MOST_TABS", 1)
+    async with served() as here:
+        await here.opened(FIRST)
+        more = await here.open(SECOND)
+        assert more.reading is not None
+        await more.reading
+        assert more.closed == 4003
+
+
+@pytest.mark.parametrize(
+    "said", ["{", "7", "[]", '["stdin"]', '["stdin", 5]', '["resize", {}]', '["resize", 1]']
+)
+async def test_what_no_page_of_ours_says_ends_its_line_alone(said: str) -> None:
+    async with served() as here:
+        first, second = await here.opened(FIRST), await here.opened(SECOND)
+        await first.line.send_str(said)
+        assert first.reading is not None
+        async with asyncio.timeout(20 * patience()):
+            await first.reading
+        await second.type("c")
+        await second.until(lambda seen: seen.endswith("c;"))
+
+
+@pytest.mark.parametrize("query", [{}, {"tab": "../x"}, {"tab": FIRST, "width": "wide"}])
+async def test_a_line_without_the_name_of_a_tab_is_refused(query: dict[str, str]) -> None:
+    async with served() as here:
+        headers = {
+            "Origin": f"http://{here.server.host}:{here.server.port}",
+            "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        }  # fmt: skip
+        url = here.server.make_url("/ws").with_query(query)
+        async with here.client.get(url, headers=headers) as answer:
+            assert answer.status == 400
+
+
+async def test_the_page_has_all_from_this_server() -> None:
+    async with served() as here:
+        async with here.client.get(here.server.make_url("/")) as answer:
+            text = await answer.text()
+        assert "http" not in text
+        named = [part.split('"')[0] for part in text.replace('src="', 'href="').split('href="')[1:]]
+        files = [path for path in named if path.startswith("/")]
+        assert len(files) == 5
+        for path in files:
+            async with here.client.get(here.server.make_url(path)) as answer:
+                assert answer.status == 200, path
+                body = await answer.read()
+            if path.endswith(".css"):
+                assert b"url(http" not in body
+                assert b"//fonts" not in body
+        async with here.client.get(here.server.make_url("/static/")) as answer:
+            assert answer.status in (403, 404)
+        async with here.client.get(here.server.make_url("/alive")) as answer:
+            assert answer.status == 204
+
+
+def test_a_size_is_kept_within_reason() -> None:
+    assert size_of(80, "24") == (80, 24)
+    assert size_of(10**9, 0) == (1000, 1)
+    with pytest.raises(ValueError, match="wide"):
+        size_of("wide", 1)
