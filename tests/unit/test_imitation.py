@@ -117,6 +117,12 @@ def written(text: str, database: str = "sandbox", means: Means | None = None) ->
             ["\\set v1 rand(1,9901)"],
         ),
         (
+            "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN ? AND ? ORDER BY `c`",
+            Means(examined=200, sent=100),
+            "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v1 + 99 ORDER BY `c`",
+            ["\\set v1 rand(1,9901)"],
+        ),
+        (
             "SELECT `c` FROM `sandbox` . `sbtest1` AS `s` WHERE `s` . `id` IN (...)",
             Means(examined=3, sent=3),
             "SELECT `c` FROM `sbtest1` AS `s`"
