@@ -164,6 +164,36 @@ def test_three_knobs_by_keys_then_quit(live_stack: LiveStack) -> None:
         until_gone(loads, within_s=1)
 
 
+PLAY = """\
+key R
+until semi_sync = off and settled within 10min
+until tps > 1 within 10min
+key s
+until protected within 10min
+mark it waits
+until mark within 10min
+key s
+until off within 10min
+"""
+
+
+def test_the_same_play_gives_the_same_states_each_time(live_stack: LiveStack, tmp_path: Path) -> None:
+    script, cast = tmp_path / "turn.play", tmp_path / "turn.cast"
+    script.write_text(PLAY, encoding="utf-8")
+    waited = {2: "off", 3: "off", 5: "protected", 7: "protected", 9: "off"}
+    try:
+        for _ in range(3):
+            played = json.loads(run(live_stack, "play", str(script), "--cast", str(cast), "--json"))
+            assert {
+                each["line"]: each["state"] for each in played["lines"] if each["line"] in waited
+            } == waited
+            events = [json.loads(line) for line in cast.read_text(encoding="utf-8").splitlines()[1:]]
+            markers = [label for _, kind, label in events if kind == "m"]
+            assert any(marker.endswith(") it waits") for marker in markers)
+    finally:
+        run(live_stack, "reset")
+
+
 def test_a_killed_app_loses_nothing_and_the_next_one_attaches(live_stack: LiveStack) -> None:
     with dashboard(live_stack) as first:
         first.press("s")
