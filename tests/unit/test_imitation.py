@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -354,6 +355,25 @@ def test_transactions_are_seen_from_begin_to_commit() -> None:
         }
     )
     assert len(found.pieces) == 2  # the first has no beginning, the last no end
+
+
+def test_a_history_that_lacks_an_end_makes_no_transaction_of_two() -> None:
+    torn = [
+        *history(1, "begin", "A", first=1, transaction=1),
+        *history(1, "d", "B", "commit", first=20, transaction=18),
+    ]
+    found = sort_out([torn], NAMES)
+    assert found.whole == Counter({TransactionShape((D,)): 1})
+    assert len(found.pieces) == 2
+
+
+def test_a_column_that_is_called_as_a_keyword_is_found() -> None:
+    shape = replace(ORDERS_SHAPE, columns=(Column("name", "varchar(20)"), Column("line", "int")), indexes=())
+    writer = Writer(schema_of(shape), {}, "shop")
+    made = writer.write("INSERT INTO `orders` ( NAME , `line` ) VALUES (...)", "shop", Means())
+    assert made.text == "INSERT INTO `orders` (NAME, `line`) VALUES (:text(20), :rand(1,10000))"
+    found = writer.write("SELECT `line` FROM `orders` WHERE NAME = ?", "shop", Means())
+    assert found.text == "SELECT `line` FROM `orders` WHERE NAME = :text(20)"
 
 
 def test_looks_that_overlap_are_one_stretch() -> None:

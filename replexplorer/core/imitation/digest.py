@@ -335,7 +335,7 @@ class _Statement:
             names = []
             at += 1
             while at < len(self._tokens) and self._tokens[at].text != ")":
-                if self._tokens[at].kind == "name":
+                if self._tokens[at].kind in ("name", "word"):  # a column may be called as a keyword is
                     names.append(_bare(self._tokens[at].text))
                 at += 1
             return names, at + 1
@@ -430,7 +430,13 @@ class _Statement:
         return self._tokens[at].upper or self._tokens[at].text if 0 <= at < len(self._tokens) else ""
 
     def _name_at(self, at: int) -> bool:
-        return 0 <= at < len(self._tokens) and self._tokens[at].kind == "name"
+        """Whether a column may stand here; one that is called as a keyword is has no backticks."""
+        if not 0 <= at < len(self._tokens):
+            return False
+        token, domains = self._tokens[at], self._writer._schema.domains
+        return token.kind == "name" or (
+            token.kind == "word" and any(token.text.lower() in domains[use.table] for use in self._uses)
+        )
 
     def _column_before(self, at: int) -> tuple[str, Domain | None, TableName | None]:
         """The column that ends just before this token (`NOT` may stand between)."""

@@ -132,6 +132,9 @@ def _step(seen: SeenStatement, key: DigestKey | None) -> _Step:
 def _sort_run(run: Sequence[_Step], found: Sorted) -> None:
     held: list[_Step] = []
     is_open, knows_begin, transaction = False, False, None
+    # A history that changes while it is read may lack statements: numbers of transactions show it.
+    has_numbers = any(each.transaction is not None for each in run)
+    has_begins = any(each.kind == BEGIN for each in run)
 
     def leave() -> None:
         nonlocal is_open
@@ -146,6 +149,10 @@ def _sort_run(run: Sequence[_Step], found: Sorted) -> None:
             leave()
             is_open, knows_begin, transaction = True, True, None
             continue
+        is_outside = has_numbers and each.transaction is None and each.kind == STATEMENT
+        is_other = None not in (transaction, each.transaction) and transaction != each.transaction
+        if is_open and held and (is_outside or is_other):
+            leave()  # its end was not seen
         if each.kind in (COMMIT, ROLLBACK):
             keys = tuple(step.key for step in held if step.key is not None)
             if is_open and knows_begin:
@@ -157,11 +164,9 @@ def _sort_run(run: Sequence[_Step], found: Sorted) -> None:
                 leave()
             continue
         if each.transaction is not None:
-            if is_open and transaction is not None and transaction != each.transaction:
-                leave()  # it was ended by something else than COMMIT or ROLLBACK
             if not is_open:
                 # Without a BEGIN (autocommit=0) the statement before it, where one is known, is not in it.
-                is_open, knows_begin = True, place > 0
+                is_open, knows_begin = True, place > 0 and not has_begins
             transaction = each.transaction
         if is_open:
             if each.kind == STATEMENT:
