@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 from typing import Final
 
-from replexplorer.core.errors import ServerRefused, StackUnavailable
+from replexplorer.core.errors import ReplexplorerError, ServerRefused, StackUnavailable
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.topology import Role
 from replexplorer.engine.experiment.labs.lab import RETRIED, Act, Played
@@ -25,6 +26,7 @@ _TABLE: Final = "replexplorer.contended"
 _DEADLINE_S: Final = 60.0
 _COPIED_WITHIN_S: Final = 30.0
 _LOOK_EVERY_S: Final = 0.1
+_SETTLED_S: Final = 0.5
 _TELL_EVERY_S: Final = 0.5
 _SEED: Final = 78
 _NO_SUCH_TABLE: Final = 1146
@@ -66,6 +68,8 @@ async def contend(act: Act) -> Played:
         await all_of(tell(), *(client(number, sql) for number, sql in enumerate(clients)))
     finally:
         try:
+            with suppress(ReplexplorerError):
+                await _until_same(act, clients[: len(nodes)])
             await source.query(f"DROP TABLE IF EXISTS {_TABLE}", deadline_s=_DEADLINE_S)
         finally:
             await asyncio.gather(*(sql.close() for sql in (source, *clients)))
@@ -98,6 +102,22 @@ async def _until_filled(act: Act, sql: Sql) -> None:
             return
         await clock.sleep(_LOOK_EVERY_S)
     raise StackUnavailable("a member does not apply what another one commits", "`replexplorer status`")
+
+
+async def _until_same(act: Act, members: Sequence[Sql]) -> None:
+    """Until every node has applied all: a DROP at one node is certified against nothing, and another's
+    update that is still to be applied there would find no table and end its membership."""
+    clock, before = act.rig.clock, None
+    ends_s = clock.monotonic() + _COPIED_WITHIN_S
+    while clock.monotonic() < ends_s:
+        found = [
+            await sql.query(f"SELECT SUM(number) AS changes FROM {_TABLE}", deadline_s=_DEADLINE_S)
+            for sql in members
+        ]
+        if found == before and all(each == found[0] for each in found):
+            return
+        before = found
+        await clock.sleep(_SETTLED_S)
 
 
 async def _rows(sql: Sql) -> int:
