@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.cli.arguments import add_json
-from replexplorer.cli.attach_login import Known, known_login, login_arguments
 from replexplorer.cli.knobs import check_without_stack
 from replexplorer.cli.question import can_ask, typed
 from replexplorer.cli.render import losses_shortly, render_set
 from replexplorer.cli.revert import narrate_undone, undone_json
 from replexplorer.cli.running import run_async
+from replexplorer.cli.server_login import Known, known_login, login_arguments
 from replexplorer.cli.stack import print_status, status_of
 from replexplorer.cli.typed import seconds
 from replexplorer.cli.wiring import HostClock, load_configuration_of, outside_of_attached

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replexplorer.cli.arguments import add_json
-from replexplorer.cli.attach_login import DSN, login_arguments, login_with, password_for
 from replexplorer.cli.running import run_async
+from replexplorer.cli.server_login import DSN, login_arguments, login_with, password_for
 from replexplorer.core.change.journalled import Fate, TakenBack
 from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.text import table

@@ -1,132 +1,126 @@
-"""Where a server outside a stack is, and as whom to log in: its URL, an option file, a variable, a prompt.
+"""How one logs in to servers that one has: an address, an option file, the environment, a prompt.
 
-Law: no password is taken from the arguments, which every user of the machine can see.
+Law: a password comes from an option file, the environment or the terminal; never from an argument.
 """
 
 from __future__ import annotations
 
 import getpass
 import os
-import re
 import sys
 from argparse import ArgumentParser, Namespace
-from configparser import ConfigParser, Error
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
-from replexplorer.core.errors import UsageError
-from replexplorer.formats.small_file import read_text
+from replexplorer.core.errors import StackUnavailable, UsageError
+from replexplorer.formats.option_file import read_option_files, standard_files
+from replexplorer.formats.server_url import PORT, ServerUrl, parse_server_url
 
 if TYPE_CHECKING:
-    from replexplorer.adapters.mysql import ControlConnection
+    from replexplorer.adapters.attached.provider import Login
     from replexplorer.cli.output import Output
 
-PORT: Final = 3306
-_MOST_BYTES: Final = 1 << 16
-_VARIABLE: Final = "MYSQL_PWD"
+DSN: Final = "MYSQL_DSN"
+PASSWORD: Final = "MYSQL_PWD"  # noqa: S105 - the variable's name, which MySQL's own clients read
+_MOST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class ServerLogin:
-    """A server, and an account on it; `repr` hides the password."""
+class Known:
+    """A server with how one logs in there."""
 
-    host: str
-    port: int
-    user: str
-    password: str = field(repr=False)
-
-    @property
-    def address(self) -> str:
-        """`host:port`."""
-        return f"{self.host}:{self.port}"
+    source: ServerUrl
+    login: Login
+    password_from: str
+    """In words: `MYSQL_PWD`, `option file`, `prompt`; for whoever has to log in again."""
+    defaults_file: str | None = None
+    """The option file that was named, from any directory."""
 
 
 def login_arguments(parser: ArgumentParser) -> None:
-    """What says where a server is."""
+    """As MySQL's own clients have them."""
+    from replexplorer.adapters.mysql import SSL_MODES
+
     parser.add_argument(
-        "url", nargs="?", metavar="URL", help="mysql://USER@HOST:PORT; the password never stands in it"
+        "--defaults-file", metavar="FILE", help="read this option file and none of the usual ones (~/.my.cnf)"
     )
     parser.add_argument(
-        "--defaults-file",
-        metavar="FILE",
-        help="an option file of the mysql clients: host, port, user and password of its [client]",
+        "--ssl-mode",
+        type=str.upper,
+        choices=SSL_MODES,
+        metavar="MODE",
+        help=f"one of {', '.join(SSL_MODES)}; default: VERIFY_IDENTITY, on this machine PREFERRED",
+    )
+    parser.add_argument(
+        "--ssl-ca", metavar="FILE", help="who may have signed the servers' certificates (PEM)"
     )
 
 
-def login_of(args: Namespace, console: Output) -> ServerLogin:
-    """The arguments' login; asks for the password where no file and no variable has it. Raises UsageError."""
-    given = _from_url(args.url) if args.url else {}
-    options = {**(_from_file(Path(args.defaults_file)) if args.defaults_file else {}), **given}
-    host = options.get("host")
-    if host is None:
-        raise UsageError("no server is named", "give mysql://USER@HOST:PORT, or --defaults-file FILE")
+def known_login(args: Namespace, console: Output, environment: Mapping[str, str] = os.environ) -> Known:
+    """Where to and as whom, asking for the password where nothing says it and somebody can answer. Raises
+    UsageError."""
+    options = _options(args.defaults_file, environment)
+    source, origin = _source(args.url, options, environment)
+    user = source.user or options.get("user") or getpass.getuser()
+    password, password_from = password_for(source, user, options, console, environment, origin)
+    named = None if args.defaults_file is None else str(Path(args.defaults_file).expanduser().absolute())
+    return Known(source, login_with(args, options, user, password), password_from, named)
+
+
+def _options(file: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    return read_option_files(standard_files(environment) if file is None else [Path(file).expanduser()])
+
+
+def _source(
+    url: str | None, options: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[ServerUrl, str]:
+    """The server, and what named it."""
+    if url is not None:
+        return parse_server_url(url), "argument"
+    if environment.get(DSN):
+        return parse_server_url(environment[DSN], with_password=True), DSN
+    if "host" not in options:
+        raise UsageError(
+            "which server?", f"name it as mysql://USER@HOST:PORT, in {DSN}, or in an option file"
+        )
     port = options.get("port", str(PORT))
-    if not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise UsageError(f"{port!r} is no port", "give 1 to 65535")
-    user = options.get("user") or getpass.getuser()
-    password = options.get("password")
-    if password is None:
-        password = os.environ.get(_VARIABLE)
-    if password is None:
-        password = _asked(f"password of {user} at {host}: ", console)
-    return ServerLogin(host, int(port), user, password)
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) <= _MOST_PORT:
+        raise UsageError(f"port={port} in the option file is no port", "correct it")
+    return ServerUrl(options["host"], int(port)), "option file"
 
 
-def connection_of(login: ServerLogin) -> ControlConnection:
-    """A connection that logs in when it is first used."""
-    from replexplorer.adapters.mysql import Address, ControlConnection
-
-    async def locate() -> Address:
-        return Address(login.host, login.port, "direct")
-
-    return ControlConnection(login.address, locate, login.user, login.password)
-
-
-def _from_url(text: str) -> dict[str, str]:
-    shown = re.sub(r"(?<=:)[^:@/]*(?=@)", "...", text)
-    wrong = UsageError(f"{shown!r} is no address of a server", "write mysql://USER@HOST:PORT")
-    try:
-        url = urlsplit(text if "://" in text else f"mysql://{text}")
-        host, port = url.hostname, url.port
-    except ValueError:
-        raise wrong from None
-    if url.scheme not in ("mysql", "mariadb") or not host or url.query or url.fragment:
-        raise wrong
-    if url.password is not None:
-        raise UsageError(
-            f"the address of {host} has a password in it, which every user of this machine can see",
-            f"leave it out: it is asked for, or read from an option file or from {_VARIABLE}",
-        )
-    found = {"host": host}
-    if port is not None:
-        found["port"] = str(port)
-    if url.username:
-        found["user"] = unquote(url.username)
-    return found
-
-
-def _from_file(file: Path) -> dict[str, str]:
-    text = read_text(file, "option file", _MOST_BYTES)
-    parser = ConfigParser(interpolation=None, allow_no_value=True, strict=False, comment_prefixes=("#", ";"))
-    lines = [line for line in text.splitlines() if not line.startswith("!")]
-    try:
-        parser.read_string("\n".join(lines))
-    except Error:
-        raise UsageError(f"{file} is no option file", "as the mysql clients read it, with [client]") from None
-    section = parser["client"] if parser.has_section("client") else {}
-    return {
-        name: value.strip("\"'")
-        for name, value in section.items()
-        if name in ("host", "port", "user", "password") and value is not None
-    }
-
-
-def _asked(question: str, console: Output) -> str:
+def password_for(
+    source: ServerUrl,
+    user: str,
+    options: Mapping[str, str],
+    console: Output,
+    environment: Mapping[str, str],
+    origin: str = "argument",
+) -> tuple[str, str]:
+    """The password, and where it came from; empty where nothing says it and nobody can answer."""
+    if source.password is not None:
+        return source.password, origin
+    if options.get("password"):
+        return options["password"], "option file"
+    if environment.get(PASSWORD):
+        return environment[PASSWORD], PASSWORD
     if sys.stdin is None or not sys.stdin.isatty() or not console.err.isatty():
-        raise UsageError(
-            "no password for the server",
-            f"give it in --defaults-file FILE or in {_VARIABLE}, or use a terminal",
-        )
-    return getpass.getpass(question, stream=console.err)
+        return "", "nowhere"
+    try:
+        return getpass.getpass(f"Password of {user} at {source.place}: ", console.err), "prompt"
+    except EOFError:
+        raise StackUnavailable("no password was typed", "try again") from None
+
+
+def login_with(args: Namespace, options: Mapping[str, str], user: str, password: str) -> Login:
+    """The login that flags and options say; raises UsageError for a mode that is none."""
+    from replexplorer.adapters.attached.provider import Login
+    from replexplorer.adapters.mysql import SSL_MODES
+
+    mode = args.ssl_mode or options.get("ssl-mode", "").upper() or None
+    if mode is not None and mode not in SSL_MODES:
+        raise UsageError(f"ssl-mode={mode} in the option file", f"is one of {', '.join(SSL_MODES)}")
+    ca = args.ssl_ca or options.get("ssl-ca") or None
+    return Login(user, password, mode, None if ca is None else str(Path(ca).expanduser().absolute()))

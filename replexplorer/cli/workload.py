@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from replexplorer.cli.arguments import Parser, add_global_flags, add_json, sentence
 from replexplorer.cli.running import run_async
-from replexplorer.cli.server_login import ServerLogin, connection_of, login_arguments, login_of
+from replexplorer.cli.server_login import Known, known_login, login_arguments
 from replexplorer.cli.typed import seconds, whole_number
 from replexplorer.core.errors import UsageError
 from replexplorer.core.imitation.imitation import MOST_ROWS, imitate
@@ -31,6 +31,12 @@ def run_arguments(parser: ArgumentParser) -> None:
     summary = "watch a server's statement digests and write a workload file like them; reads, changes nothing"
     child = actions.add_parser("capture", help=summary, description=sentence(summary))
     add_global_flags(child)
+    child.add_argument(
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="mysql://USER@HOST:PORT; without it MYSQL_DSN or an option file says which",
+    )
     login_arguments(child)
     child.add_argument(
         "--for",
@@ -62,20 +68,23 @@ def run_arguments(parser: ArgumentParser) -> None:
 
 def run(call: Call) -> int:
     """The one action."""
-    return run_async(_capture(call, login_of(call.args, call.console)))
+    return run_async(_capture(call, known_login(call.args, call.console)))
 
 
-async def _capture(call: Call, login: ServerLogin) -> int:
+async def _capture(call: Call, known: Known) -> int:
+    from replexplorer.adapters.attached.provider import connection_to
+
     args, console = call.args, call.console
-    sql = connection_of(login)
+    place = known.source.place
+    sql = connection_to(known.source, place, known.login)
     try:
         captured = await capture(
             sql,
-            address=login.address,
+            address=place,
             seconds=args.duration,
             databases=args.database,
             tell=lambda at_s, seen: console.progress(
-                f"watching {login.address}", min(1.0, at_s / args.duration), f", {seen} statements in order"
+                f"watching {place}", min(1.0, at_s / args.duration), f", {seen} statements in order"
             ),
         )
     finally:
@@ -86,7 +95,7 @@ async def _capture(call: Call, login: ServerLogin) -> int:
         if found.left_out:
             console.narrate(render(found, console.columns))
         raise UsageError(
-            f"{login.address} had no statement within {captured.seconds:.0f} s that can be imitated",
+            f"{place} had no statement within {captured.seconds:.0f} s that can be imitated",
             "watch it for longer, or while its clients work",
         )
     if args.output is not None:

@@ -15,9 +15,9 @@ from replexplorer.adapters.attached.journal import ChangeJournal, file_of, journ
 from replexplorer.adapters.attached.provider import Account, AttachedProvider, Login
 from replexplorer.cli import attach
 from replexplorer.cli.attach import run
-from replexplorer.cli.attach_login import known_login
 from replexplorer.cli.entry import Call
 from replexplorer.cli.output import Output
+from replexplorer.cli.server_login import known_login
 from replexplorer.cli.wiring import HostClock
 from replexplorer.core.change.journalled import Fate, after_set, before_set, fate_of, outstanding
 from replexplorer.core.dialect.attaching import (

@@ -249,3 +249,11 @@ def test_a_name_that_no_image_can_have_is_a_wrong_argument() -> None:
     told = explain(APIError("bad", explanation="invalid reference format: repository name must be lowercase"))
     assert (told.exit_code, str(told).count("\n")) == (UsageError.exit_code, 0)
     assert "no name of an image" in str(told)
+
+
+def test_a_server_that_is_not_there_is_unreachable_by_its_address(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MYSQL_PWD", "x")
+    assert main(["workload", "capture", "mysql://ada@127.0.0.1:1", "--for", "1s"]) == 4
+    assert capsys.readouterr().err.startswith("replexplorer: 127.0.0.1:1: no MySQL server answers")
