@@ -145,6 +145,21 @@ async def purged_to_the_last(source: Member) -> bool:
     return len(await ask(source.control, source.dialect.binlogs())) == 1
 
 
+async def test_foreign_servers_with_old_names_are_changed_and_reverted(
+    maria: LiveStack, tmp_path: Path
+) -> None:
+    shell = await outsider(maria, tmp_path)
+    changes = ("semi_sync=on", "wait_point=after_sync", "semi_sync_timeout=5000", "sync_binlog=7")
+    replica = ("innodb_flush_log_at_trx_commit@replica=0", "sync_relay_log@replica=77")
+    report = await change_kill_and_revert(maria, shell, *changes, *replica)
+    rows = [row for source in report.reverted for row in source.variables]
+    assert {row.fate for row in rows} == {"restored"}
+    assert {row.variable for row in rows} >= {
+        "rpl_semi_sync_master_enabled",
+        "rpl_semi_sync_master_wait_point",
+    }
+
+
 async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: LiveStack) -> None:
     async with connected(maria, "failover") as session:
         async with maria.session("db1") as cursor:
@@ -169,18 +184,3 @@ async def test_a_killed_source_is_replaced_and_receives_everything_again(maria: 
         async with maria.session("db1", dsn=True) as cursor:
             with pytest.raises(Exception, match="read-only"):
                 await cursor.execute("INSERT INTO sandbox.t () VALUES ()")
-
-
-async def test_foreign_servers_with_old_names_are_changed_and_reverted(
-    maria: LiveStack, tmp_path: Path
-) -> None:
-    shell = await outsider(maria, tmp_path)
-    changes = ("semi_sync=on", "wait_point=after_sync", "semi_sync_timeout=5000", "sync_binlog=7")
-    replica = ("innodb_flush_log_at_trx_commit@replica=0", "sync_relay_log@replica=77")
-    report = await change_kill_and_revert(maria, shell, *changes, *replica)
-    rows = [row for source in report.reverted for row in source.variables]
-    assert {row.fate for row in rows} == {"restored"}
-    assert {row.variable for row in rows} >= {
-        "rpl_semi_sync_master_enabled",
-        "rpl_semi_sync_master_wait_point",
-    }

@@ -36,10 +36,10 @@ def quiet(text: str, done: float | None) -> None:
 async def test_a_server_comes_back_from_it_with_address_and_data(live_stack: LiveStack, fault: str) -> None:
     """The source because it is started, its replica by `up`."""
     stack, nodes = live_stack.stack, ("db1", "db2")
-    before, rows = await stack.nodes(), "SELECT COUNT(*) FROM replexplorer.survivors"
+    before, rows = await stack.nodes(), "SELECT COUNT(*) FROM sandbox.survivors"
     async with live_stack.session("db1") as cursor:
-        await cursor.execute("CREATE TABLE IF NOT EXISTS replexplorer.survivors (id SERIAL)")
-        await cursor.execute("INSERT INTO replexplorer.survivors () VALUES ()")
+        await cursor.execute("CREATE TABLE IF NOT EXISTS sandbox.survivors (id SERIAL)")
+        await cursor.execute("INSERT INTO sandbox.survivors () VALUES ()")
     written = await live_stack.value("db1", rows)
     for node in nodes:
         for act in FAULTS[fault]:

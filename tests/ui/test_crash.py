@@ -43,7 +43,7 @@ async def nothing(*_): return None
 
 with (
     mock.patch.object(ExplorerApp, "on_mount", on_mount),
-    mock.patch.object(dashboard, "_look", nothing),
+    mock.patch.object(dashboard, "look", nothing),
     mock.patch.object(dashboard, "new_stack_options", nothing),
     mock.patch.object(dashboard, "Session", lambda *_: FakeFacade(make_tick(1.0))),
 ):

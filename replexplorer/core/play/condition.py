@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from replexplorer.core.errors import UsageError
 from replexplorer.core.history.recent import ENOUGH, Recent
+from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import Value, addressed, find, format_value, parse_value, same_value
 from replexplorer.core.server.exposure import FAILURES, Loss
@@ -261,13 +262,13 @@ def _faults(moment: PlayMoment) -> float | None:
 FIGURES: Final[dict[str, Callable[[PlayMoment], float | None]]] = {
     "tps": _of_load("tps"),
     **{name: _of_load(name) for name in (*ENOUGH, "max")},
-    "rtt": _rtt_ms,
+    keys.RTT: _rtt_ms,
     "lag": _lag_ms,
     **{name: _at_risk(name) for name in FAILURES},
     "faults": _faults,
 }
 """What a condition may compare, by name: rates, latencies and times in ms, counts of commits and faults."""
-_IN_MS: Final = (*ENOUGH, "max", "rtt", "lag")
+_IN_MS: Final = (*ENOUGH, "max", keys.RTT, "lag")
 _UNITS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 _COMPARISON: Final = re.compile(r"([a-z_]\w*(?:@[\w:]+)?)\s*(<=|>=|!=|==|<|>|=)\s*(.+)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zµ%/]*)", re.IGNORECASE)
@@ -311,7 +312,7 @@ def _one(text: str) -> Condition:
         raise UsageError(f"{text!r} is no condition", _near(word) or CONDITION_HINT)
     name, comparison = compared[1], "=" if compared[2] == "==" else compared[2]
     value = compared[3].strip()
-    if name.lower() in FIGURES and not (name.lower() == "rtt" and comparison in ("=", "!=")):
+    if name.lower() in FIGURES and not (name.lower() == keys.RTT and comparison in ("=", "!=")):
         return FigureHolds(name.lower(), comparison, _bound(name.lower(), value))
     return _knob(name, comparison, value)
 
