@@ -25,7 +25,7 @@ _LAST_WORDS = 3000
 """Characters of a program's narration that a failure shows."""
 
 
-def _hear_signals() -> None:
+def hear_signals() -> None:
     """Who runs the tests behind others, or under nohup, ignores these, and what it starts would too."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -46,7 +46,7 @@ class Started:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                preexec_fn=_hear_signals,
+                preexec_fn=hear_signals,
             )
         self.pid = self._process.pid
 

@@ -21,6 +21,7 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse
 
 from tests.integration.conftest import LiveStack
+from tests.integration.shell import hear_signals
 from tests.waiting import patience, until_true
 
 pytestmark = pytest.mark.docker
@@ -63,6 +64,7 @@ def serving(stack: str, *words: str) -> Iterator[Serving]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_signals,
     )
     assert process.stdout is not None
     try:

@@ -52,6 +52,7 @@ async def _captured(target: LoadTarget, file: Path) -> WorkloadCaptured:
         "workload",
         "capture",
         url,
+        "--ssl-mode=REQUIRED",
         "--for",
         "4s",
         "--database",

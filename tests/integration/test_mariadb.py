@@ -149,7 +149,9 @@ async def test_foreign_servers_with_old_names_are_changed_and_reverted(
     maria: LiveStack, tmp_path: Path
 ) -> None:
     shell = await outsider(maria, tmp_path)
-    changes = ("semi_sync=on", "wait_point=after_sync", "semi_sync_timeout=5000", "sync_binlog=7")
+    point = await maria.value("db1", "SELECT @@GLOBAL.rpl_semi_sync_master_wait_point")
+    other = "after_commit" if str(point).lower() == "after_sync" else "after_sync"
+    changes = ("semi_sync=on", f"wait_point={other}", "semi_sync_timeout=5000", "sync_binlog=7")
     replica = ("innodb_flush_log_at_trx_commit@replica=0", "sync_relay_log@replica=77")
     report = await change_kill_and_revert(maria, shell, *changes, *replica)
     rows = [row for source in report.reverted for row in source.variables]
