@@ -83,7 +83,7 @@ def _source(
         return parse_server_url(environment[DSN], with_password=True), DSN
     if "host" not in options:
         raise UsageError(
-            "which server?", f"name it as mysql://USER@HOST:PORT, in {DSN}, or in an option file"
+            "no server is named", f"name it as mysql://USER@HOST:PORT, in {DSN}, or in an option file"
         )
     port = options.get("port", str(PORT))
     if not port.isascii() or not port.isdigit() or not 0 < int(port) <= _MOST_PORT:

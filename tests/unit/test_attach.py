@@ -263,7 +263,7 @@ def flags(**more: object) -> Namespace:
 def test_where_a_login_comes_from(tmp_path: Path) -> None:
     quiet = Output(err=io.StringIO())
     home = {"HOME": str(tmp_path)}
-    with pytest.raises(UsageError, match="which server"):
+    with pytest.raises(UsageError, match="no server is named"):
         known_login(flags(), quiet, home)
     known = known_login(flags(), quiet, home | {"MYSQL_DSN": "mysql://a:b@db:1/x"})
     assert (known.source.place, known.login.user, known.login.password) == ("db:1", "a", "b")
