@@ -30,6 +30,15 @@ def tick(
     return make_tick(1.0, state=state, rtt=rtt, replicas=replicas, values=named)
 
 
+def resting(moment: Tick) -> Tick:
+    """The same while the load pauses, as between the stages of a lab."""
+    knobs = {
+        name: replace(view, effective=0) if name.key == "clients" else view
+        for name, view in moment.knobs.items()
+    }
+    return replace(moment, knobs=knobs)
+
+
 def fault(kind: str, value: str | None = None, node: str = "db1") -> Fault:
     return Fault(1, kind, value, node, 100.0, None, "tui (pid 1)", {}, ())
 
@@ -77,6 +86,7 @@ TURNED = (
         tick(OFF, (0.0, 0.1)), tick(OFF, (25.0, 25.2)),
         "db2 is 25 ms away now: a commit does not wait for it",
     ),
+    (tick(ON, (25.0, 25.2)), tick(ON, (0.0, 0.1)), "db2 is next door now"),
     (
         tick(ON), tick(ON, sync_binlog=0),
         "sync_binlog 0: the binlog reaches the disk when the system likes; a power cut takes the rest",
@@ -101,6 +111,7 @@ TURNED = (
     (tick(ON, partition="both"), tick(ON), "the line between db1 and db2 is whole again"),
     (tick(ON), tick(ON, clients=1), "1 client commits, one transaction at a time"),
     (tick(ON), tick(ON, clients=0), "the load has stopped: no client commits"),
+    (resting(tick(ON, clients=32)), tick(ON, clients=32), ""),
     (
         tick(ON), tick(ON, sync_binlog=0, innodb_flush_log_at_trx_commit=2),
         "sync_binlog 0: the binlog reaches the disk when the system likes; a power cut takes the rest"

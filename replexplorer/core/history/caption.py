@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from replexplorer.core.fault import Fault
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import SOURCE, KnobName, Value, format_value
+from replexplorer.core.knobs.names import SOURCE, KnobName, Place, Value, format_value
 from replexplorer.core.link_view import LinkView
 from replexplorer.core.server.exposure import Loss
 from replexplorer.core.server.protection import ProtectionState
@@ -156,8 +156,11 @@ def _knobs_turned(before: Tick, now: Tick) -> str:
 
 
 def _turned(name: KnobName, before: Tick, now: Tick) -> tuple[Value, Value] | None:
-    """What was in effect and what is now, where both are known and differ."""
+    """What was in effect and what is now, where both are known and differ. Of the load what was asked: it
+    rests between the stages of a lesson, which is nothing to read about."""
     view, was = now.knobs[name], before.knobs.get(name)
+    if was is not None and name.node == Place.LOAD:
+        return None if was.requested == view.requested else (was.requested, view.requested)
     if was is None or was.effective is None or view.effective is None or was.effective == view.effective:
         return None
     return was.effective, view.effective
@@ -180,14 +183,15 @@ def _wait_point(name: KnobName, old: Value, new: Value, now: Tick) -> str:
 
 
 def _rtt(name: KnobName, old: Value, new: Value, now: Tick) -> str:
-    said = format_value(name.knob, new)
+    near = isinstance(new, (int, float)) and new < _NEAR_MS
+    said = "next door" if near else f"{format_value(name.knob, new)} away"
     waits = now.protection.state in (
         ProtectionState.PROTECTED,
         ProtectionState.ARMED,
         ProtectionState.BLOCKED,
     )
     then = "a commit pays that round trip" if waits else "a commit does not wait for it"
-    return f"{name.node} is {said} away now: {then}"
+    return f"{name.node} is {said} now{'' if near else f': {then}'}"
 
 
 def _sync_binlog(name: KnobName, old: Value, new: Value, now: Tick) -> str:
