@@ -70,8 +70,11 @@ def serving(stack: str, *words: str) -> Iterator[Serving]:
     try:
         yield Serving(process, process.stdout.readline().strip())
     finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30 * patience())
+        try:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30 * patience())
+        finally:
+            process.kill()
 
 
 @dataclass

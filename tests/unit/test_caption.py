@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.fault import KINDS, Fault
+from replexplorer.core.fault import KINDS, Fault, FaultKind
 from replexplorer.core.history.caption import MOST_CHARACTERS, Matters, caption, fault_words, headline
 from replexplorer.core.knobs.names import CATALOGUE, KnobName, Value
 from replexplorer.core.server.exposure import Unknown
@@ -150,9 +150,9 @@ def test_another_source_is_said_before_anything_else() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.key)
-def test_every_fault_has_words_of_its_own(kind: object) -> None:
-    for value in getattr(kind, "values") or ("500",):  # noqa: B009
-        begun = fault(getattr(kind, "key"), value)  # noqa: B009
+def test_every_fault_has_words_of_its_own(kind: FaultKind) -> None:
+    for value in kind.values or ("500",):
+        begun = fault(kind.key, value)
         said = caption(tick(ON), replace(tick(ON), faults=(begun,)))
         assert said == fault_words(begun, "db1")
         assert not said.startswith("fault ")

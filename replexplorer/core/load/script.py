@@ -354,14 +354,10 @@ class _Reader:
     def _date_value(self, line: int, name: str, first: str, last: str) -> _Value:
         """A date, or a date and time, between two dates."""
         try:
-            days = [
-                date.fromisoformat(_PLAIN_DATE.fullmatch(each)[0]).toordinal()  # type: ignore[index]
-                for each in (first, last)
-            ]
-        except (ValueError, TypeError):
-            days = [1, 0]
-        low, high = days
-        if low > high:
+            low, high = (date.fromisoformat(each).toordinal() for each in (first, last))
+        except ValueError:
+            low, high = 1, 0
+        if low > high or not (_PLAIN_DATE.fullmatch(first) and _PLAIN_DATE.fullmatch(last)):
             raise self._fail(
                 line, f":{name}({first},{last}) is no range of dates", f"as :{name}(2025-01-01,2025-12-31)"
             )
