@@ -138,6 +138,8 @@ def settings_of(loaded: LoadedConfiguration) -> Settings:
         no_color=bool(os.environ.get("NO_COLOR")),
         on_quit=values.on_quit,
         keymap=keymap.keys,
+        keys_file=paths.keys_file(),
+        themes_directory=paths.themes_directory(),
         notices=(*(f"theme {found} (not used)" for found in failed), *keymap.problems),
     )
 

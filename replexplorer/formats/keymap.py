@@ -1,17 +1,33 @@
-"""keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are reported, not ignored."""
+"""keys.toml: `[keys]`, binding id = "keys". Unknown ids and clashes are reported, not ignored.
+
+Law: a file with mistakes is written only by who has agreed to lose its wrong lines; comments and order stay.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.printable import one_line
 from replexplorer.formats.paths import is_there
 from replexplorer.formats.small_file import MOST_TOML_BYTES, WrongToml, parse_toml, read_text
+from replexplorer.formats.toml_place import line_of
+from replexplorer.formats.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from tomlkit.container import Container
+    from tomlkit.items import Table
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "meta", "hyper")
+_TAKEN: Final = {
+    **dict.fromkeys((*"0123456789", "full_stop"), "it types a value for the selected knob"),
+    "ctrl+c": "it quits at once, whatever is open",
+}
+"""Keys that no action can have, and what they do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +37,16 @@ class Keymap:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Binding id to comma-separated key names; only ids that exist."""
     problems: tuple[str, ...] = ()
-    """One line each, with file and key; the rest of the file still counts."""
+    """One line each, with file, line and key; the rest of the file still counts."""
+
+
+class WrongKeymap(UsageError):
+    """A keys.toml that has mistakes, which writing it would drop."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems), "correct the file, or let the wrong lines go")
+        self.problems = problems
+        """One line each."""
 
 
 def key_name(written: str) -> str:
@@ -50,23 +75,36 @@ def parse_keymap(text: str, defaults: Mapping[str, str], source: str) -> Keymap:
     except WrongToml as error:
         key = f"{'.'.join(map(str, error.where))}: " if error.where else ""
         raise UsageError(f"{source}: {key}{error.words}", "correct the file or move it away") from None
-    problems = [
-        f"{source}: {name}: unknown table, only [keys] is read" for name in document if name != "keys"
-    ]
+    lines = text.splitlines()
+
+    def told(where: tuple[str, ...], what: str) -> str:
+        """A problem in one line."""
+        return f"{source}:{line_of(lines, where)}: {one_line('.'.join(where), 100)}: {what}"
+
+    problems = [told((name,), "unknown table, only [keys] is read") for name in document if name != "keys"]
     table = document.get("keys", {})
     if not isinstance(table, dict):
-        return Keymap({}, (f"{source}: keys: must be a table", *problems))
+        return Keymap({}, (told(("keys",), "must be a table"), *problems))
     keys: dict[str, str] = {}
     for action, written in _flat(table):
+        where = ("keys", action)
         if action not in defaults:
-            problems.append(f"{source}: keys.{action}: no such action; `replexplorer keys` lists them")
+            problems.append(told(where, "no such action; `replexplorer keys` lists them"))
         elif not isinstance(written, str) or not written.strip():
-            problems.append(f'{source}: keys.{action}: must be a text such as "up,k"')
-        elif bad := [key for key in written.split(",") if not _is_key(key_name(key))]:
-            problems.append(f"{source}: keys.{action}: `{bad[0].strip()}` is not a key")
+            problems.append(told(where, 'must be a text such as "up,k"'))
+        elif wrong := next(filter(None, map(why_no_key, written.split(","))), ""):
+            problems.append(told(where, wrong))
         else:
             keys[action] = ",".join(key_name(key) for key in written.split(","))
-    return _without_clashes(keys, defaults, source, problems)
+    return _without_clashes(keys, defaults, told, problems)
+
+
+def why_no_key(written: str) -> str:
+    """Why no action can have this key, in words; "" when one can."""
+    name = key_name(written)
+    if not _is_key(name):
+        return f"`{written.strip()}` is not a key"
+    return f"`{written.strip()}` cannot be given away: {_TAKEN[name]}" if name in _TAKEN else ""
 
 
 def load_keymap(path: Path, defaults: Mapping[str, str]) -> Keymap:
@@ -74,6 +112,59 @@ def load_keymap(path: Path, defaults: Mapping[str, str]) -> Keymap:
     if not is_there(path):
         return Keymap()
     return parse_keymap(read_text(path, "key bindings", MOST_TOML_BYTES), defaults, str(path))
+
+
+def write_keymap(
+    path: Path, keys: Mapping[str, str], defaults: Mapping[str, str], *, drop_wrong: bool = False
+) -> None:
+    """Write what differs from the defaults into keys.toml; its comments and the order of its lines stay.
+
+    Raises WrongKeymap where the file has mistakes, unless they are to be dropped, and UsageError where it is
+    no TOML or cannot be written; it is then as it was.
+    """
+    import tomlkit  # only who changes a key needs it
+    from tomlkit.exceptions import TOMLKitError
+
+    text = read_text(path, "key bindings", MOST_TOML_BYTES) if is_there(path) else ""
+    problems = parse_keymap(text, defaults, str(path)).problems
+    if problems and not drop_wrong:
+        raise WrongKeymap(problems)
+    try:
+        document = tomlkit.parse(text)
+        for name in [name for name in document if name != "keys"]:
+            document.remove(name)
+        if not isinstance(document.get("keys"), dict):
+            document["keys"] = tomlkit.table()
+        _put(document["keys"], keys)  # type: ignore[arg-type]
+        written = tomlkit.dumps(document)
+    except TOMLKitError:
+        written = ""
+    if parse_keymap(written, defaults, str(path)) != Keymap(dict(keys)):
+        raise UsageError(f"{path} cannot be changed from here", "change the lines of [keys] by hand")
+    with whole_file(path, parents=True) as stream:
+        stream.write(written)
+
+
+def _put(table: Table | Container, keys: Mapping[str, str], prefix: str = "") -> None:
+    """Make a table hold these keys and no others: values that it has change where they stand."""
+    there = set()
+    for name in list(table):
+        held, action = table[name], f"{prefix}{name}"
+        if isinstance(held, dict):
+            inner = {one: key for one, key in keys.items() if one.startswith(f"{action}.")}
+            _put(held, inner, f"{action}.")  # type: ignore[arg-type]
+            there |= set(inner)
+            if not held:
+                table.remove(name)
+        elif action not in keys:
+            table.remove(name)
+        else:
+            there.add(action)
+            if held != keys[action]:
+                table[name] = keys[action]
+    for action in keys:
+        if action not in there:
+            table[action.removeprefix(prefix)] = keys[action]
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
@@ -93,7 +184,10 @@ def _is_key(name: str) -> bool:
 
 
 def _without_clashes(
-    keys: dict[str, str], defaults: Mapping[str, str], source: str, problems: list[str]
+    keys: dict[str, str],
+    defaults: Mapping[str, str],
+    told: Callable[[tuple[str, ...], str], str],
+    problems: list[str],
 ) -> Keymap:
     """Give up what would take a key from another action, until nothing clashes."""
     owners = {
@@ -105,8 +199,8 @@ def _without_clashes(
     for action, written in keys.items():
         clash = next((key for key in written.split(",") if owners.get(key, action) != action), None)
         if clash is not None:
-            problems.append(f"{source}: keys.{action}: `{clash}` already belongs to {owners[clash]}")
+            problems.append(told(("keys", action), f"`{clash}` already belongs to {owners[clash]}"))
             rest = {name: kept for name, kept in keys.items() if name != action}
-            return _without_clashes(rest, defaults, source, problems)
+            return _without_clashes(rest, defaults, told, problems)
         owners |= dict.fromkeys(written.split(","), action)
     return Keymap(keys, tuple(problems))

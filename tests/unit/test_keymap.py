@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from replexplorer.core.errors import UsageError
-from replexplorer.formats.keymap import key_name, load_keymap, parse_keymap
+from replexplorer.formats.keymap import Keymap, WrongKeymap, key_name, load_keymap, parse_keymap, write_keymap
 from replexplorer.ui.keys.actions import ACTIONS, DEFAULT_KEYS, FOOTER, key_label
 
 DEFAULTS = {"knob.undo": "u", "load.toggle": "x", "help": "question_mark", "knob.prev": "up,k"}
@@ -20,7 +21,7 @@ def parse(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def test_ids_may_be_written_quoted_or_bare() -> None:
     assert parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5, ?x"')[1] == (
-        "keys.toml: keys.load.toggle: `?x` is not a key",
+        "keys.toml:3: keys.load.toggle: `?x` is not a key",
     )
     assert parse('[keys]\n"knob.undo" = "z"\nload.toggle = "F5,Ctrl+L"')[0] == {
         "knob.undo": "z",
@@ -40,14 +41,18 @@ def test_ids_may_be_written_quoted_or_bare() -> None:
             "keys.load.toggle: `z` already belongs to knob.undo",
         ),
         ('[keys]\n"knob.undo" = "ctrl+"', "`ctrl+` is not a key"),
-        ('[kays]\n"knob.undo" = "z"', "kays: unknown table"),
+        ('[keys]\n"knob.undo" = "5"', "`5` cannot be given away: it types a value for the selected knob"),
+        ('[keys]\n"knob.undo" = "z,ctrl+c"', "`ctrl+c` cannot be given away: it quits at once"),
+        ("[kays]", "kays: unknown table"),
         ("keys = 3", "keys: must be a table"),
     ],
 )
 def test_each_problem_names_file_and_key(text: str, problem: str) -> None:
     keys, problems = parse(text)
     assert len(problems) == 1
-    assert problems[0].startswith("keys.toml: ")
+    place = re.match(r"keys\.toml:(\d+): ", problems[0])
+    assert place is not None
+    assert int(place[1]) == len(text.splitlines()), "the last line has the mistake"
     assert problem in problems[0]
     assert len(set(keys.values())) == len(keys)
 
@@ -97,3 +102,60 @@ def test_the_registry_has_no_clash_and_the_footer_no_unknown_action() -> None:
 )
 def test_keys_are_written_shortly(key: str, label: str) -> None:
     assert key_label(key) == label
+
+
+YOURS = """# mine
+[keys]  # as on the other machine
+"knob.undo" = "z"  # the left hand
+# the load
+load.toggle = "f5"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "keys", "after"),
+    [
+        (None, {"help": "f1"}, '[keys]\nhelp = "f1"\n'),
+        (YOURS, {"knob.undo": "z", "load.toggle": "f6"}, YOURS.replace("f5", "f6")),
+        (
+            YOURS,
+            {"knob.undo": "z", "load.toggle": "f5", "knob.prev": "w,up"},
+            YOURS + '"knob.prev" = "w,up"\n',
+        ),
+        (YOURS, {"load.toggle": "f5"}, YOURS.replace('"knob.undo" = "z"  # the left hand\n', "")),
+        ("# empty\n", {"knob.undo": "x", "load.toggle": "u"}, None),
+        (YOURS, {}, None),
+    ],
+)
+def test_a_change_is_written_and_all_other_lines_stay(
+    tmp_path: Path, before: str | None, keys: dict[str, str], after: str | None
+) -> None:
+    file = tmp_path / "config" / "keys.toml"
+    if before is not None:
+        file.parent.mkdir()
+        file.write_text(before)
+    write_keymap(file, keys, DEFAULTS)
+    assert load_keymap(file, DEFAULTS) == Keymap(keys)
+    assert after is None or file.read_text() == after
+    assert [each.name for each in file.parent.iterdir()] == ["keys.toml"]
+
+
+def test_wrong_lines_go_only_when_that_was_agreed_to(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    wrong = '[keys]\n"knob.undoo" = "z"\n"help" = "f1"\n[kays]\na = 1\n'
+    file.write_text(wrong)
+    with pytest.raises(WrongKeymap) as caught:
+        write_keymap(file, {"help": "f2"}, DEFAULTS)
+    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [f"{file}:4", f"{file}:2"]
+    assert file.read_text() == wrong
+    write_keymap(file, {"help": "f2"}, DEFAULTS, drop_wrong=True)
+    assert file.read_text() == '[keys]\n"help" = "f2"\n'
+
+
+@pytest.mark.parametrize("drop_wrong", [False, True])
+def test_what_is_no_toml_is_never_written_over(tmp_path: Path, drop_wrong: bool) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text("[keys]\nhelp = f1\n")
+    with pytest.raises(UsageError, match=r"keys\.toml: is not TOML: .*line 2"):
+        write_keymap(file, {"help": "f2"}, DEFAULTS, drop_wrong=drop_wrong)
+    assert file.read_text() == "[keys]\nhelp = f1\n"

@@ -25,7 +25,7 @@ class Listing(Lines):
         self._title: Line = []
         self._head: Sequence[Line] = ()
         self._body: Sequence[Line] = ()
-        self._close = key_label(keys_of(QUIT, settings.keymap)[0])
+        self._keymap = settings.keymap
         self.top = 0
         """The first body row that is shown."""
         self.arrows_do = "scroll"
@@ -67,8 +67,9 @@ class Listing(Lines):
         )
         rows = [rule(self._title, place, width), *self._head, *self._body[self.top : end]]
         rows += [[]] * (height - 1 - len(rows))
+        closes = key_label(keys_of(QUIT, self._keymap)[0])
         keys: Line = [
-            (" esc" if self.is_typed_beside else f" esc {self._close}", "key b"), (" back   ", "muted"),
+            (" esc" if self.is_typed_beside else f" esc {closes}", "key b"), (" back   ", "muted"),
             ("↑↓", "key b"), (f" {self.arrows_do}", "muted"),
         ]  # fmt: skip
         return [*rows[: height - 1], keys]

@@ -1,0 +1,174 @@
+"""A walk through all screens at one size, with much that is long or wrong: what each shows, row by row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replexplorer.core.epochs.epoch import Epoch
+from replexplorer.core.event import Event, Severity
+from replexplorer.core.fault import Fault
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.server.exposure import Exposure, Loss
+from replexplorer.core.server.protection import ProtectionState
+from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE, Role
+from replexplorer.ui.screens.dashboard import DashboardScreen
+from replexplorer.ui.widgets.lines import Lines
+from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
+from tests.ui.driving import Bench, bench
+
+SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))
+STACK: Final = "classroom-of-the-autumn-term"
+REPLICAS: Final = 3
+WHY: Final = (
+    "error 1062 at worker 3: Could not execute Write_rows event on table shop.order_lines; Duplicate entry "
+    "'2894712-18' for key 'order_lines.PRIMARY', Error_code: 1062; handler error HA_ERR_FOUND_DUPP_KEY"
+)
+_CHANGE: Final = "binlog_group_commit_sync_no_delay_count 0 → 1000000, group_replication_consistency"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A screen of the walk."""
+
+    name: str
+    rows: tuple[str, ...]
+    """The whole terminal's, each as wide as it is."""
+    lost: tuple[str, ...]
+    """What a widget had to draw and its place had no room for, as `widget: row`."""
+
+
+def calm() -> Tick:
+    """All is well on three replicas."""
+    return explained(replace(make_tick(1.0, replicas=REPLICAS), stack=STACK))
+
+
+def troubled() -> Tick:
+    """One replica is down, one has an error, one is cut off; three faults, and long words everywhere."""
+    epochs = (
+        Epoch(0, 0.0, "baseline", None, 12_619.0, p50_ms=25.2, p95_ms=29.0, p99_ms=35.0, n=28_500),
+        Epoch(1, 40.0, _CHANGE, 12_619.0, 88.4, -99.3, 0.3, "slower", 89.0, 93.0, 1_098.0, 7_433),
+        Epoch(12, 80.0, _CHANGE, 88.4, None),
+    )
+    events = (
+        change_event(40.0, 1, _CHANGE),
+        Event(90.0, WALL_S + 90, Severity.BAD, f"db4: SQL thread: {WHY}"),
+        Event(95.0, WALL_S + 95, Severity.WARN, "semi-sync timed out: commits are asynchronous"),
+    )
+    values = {
+        KnobName("semi_sync", SOURCE): "on",
+        KnobName("sync_binlog", SOURCE): 0,
+        KnobName("fsync_delay", SOURCE): 2.0,
+        KnobName("partition", "db2"): "both",
+        KnobName("jitter", "db2"): 1.5,
+    }
+    tick = make_tick(
+        100.0, state=ProtectionState.DEGRADED, tps=12_345.6, rtt=(1_250.0, 1_250.4), replicas=REPLICAS,
+        values=values, events=events, epochs=epochs, fsync_ms=12.2,
+        exposure=Exposure(
+            Loss(0, 0, 0), Loss(31_200, 30_000, 34_000, 11_413.0), Loss(128_812, 120_000, 130_000, 9_812.0)
+        ),
+    )  # fmt: skip
+    nodes = list(tick.nodes)
+    nodes[2] = replace(nodes[2], role=Role.DOWN, reachable=False)
+    nodes[3] = replace(nodes[3], sql_thread="error", replication_fault=WHY)
+    faults = tuple(
+        Fault(number, kind, value, node, WALL_S + 20.0 * number, None, "drill split-brain (pid 1234567)", {})
+        for number, (kind, value, node) in enumerate(
+            (("kill", None, "db3"), ("partition", "both", "db2"), ("disk_stall", "2500", "db1")), 1
+        )
+    )
+    tick = replace(tick, stack=STACK, state="partial", nodes=tuple(nodes), faults=faults)
+    return explained(tick, failed=True, excess_ms=41.5)
+
+
+def text_of(app: Bench) -> tuple[str, ...]:
+    """What stands on the terminal now."""
+    strips = app.app.screen._compositor.render_strips()
+    return tuple("".join(segment.text for segment in strip) for strip in strips)
+
+
+def lost_rows(app: Bench) -> tuple[str, ...]:
+    """What widgets of lines paint beyond their places."""
+    lost = []
+    for widget in app.app.screen.query(Lines):
+        if widget.display and widget.region.area and widget.is_on_screen:
+            name = widget.id or type(widget).__name__
+            width, height = widget.size
+            painted = widget.paint(width, height)
+            words = ["".join(text for text, _ in row) for row in painted]
+            lost += [f"{name}: {row.rstrip()}" for row in words if len(row.rstrip()) > width]
+            lost += [f"{name}: {row.rstrip()}" for row in words[height:] if row.strip()]
+    return tuple(lost)
+
+
+async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]:
+    """Every screen, in the order in which one comes by."""
+    facade = FakeFacade(replicas=REPLICAS)
+    facade.lab_turns = asyncio.Queue()
+    async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:
+
+        def seen(name: str) -> Seen:
+            return Seen(name, text_of(app), lost_rows(app))
+
+        async def settled() -> None:
+            await app.pilot.pause()
+            await app.pilot.pause()
+
+        yield seen("calm")
+        await app.play(troubled())
+        await settled()
+        yield seen("troubled")
+        for name, keys, back in (
+            ("density", "d", "d"),
+            ("exposure", "e", "e"),
+            ("held", "space", "space"),
+            ("presenting", "z", "z"),
+            ("filter", "slash", "escape"),
+            ("value", "5", "escape"),
+        ):
+            await app.press(keys)
+            await settled()
+            yield seen(name)
+            await app.press(back)
+        if size == SIZES[0]:
+            await app.press("v")
+            await settled()
+            yield seen("latency")
+            await app.press("v", "v", "enter")
+            await settled()
+            yield seen("drawer")
+            await app.press("escape")
+        await app.press("q")
+        await settled()
+        yield seen("asking")
+        await app.press("n")
+        for name, keys in (
+            ("help", ("question_mark",)),
+            ("keys", ("K",)),
+            ("keys, asking", ("K", "enter", "x")),
+            ("ledger", ("g",)),
+            ("log", ("L",)),
+            ("nodes", ("N",)),
+            ("faults", ("F",)),
+            ("faults, the last", ("F", "end")),
+            ("sweep", ("S",)),
+            ("labs", ("o",)),
+        ):
+            await app.press(*keys)
+            await app.until(lambda: not isinstance(app.app.screen, DashboardScreen), name)
+            await settled()
+            yield seen(name)
+            while not isinstance(app.app.screen, DashboardScreen):
+                await app.press("escape")
+        await app.press("o", "down", "enter")
+        await app.until(lambda: app.dashboard.has_class("-lab"), "the lab")
+        await settled()
+        yield seen("lab")
+        await app.press("z")
+        await settled()
+        yield seen("lab, presenting")
+        await app.press("z", "A")
