@@ -124,7 +124,7 @@ bench: $(STAMP) prerequisites test-tools ## targets measured side by side; QUICK
 	@exec $(BIN)/python -m tests.bench
 
 .PHONY: pictures
-pictures: $(STAMP) ## draw the README's picture again, from the recorded tour
+pictures: $(STAMP) ## draw the README's picture and cast again: docs/tour.play over the recorded tour
 	@exec $(BIN)/python -m tests.pictures
 
 .PHONY: clean

@@ -1,41 +1,74 @@
-"""`make pictures`: draw the README's picture, the recorded tour with 32 clients across 85 ms."""
+"""`make pictures`: perform docs/tour.play over the recorded tour, and keep its last picture and its cast."""
 
 from __future__ import annotations
 
-import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Final
+
+from textual._context import active_app
 
 from replexplorer.adapters.recording import SessionReader
-from replexplorer.engine.replay import Replay
+from replexplorer.core.play.script import PlayScript, read_play
+from replexplorer.formats.cast import CastWriter
 from replexplorer.formats.paths import shipped_tour
-from replexplorer.ui.app import ExplorerApp
+from replexplorer.formats.whole_file import whole_file
 from replexplorer.ui.settings import Settings
-from tests.ui.test_replay import Player, StillClock
+from replexplorer.ui.stage.performance import PlayedLine
+from replexplorer.ui.stage.venue import Venue
 
-DRAWN = Path(__file__).parents[1] / "docs" / "dashboard.svg"
-SIZE = (160, 45)
-AFTER_MARK = 5
-"""The change to AFTER_COMMIT: what stands before it and since is seen at once."""
-AFTER_S = 9.5
+DOCS: Final = Path(__file__).parents[1] / "docs"
+SCRIPT: Final = DOCS / "tour.play"
+PICTURE: Final = DOCS / "dashboard.svg"
+CAST: Final = DOCS / "tour.cast"
+SETTINGS: Final = Settings(stack="tour, recorded")
+PICTURE_SIZE, CAST_SIZE = (160, 45), (120, 36)
 
 
-async def main() -> None:
-    """Jump to the moment and write what stands there."""
-    reader = SessionReader(shipped_tour())
-    mark_s = next(event.at_s for event in reader.events() if event.mark == AFTER_MARK)
-    goal_s = max(tick.at_s for tick in reader.ticks() if tick.at_s <= mark_s + AFTER_S)
-    replay = Replay(reader, StillClock())
-    replay.toggle()
-    app = ExplorerApp(replay, Settings(stack="tour, recorded"))
-    async with app.run_test(size=SIZE) as pilot:
-        player = Player(app, pilot, replay)
-        await player.at(reader.first_s)
-        replay.seek(goal_s - reader.first_s)
-        await player.at(goal_s)
-        await pilot.pause()
-        DRAWN.write_text(app.export_screenshot(title="replexplorer replay tour"), encoding="utf-8")
-    print(f"written: {DRAWN}")
+def script() -> PlayScript:
+    """The play, checked."""
+    return read_play(SCRIPT.read_text(encoding="utf-8"), SCRIPT.name)
+
+
+def draw_picture(file: Path) -> None:
+    """What stands on a large screen when the last line has ended."""
+    played = script()
+
+    def look(line: PlayedLine) -> None:
+        if line.line is played.lines[-1]:
+            file.write_text(active_app.get().export_screenshot(title=played.title), encoding="utf-8")
+
+    _perform(played, Venue(SETTINGS, PICTURE_SIZE, told=look))
+
+
+def draw_cast(file: Path) -> None:
+    """All that a terminal is sent meanwhile."""
+    played = script()
+    with whole_file(file) as stream, closing(SessionReader(shipped_tour())) as reader:
+        wall_s = next(reader.ticks()).wall_s
+        cast = CastWriter(stream, CAST_SIZE, wall_s=wall_s, title=played.title)
+        _perform(played, Venue(SETTINGS, CAST_SIZE, cast))
+
+
+def _perform(played: PlayScript, venue: Venue) -> None:
+    with closing(SessionReader(shipped_tour())) as reader:
+        performance = venue.play_over(played, reader)
+    if failure := performance.failure or performance.crash:
+        raise failure
+
+
+def main() -> None:
+    """Draw both with the clock of Greenwich, so that they are the same wherever they are drawn."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    drawings: tuple[tuple[Callable[[Path], None], Path], ...] = ((draw_picture, PICTURE), (draw_cast, CAST))
+    for draw, file in drawings:
+        draw(file)
+        print(f"written: {file}, {file.stat().st_size >> 10} KB")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
