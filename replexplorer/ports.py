@@ -304,10 +304,15 @@ class Keeper(Protocol):
         ...
 
     async def take_lease(
-        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+        self,
+        holder: str,
+        *,
+        beside: bool = False,
+        load: Mapping[str, int | float | str] | None = None,
+        selected: str | None = None,
     ) -> Lease | None:
-        """Take the driver's lease, or say again which `load` is driven (its knobs by key); None when it is
-        ours now, else the holder that has it."""
+        """Take the driver's lease, or say again which `load` is driven (its knobs by key) and which knob
+        is `selected`; None when it is ours now, else the holder that has it."""
         ...
 
     async def lease(self) -> Lease | None:

@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-PROTOCOL_VERSION: Final = 8
+PROTOCOL_VERSION: Final = 9
 """Both sides must speak the same; `hello` says which."""
 LONGEST_DELAY_MS: Final = 60_000
 SHORTEST_FLAP_S: Final = 0.1
@@ -285,6 +285,8 @@ class Lease:
     host: str
     load: Mapping[str, int | float | str] | None = None
     """Knobs of the load that it runs, by key; empty: it runs none now; None: it does not tell."""
+    selected: str | None = None
+    """The knob that its user looks at, as `rtt@db2`; None: none, or nobody looks."""
 
     def __str__(self) -> str:
         """The name that people are told: `load (pid 12)`."""

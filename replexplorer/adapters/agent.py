@@ -252,11 +252,17 @@ class BridgedAgent:
         return (await self._ask(request, repeatable=False)).document
 
     async def take_lease(
-        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+        self,
+        holder: str,
+        *,
+        beside: bool = False,
+        load: Mapping[str, int | float | str] | None = None,
+        selected: str | None = None,
     ) -> Lease | None:
         """Take the lease; the holder when another has it. `beside` does not take it away: the caller
         that drives beside gets None, and the lease stays where it is."""
-        wish = Lease(holder, os.getpid(), socket.gethostname(), None if load is None else dict(load))
+        told = None if load is None else dict(load)
+        wish = Lease(holder, os.getpid(), socket.gethostname(), told, selected)
         found = await self._ask(wire.TakeLease(wish), CALL_DEADLINE_S + COMING_BACK_S)
         return None if found.ours or beside else found.lease
 

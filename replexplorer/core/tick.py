@@ -65,6 +65,8 @@ class Tick:
     """What restarts took and the operator may have back or leave (`sync_binlog 0`); never recorded."""
     viewer: bool = False
     """Another driver holds the load; the charts come from the server's counters."""
+    driver_selects: str | None = None
+    """The knob that the other driver's user looks at, as `rtt@db2`; never recorded."""
 
     @property
     def source(self) -> NodeView | None:

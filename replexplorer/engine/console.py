@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from replexplorer.core.fault import FaultRequest
-from replexplorer.core.knobs.names import Assignment
+from replexplorer.core.knobs.names import Assignment, KnobName
 from replexplorer.core.role_change import RoleChange
 from replexplorer.engine.experiment.rig import Procedure
 from replexplorer.engine.outcome import Cleared, Injected, Preview, SetResult
@@ -109,6 +109,13 @@ class Mark(Command[None]):
     """Put a numbered mark on the charts and into the log; it begins an epoch as a change does."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Point(Command[None]):
+    """Show who watches which knob is selected here; None: none."""
+
+    knob: KnobName | None
 
 
 @dataclass(frozen=True, slots=True)

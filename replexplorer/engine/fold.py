@@ -77,6 +77,7 @@ class TickFold:
             events=self.chronicle.take_events(),
             faults=self.sight.requested.faults,
             viewer=self.driving.viewer_of is not None,
+            driver_selects=self.driving.viewer_of.selected if self.driving.viewer_of else None,
         )
 
     def _compared(

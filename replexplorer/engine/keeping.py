@@ -54,10 +54,15 @@ class Keeping:
         return await self._ask(lambda agent: agent.write_document(expect_version, content))
 
     async def take_lease(
-        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+        self,
+        holder: str,
+        *,
+        beside: bool = False,
+        load: Mapping[str, int | float | str] | None = None,
+        selected: str | None = None,
     ) -> Lease | None:
         """See `ports.Keeper`."""
-        other = await self._take(_LEASE, lambda agent: agent.take_lease(holder, load=load))
+        other = await self._take(_LEASE, lambda agent: agent.take_lease(holder, load=load, selected=selected))
         return None if beside else other
 
     async def lease(self) -> Lease | None:

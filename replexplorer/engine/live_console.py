@@ -27,6 +27,7 @@ from replexplorer.engine.console import (
     GiveBack,
     Inject,
     Mark,
+    Point,
     Rejoin,
     Repair,
     Reset,
@@ -88,6 +89,7 @@ class LiveConsole:
             Switchover: self._switchover,
             Rejoin: self._rejoin,
             Mark: self._mark,
+            Point: self._point,
             ToggleLoad: self._toggle_load,
             Repair: self._repair,
             Scale: self._scale,
@@ -206,6 +208,9 @@ class LiveConsole:
         number = self._chronicle.begin_change(command.text)
         self._chronicle.change_effective(number, command.text, command.text)
         await self._share_mark(command.text)
+
+    async def _point(self, command: Point) -> None:
+        await self._driving.point(None if command.knob is None else str(command.knob))
 
     async def _run(self, command: Run[R]) -> R:
         return await command.experiment.run(self._rig)

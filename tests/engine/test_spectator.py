@@ -10,7 +10,8 @@ import pytest
 
 from replexplorer.core.errors import NoSuchStack
 from replexplorer.core.event import Event
-from replexplorer.engine.console import Mark
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.engine.console import Mark, Point
 from replexplorer.engine.progress import Progress
 from replexplorer.engine.spectator import Spectator
 from tests.engine.test_session import load_runs
@@ -50,6 +51,18 @@ async def test_the_driver_s_load_knobs_and_marks_are_seen() -> None:
         assert (await told(spectator, "sync_binlog 1 → 0, by tui")).mark == 1
         await driver.console.do(Mark("before the demonstration"))
         assert (await told(spectator, "before the demonstration, by tui")).mark == 2
+
+
+@virtual
+async def test_the_knob_that_the_driver_looks_at_is_seen() -> None:
+    world = World()
+    async with world.started("tui") as driver, watching(world) as spectator:
+        await until_tick(driver, load_runs)
+        await driver.console.do(Point(KnobName("rtt", "db2")))
+        await until_tick(spectator, lambda tick: tick.driver_selects == "rtt@db2")
+        await turn(driver, "sync_binlog=0")
+        await driver.console.do(Point(None))
+        await until_tick(spectator, lambda tick: tick.viewer and tick.driver_selects is None)
 
 
 @virtual

@@ -56,6 +56,7 @@ from replexplorer.engine.console import (
     GiveBack,
     Inject,
     Mark,
+    Point,
     Rejoin,
     Repair,
     Reset,
@@ -256,6 +257,8 @@ class FakeFacade:
 
     def __init__(self, *ticks: Tick, replicas: int = 1) -> None:
         self.calls: list[tuple[str, object]] = []
+        self.pointed: list[str] = []
+        """Knobs that were shown to who watches, one after the other."""
         self.failures: dict[str, ReplexplorerError] = {}
         """Method to the error that its next call raises."""
         self.steps: tuple[Progress, ...] = ()
@@ -352,6 +355,8 @@ class FakeFacade:
                 return True
             case Mark():
                 await self._note("mark", command.text)
+            case Point():
+                self.pointed.append(str(command.knob))
             case Repair():
                 return await self._repair(command.progress)
             case Inject():

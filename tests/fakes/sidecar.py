@@ -437,10 +437,15 @@ class FakeAgent:
         return await self._call("write_document", lambda: self.sidecar.write(expect_version, content))
 
     async def take_lease(
-        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+        self,
+        holder: str,
+        *,
+        beside: bool = False,
+        load: Mapping[str, int | float | str] | None = None,
+        selected: str | None = None,
     ) -> Lease | None:
         """See `ports.Agent`."""
-        return await self._hold("take_lease", "lease", Lease(holder, self.pid, "here", load))
+        return await self._hold("take_lease", "lease", Lease(holder, self.pid, "here", load, selected))
 
     async def lease(self) -> Lease | None:
         """See `ports.Agent`."""

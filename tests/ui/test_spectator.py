@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.notifications import Notify
 
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.tick import Tick
+from replexplorer.core.topology import SOURCE
 from replexplorer.ui.keys.actions import ACTIONS, DASHBOARD, keys_of
 from replexplorer.ui.screens.log import LogScreen
 from replexplorer.ui.screens.onlooking import LIVE, SpectatorScreen
@@ -89,3 +93,33 @@ async def test_quitting_asks_nothing(load: float | None) -> None:
     async with bench(make_tick(1.0, tps=load), make_tick(1.5, tps=load), facade=facade) as running:
         await running.press("q")
         await running.until(lambda: bool(facade.called("close")))
+
+
+async def test_the_cursor_goes_where_the_driver_s_goes_and_is_one_s_own_in_between() -> None:
+    def told(at_s: float, selected: str | None) -> Tick:
+        return replace(make_tick(at_s, viewer=True), driver_selects=selected)
+
+    async with bench(told(1.0, None), told(1.5, "rtt@db2"), facade=Watched()) as running:
+        board = running.dashboard.board
+        await running.until(lambda: board.selected == KnobName("rtt", "db2"))
+        await running.play(told(2.0, "clients"))
+        assert board.selected == KnobName("clients", "load")
+        assert any("clients" in row for row in running.rows("#statement"))
+        await running.press("up")
+        own = board.selected
+        assert own != KnobName("clients", "load")
+        await running.play(told(2.5, "clients"))
+        assert board.selected == own
+        await running.play(told(3.0, "semi_sync"))
+        assert board.selected == KnobName("semi_sync", SOURCE)
+        await running.play(told(3.5, "no_such_knob"))
+        assert board.selected == KnobName("semi_sync", SOURCE)
+
+
+async def test_who_drives_shows_the_selected_knob_to_who_watches() -> None:
+    async with bench() as running:
+        await running.until(lambda: len(running.facade.pointed) == 1, "the first knob")
+        await running.press("down", "down")
+        selected = str(running.dashboard.board.selected)
+        await running.until(lambda: running.facade.pointed[-1] == selected, "the knob of now")
+        assert len(running.facade.pointed) <= 3

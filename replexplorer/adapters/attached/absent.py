@@ -58,7 +58,12 @@ class NoSidecar:
         return self._keeping.write(expect_version, content)
 
     async def take_lease(
-        self, holder: str, *, beside: bool = False, load: Mapping[str, int | float | str] | None = None
+        self,
+        holder: str,
+        *,
+        beside: bool = False,
+        load: Mapping[str, int | float | str] | None = None,
+        selected: str | None = None,
     ) -> Lease | None:
         """See `ports.Keeper`; these servers take no load."""
         return Lease("the servers' own clients", os.getpid(), socket.gethostname())

@@ -52,6 +52,8 @@ class Driving:
         """Who drives the load when it is not us."""
         self._published: Mapping[str, Value] | None = None
         """The load as the lease says that we run it; None before we took the lease."""
+        self._selected: str | None = None
+        """The knob that our user looks at; it stands beside our lease."""
         load.on_settings = self._publish
 
     def settings(self) -> LoadSettings:
@@ -170,11 +172,18 @@ class Driving:
         if self._published not in (None, self._load.effective()):
             await self._publish()
 
+    async def point(self, selected: str | None) -> None:
+        """Show who watches which knob our user looks at; nobody hears of it while another app drives."""
+        if selected != self._selected:
+            self._selected = selected
+            if self._published is not None:
+                await self._publish()
+
     async def _take_the_lease(self) -> Lease | None:
         """Take the lease, with what our load is now; answers who holds it when it is not ours."""
         running = dict(self._load.effective())
         holder = await self._fleet.keeper.take_lease(
-            self._driver.holder, beside=self._driver.beside, load=running
+            self._driver.holder, beside=self._driver.beside, load=running, selected=self._selected
         )
         self._published = running if holder is None else None
         return holder

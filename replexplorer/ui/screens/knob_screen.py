@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from textual import events, on, work
@@ -11,7 +12,7 @@ from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.hints import with_stack
 from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import SOURCE, KnobName
-from replexplorer.engine.console import Turn, Undo
+from replexplorer.engine.console import Point, Turn, Undo
 from replexplorer.engine.view import View
 from replexplorer.ui.desks.board import Fold
 from replexplorer.ui.desks.commander import CommandDone, CommandFailed
@@ -23,6 +24,8 @@ from replexplorer.ui.widgets.entry import Entry
 from replexplorer.ui.widgets.knob_panel import KnobDrawer, KnobPanel
 from replexplorer.ui.widgets.statement import TYPED_WIDTH, KnobLine
 
+_POINT_EVERY_S: Final = 0.3
+"""Between two looks whether another knob is selected: who watches learns it within a second."""
 NOTHING_TO_REPAIR: Final = "nothing to repair: every server answers and no replication thread is stopped"
 
 
@@ -33,10 +36,16 @@ class KnobScreen(WatchingScreen):
         super().__init__(view, settings)
         self._early: list[events.Key] | None = None
         """Keys that came while the drawer that the filter stands over is laid out."""
+        self._pointed_at: KnobName | None = None
+        """The selected knob as who watches was last shown it."""
+        self._is_pointing = False
+        """They are being shown it."""
 
     def on_mount(self) -> None:
         """Begin to work off commands and to watch what rests."""
         self.set_interval(0.1, self.apply_rested)
+        if self._view.console is not None:
+            self.set_interval(_POINT_EVERY_S, self._point)
         self._work_off()
 
     @work(exclusive=True, group="commands", exit_on_error=False)
@@ -126,6 +135,21 @@ class KnobScreen(WatchingScreen):
         """Apply what has been staged long enough ago."""
         if self.board.due(self._settings.monotonic(), self._settings.rest_s):
             self._send()
+
+    def _point(self) -> None:
+        """Show who watches the selected knob, once it is another one."""
+        if self.board.selected != self._pointed_at and not self._is_pointing:
+            self._pointed_at, self._is_pointing = self.board.selected, True
+            self._tell_watchers(self.board.selected)
+
+    @work(group="point", exit_on_error=False)
+    async def _tell_watchers(self, knob: KnobName | None) -> None:
+        """One at a time; where it does not get through, the next one is tried."""
+        try:
+            with suppress(ReplexplorerError):
+                await self._commander.do(Point(knob))
+        finally:
+            self._is_pointing = False
 
     def _move(self, rows: int) -> None:
         if not self.board.searching:

@@ -82,6 +82,22 @@ class SpectatorScreen(OnlookingScreen):
     REFUSED = LIVE | _STEPS
     WHY = "view only: the driver turns the knobs"
 
+    def __init__(self, view: View, settings: Settings) -> None:
+        super().__init__(view, settings)
+        self._followed: str | None = None
+        """The knob that the driver had selected when the cursor here last went there."""
+
+    def _draw_tick(self) -> None:
+        """The cursor goes where the driver's goes; between two of its moves it is the spectator's own."""
+        tick = self.picture.tick
+        selected = tick.driver_selects if tick is not None else None
+        if selected != self._followed and not self._types:
+            self._followed = selected
+            name = next((each for each in self.board.views if str(each) == selected), None)
+            if name is not None:
+                self.board.select(name)
+        super()._draw_tick()
+
     def on_mount(self) -> None:
         """Show the keys that do something here."""
         self.query_one(Footer).items = WATCH_FOOTER
