@@ -7,36 +7,53 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.widgets.chart import Chart
 from tests.fakes.facade import make_tick
 from tests.ui.driving import Bench, bench
-from tests.ui.walk import REPLICAS, SIZES, STACK, Seen, calm, troubled, walk
+from tests.ui.test_replay import playing
+from tests.ui.test_spectator import Watched
+from tests.ui.walk import REPLICAS, SIZES, STACK, calm, lost_rows, text_of, troubled, walk
 
 CUT_BY_DESIGN = frozenset({"events"})
 """What has one row a thing, and a screen of its own where it is read whole."""
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_no_screen_loses_what_it_says(size: tuple[int, int]) -> None:
+EVERY_SIZE = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+
+
+def check(name: str, size: tuple[int, int], rows: tuple[str, ...], lost: tuple[str, ...]) -> None:
+    """The terminal is filled and no wider than it is, the first row says what is open, the last one which
+    keys there are, and nothing had no room."""
     width, height = size
+    assert [cell_len(row) for row in rows] == [width] * height, name
+    assert not [row for row in lost if row.partition(":")[0] not in CUT_BY_DESIGN], name
+    assert rows[0].strip(), name
+    assert any(key in rows[-1] for key in ("q quit", "esc", "q again")), (name, rows[-1])
+
+
+@EVERY_SIZE
+async def test_no_screen_loses_what_it_says(size: tuple[int, int]) -> None:
     names = []
     async for seen in walk(size):
         names.append(seen.name)
-        assert [cell_len(row) for row in seen.rows] == [width] * height, seen.name
-        assert not [row for row in seen.lost if row.partition(":")[0] not in CUT_BY_DESIGN], seen.name
-        last = seen.rows[-1]
-        assert last.strip(), seen.name
-        assert any(key in last for key in ("q quit", "esc", "again ends", "q q")), (seen.name, last)
-        _check_first_row(seen)
+        check(seen.name, size, seen.rows, seen.lost)
     assert len(names) == len(set(names)) >= 20
 
 
-def _check_first_row(seen: Seen) -> None:
-    """What is open, or the state of the stack and how fast it is, stands in the first row."""
-    assert seen.rows[0].strip(), seen.name
+@EVERY_SIZE
+async def test_nor_does_a_recording_or_who_watches(size: tuple[int, int]) -> None:
+    def look(name: str, app: ExplorerApp) -> None:
+        check(name, size, text_of(app), lost_rows(app))
+
+    async with playing(size) as player:
+        look("replay", player.app)
+    watched = replace(troubled(), viewer=True)
+    async with bench(watched, size=size, facade=Watched(replicas=REPLICAS), stack=STACK) as app:
+        look("spectator", app.app)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@EVERY_SIZE
 async def test_titles_and_units_of_charts_are_whole(size: tuple[int, int]) -> None:
     async with bench(calm(), troubled(), size=size, stack=STACK) as app:
         charts = [chart for chart in app.dashboard.query(Chart) if chart.is_on_screen and chart.region.area]
@@ -58,7 +75,7 @@ def places(app: Bench) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@EVERY_SIZE
 async def test_no_widget_moves_whatever_the_figures_are(size: tuple[int, int]) -> None:
     async with bench(calm(), size=size, stack=STACK) as app:
         stood = places(app)

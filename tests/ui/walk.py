@@ -15,10 +15,11 @@ from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE, Role
+from replexplorer.ui.app import ExplorerApp
 from replexplorer.ui.screens.dashboard import DashboardScreen
 from replexplorer.ui.widgets.lines import Lines
 from tests.fakes.facade import WALL_S, FakeFacade, change_event, explained, make_tick
-from tests.ui.driving import Bench, bench
+from tests.ui.driving import bench
 
 SIZES: Final = ((80, 24), (120, 36), (160, 45), (200, 60))
 STACK: Final = "classroom-of-the-autumn-term"
@@ -85,16 +86,16 @@ def troubled() -> Tick:
     return explained(tick, failed=True, excess_ms=41.5)
 
 
-def text_of(app: Bench) -> tuple[str, ...]:
+def text_of(app: ExplorerApp) -> tuple[str, ...]:
     """What stands on the terminal now."""
-    strips = app.app.screen._compositor.render_strips()
+    strips = app.screen._compositor.render_strips()
     return tuple("".join(segment.text for segment in strip) for strip in strips)
 
 
-def lost_rows(app: Bench) -> tuple[str, ...]:
+def lost_rows(app: ExplorerApp) -> tuple[str, ...]:
     """What widgets of lines paint beyond their places."""
     lost = []
-    for widget in app.app.screen.query(Lines):
+    for widget in app.screen.query(Lines):
         if widget.display and widget.region.area and widget.is_on_screen:
             name = widget.id or type(widget).__name__
             width, height = widget.size
@@ -112,7 +113,7 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
     async with bench(calm(), size=size, facade=facade, stack=STACK, **settings) as app:
 
         def seen(name: str) -> Seen:
-            return Seen(name, text_of(app), lost_rows(app))
+            return Seen(name, text_of(app.app), lost_rows(app.app))
 
         async def settled() -> None:
             await app.pilot.pause()
@@ -123,17 +124,17 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
         await settled()
         yield seen("troubled")
         for name, keys, back in (
-            ("density", "d", "d"),
-            ("exposure", "e", "e"),
-            ("held", "space", "space"),
-            ("presenting", "z", "z"),
-            ("filter", "slash", "escape"),
-            ("value", "5", "escape"),
+            ("density", ("d",), ("d",)),
+            ("exposure", ("e",), ("e",)),
+            ("held", ("space",), ("space",)),
+            ("presenting", ("z",), ("z",)),
+            ("filter", ("slash",), ("escape", "escape")),
+            ("value", ("5",), ("escape",)),
         ):
-            await app.press(keys)
+            await app.press(*keys)
             await settled()
             yield seen(name)
-            await app.press(back)
+            await app.press(*back)
         if size == SIZES[0]:
             await app.press("v")
             await settled()

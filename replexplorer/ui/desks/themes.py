@@ -29,7 +29,8 @@ class ThemeFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._stamps = self._look()
-        self._names = {found.file: found.theme.name for found in load_themes(directory)[0]}
+        loaded = load_themes(directory)[0] if self._stamps else ()
+        self._names = {found.file: found.theme.name for found in loaded}
 
     def news(self) -> ThemeNews | None:
         """What changed since it was last asked; None: nothing."""
