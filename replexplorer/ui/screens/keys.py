@@ -21,7 +21,7 @@ from replexplorer.ui.words.runs import Line, Run, hung, spread
 _ID_CELLS: Final = 20
 _KEYS_CELLS: Final = 22
 _HEAD_ROWS: Final = 2
-"""Rows that what is asked or told has, so that the list does not move."""
+"""Rows that what is asked or told has at least, so that the list does not move."""
 _MOST_PROBLEMS: Final = 3
 """Lines of keys.toml's problems that are shown; how many more there are is said."""
 
@@ -136,7 +136,7 @@ class KeysScreen(ListingScreen):
         return [("Keys ", "title b"), *(run for key, word in hints for run in _hint(key, word))]
 
     def _head(self, width: int) -> list[Line]:
-        """What is asked, typed or told, in rows of a fixed number; below them the file's problems."""
+        """What is asked, typed or told; below it what is wrong with the file."""
         if self._waits is not None:
             rows = hung(
                 [(" ▸ ", "accent b")], f"press the key for {self._chosen.id}; esc: none", width, "title b"
@@ -145,12 +145,15 @@ class KeysScreen(ListingScreen):
             rows = hung(
                 [(" ? ", "warn b")], f"{self._question} ⏎ does it, any other key does not", width, "warn"
             )
-        elif self._is_typing or self._filter:
-            cursor = "▏" if self._is_typing else ""
-            rows = [[(" / ", "key b"), (f"{self._filter}{cursor}", "title b")]]
         else:
-            rows = hung([(" ", "text")], self._told or self._where, width, "muted")
-        rows = [*rows, *[[]] * _HEAD_ROWS][:_HEAD_ROWS]
+            rows = []
+            if self._is_typing or self._filter:
+                rows.append(
+                    [(" / ", "key b"), (f"{self._filter}{'▏' if self._is_typing else ''}", "title b")]
+                )
+            if told := self._told or ("" if rows else self._where):
+                rows += hung([(" ", "text")], told, width, "muted")
+        rows += [[]] * (_HEAD_ROWS - len(rows))
         problems = self._desk.problems
         for problem in problems[:_MOST_PROBLEMS]:
             rows += hung([(" ▲ ", "warn b")], problem, width, "warn")
