@@ -22,7 +22,7 @@ def with_key(keymap: Keymap, action: str, key: str) -> dict[str, str]:
     """The action with this key in place of its own; whose it was gets the first of those in exchange."""
     before, owner = keys_of(action, keymap), owner_of(key, keymap)
     changed: dict[str, Sequence[str]] = {action: (key,)}
-    if owner not in (None, action):
+    if owner is not None and owner != action:
         changed[owner] = [before[0] if one == key else one for one in keys_of(owner, keymap)]
     return _changed(keymap, changed)
 
@@ -31,7 +31,7 @@ def with_one_more(keymap: Keymap, action: str, key: str) -> dict[str, str] | Non
     """The action with this key beside its own, taken from whose it was; None where that had no other."""
     changed: dict[str, Sequence[str]] = {action: list(dict.fromkeys([*keys_of(action, keymap), key]))}
     owner = owner_of(key, keymap)
-    if owner not in (None, action):
+    if owner is not None and owner != action:
         changed[owner] = [one for one in keys_of(owner, keymap) if one != key]
         if not changed[owner]:
             return None

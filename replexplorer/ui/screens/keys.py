@@ -241,7 +241,7 @@ class KeysScreen(ListingScreen):
             return
         action, label, owner = self._chosen.id, key_label(key), owner_of(key, self._desk.keys)
         keys = with_key(self._desk.keys, action, key)
-        if owner in (None, action):
+        if owner is None or owner == action:
             self._change(keys, f"{action}: {label}")
         else:
             swap = f"{label} belongs to {owner}, which would get {self._keys(owner, keys)}."
@@ -257,7 +257,7 @@ class KeysScreen(ListingScreen):
         keys = with_one_more(self._desk.keys, action, key)
         if keys is None:
             self._told = f"{label} is the only key of {owner}: ⏎ in place of a swaps the two"
-        elif owner in (None, action):
+        elif owner is None or owner == action:
             self._change(keys, f"{action}: {self._keys(action, keys)}")
         else:
             told = f"{action}: {self._keys(action, keys)}; {owner}: {self._keys(owner, keys)}"
