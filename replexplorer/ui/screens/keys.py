@@ -210,7 +210,7 @@ class KeysScreen(ListingScreen):
     def action_undo(self) -> None:
         """Take the last change back."""
         if self._desk.can_undo:
-            self._try(self._desk.undo, "taken back")
+            self._try(self._desk.undo, "undone")
 
     def action_reset(self) -> None:
         """The default keys of the chosen action, and of those that have one of them."""
