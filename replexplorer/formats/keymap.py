@@ -135,7 +135,7 @@ def write_keymap(
             document.remove(name)
         if not isinstance(document.get("keys"), dict):
             document["keys"] = tomlkit.table()
-        _put(document["keys"], keys)  # type: ignore[arg-type]
+        _put(document["keys"], keys)
         written = tomlkit.dumps(document)
     except TOMLKitError:
         written = ""

@@ -10,7 +10,7 @@ from typing import Final
 from replexplorer.core.epochs.epoch import Epoch
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.fault import Fault
-from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.knobs.names import KnobName, Value
 from replexplorer.core.server.exposure import Exposure, Loss
 from replexplorer.core.server.protection import ProtectionState
 from replexplorer.core.tick import Tick
@@ -59,7 +59,7 @@ def troubled() -> Tick:
         Event(90.0, WALL_S + 90, Severity.BAD, f"db4: SQL thread: {WHY}"),
         Event(95.0, WALL_S + 95, Severity.WARN, "semi-sync timed out: commits are asynchronous"),
     )
-    values = {
+    values: dict[KnobName, Value] = {
         KnobName("semi_sync", SOURCE): "on",
         KnobName("sync_binlog", SOURCE): 0,
         KnobName("fsync_delay", SOURCE): 2.0,
@@ -147,7 +147,7 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
         await settled()
         yield seen("asking")
         await app.press("n")
-        for name, keys in (
+        screens: tuple[tuple[str, tuple[str, ...]], ...] = (
             ("help", ("question_mark",)),
             ("keys", ("K",)),
             ("keys, asking", ("K", "enter", "x")),
@@ -158,7 +158,8 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
             ("faults, the last", ("F", "end")),
             ("sweep", ("S",)),
             ("labs", ("o",)),
-        ):
+        )
+        for name, keys in screens:
             await app.press(*keys)
             await app.until(lambda: not isinstance(app.app.screen, DashboardScreen), name)
             await settled()
