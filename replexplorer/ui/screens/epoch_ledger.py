@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.binding import BindingType
 
@@ -16,6 +16,9 @@ from replexplorer.ui.screens.listing import ListingScreen
 from replexplorer.ui.settings import Settings
 from replexplorer.ui.widgets.epoch_table import heads, rows_of, unprotected_total
 from replexplorer.ui.words.runs import Line
+
+_WIDE: Final = 110
+"""Cells from which on the title has room for what epochs are compared with."""
 
 
 class EpochLedgerScreen(ListingScreen):
@@ -36,9 +39,10 @@ class EpochLedgerScreen(ListingScreen):
         body: list[Line] = []
         for epoch in epochs:
             body += rows_of(epoch, width, self.settings.glyphs, self._picture.shown.origin_s)
+        against = " · each against the one before, settling left out" if width >= _WIDE else ""
         about: Line = [
             ("Epochs ", "title b"),
-            (f"{len(epochs)} · each against the one before, settling left out   ", "muted"),
+            (f"{len(epochs)}{against}   ", "muted"),
             (key_label(keys_of("ledger.copy", self.settings.keymap)[0]), "key b"),
             (" copy as Markdown", "muted"),
         ]

@@ -203,6 +203,7 @@ class WatchingScreen(Screen[None]):
         self.query_one(ReplicaStrip).show(found)
         if bool(found) is not self.has_class("-trouble"):
             self.set_class(bool(found), "-trouble")
+            self._fit_drawer()
             self.call_after_refresh(self._draw)
 
     def _draw_epochs(self, tick: Tick) -> None:
@@ -314,10 +315,15 @@ class WatchingScreen(Screen[None]):
             self.set_class(height >= TALL_ROWS, "-tall")
             if self.layout_name is not Layout.COMPACT:
                 self.remove_class("-drawer")
-            self.query_one(KnobDrawer).styles.height = max(1, height - DRAWER_LEAVES)
+            self._fit_drawer()
             self._close_entries()
             self.query_one(Footer).layout_name = self.layout_name
         self.call_after_refresh(self._draw)
+
+    def _fit_drawer(self) -> None:
+        """Leave the rows above and below the drawer free, that of the replicas' troubles too."""
+        leaves = DRAWER_LEAVES + self.has_class("-trouble")
+        self.query_one(KnobDrawer).styles.height = max(1, self.app.size.height - leaves)
 
     def _restyle(self) -> None:
         with self.app.batch_update():

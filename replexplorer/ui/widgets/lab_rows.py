@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rich.cells import cell_len
+
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, Matrix, MatrixCell, matrix_cells
@@ -37,6 +39,12 @@ VERDICTS: Final = {"holds": ("✓", "good"), "deviates": ("▲", "bad"), "aborte
 _GAP: Final = "  "
 
 
+_DRILL: Final = "drill: "
+"""Before a drill's title."""
+_BEFORE_TITLE: Final = 49
+"""Cells of a row before the title."""
+
+
 def lab_row(lab: Staged, verdict: str, width: int, *, chosen: bool) -> list[Run]:
     """One lab in the list; `verdict` of its last run here, `running`, or nothing."""
     ground = " on select" if chosen else ""
@@ -46,7 +54,7 @@ def lab_row(lab: Staged, verdict: str, width: int, *, chosen: bool) -> list[Run]
         (f"{'▸' if chosen else ' '} {lab.name:<18}", f"title{ground} b"),
         (f"{takes[0]:>8}{takes[1]:>8}  ", f"text{ground}"),
         (f"{f'{symbol} {verdict}'.strip():<11}", f"{role}{ground} b"),
-        ("" if isinstance(lab, Lab) else "drill: ", f"muted{ground}"),
+        ("" if isinstance(lab, Lab) else _DRILL, f"muted{ground}"),
         (lab.title, f"text{ground}"),
     ]
     return spread(row, [], width, f"text{ground}")
@@ -61,7 +69,7 @@ def lab_details(lab: Staged, width: int) -> list[Line]:
     """What a lab teaches, whose experiment it is, and what it will change."""
     if isinstance(lab, Drill | Matrix):
         return _drill_details(lab, width)
-    told = [("teaches", lab.teaches)]
+    told = [*_whole_title(lab, width), ("teaches", lab.teaches)]
     if lab.source is not None:
         told.append(("after", f"{lab.source.author}: {lab.source.title}"))
     if lab.failure:
@@ -81,6 +89,13 @@ def lab_details(lab: Staged, width: int) -> list[Line]:
     return [line for head, text in told for line in _told(head, text, width)]
 
 
+def _whole_title(lab: Staged, width: int) -> list[tuple[str, str]]:
+    """The title of a lab whose row has no room for it."""
+    kind = "" if isinstance(lab, Lab) else _DRILL
+    fits = _BEFORE_TITLE + cell_len(kind + lab.title) <= width
+    return [] if fits else [("title", f"{kind}{lab.title}")]
+
+
 def _drill_details(drill: Drill | Matrix, width: int) -> list[Line]:
     """What a drill or the matrix teaches, breaks and expects."""
     if isinstance(drill, Matrix):
@@ -94,6 +109,7 @@ def _drill_details(drill: Drill | Matrix, width: int) -> list[Line]:
         steps = "; ".join(step.text for step in drill.steps)
         expects = "; ".join(each.name for each in drill.expects)
     told = [
+        *_whole_title(drill, width),
         ("teaches", drill.teaches),
         ("steps", steps),
         ("expects", expects),

@@ -68,7 +68,8 @@ class LabStrip(Lines):
             return []
         stage = stage_of(view.lab, view.step)
         shows = wrapped(stage.shows, width - 2) if stage else [view.lab.teaches]
-        return [self._head(view, width), *([(" ", "text"), (row, "title")] for row in shows)]
+        told: list[Line] = [] if self._brief else [[(" ", "text"), (row, "title")] for row in shows]
+        return [self._head(view, width), *told]
 
     def _head(self, view: LabView, width: int) -> list[Run]:
         """The row in the fullest form that fits."""

@@ -33,8 +33,8 @@ def millis(value: float | None) -> str:
 
 
 def round_trip(value: float | None) -> str:
-    """A round-trip time in ms with the tenth that asked against measured needs: `85.4`, `0.1`."""
-    return UNKNOWN if value is None else f"{value:.1f}"
+    """A round-trip time in ms with the tenth that asked against measured needs: `85.4`, `0.1`, `1250`."""
+    return UNKNOWN if value is None else f"{value:.{1 if value < 999.95 else 0}f}"
 
 
 def count(value: int) -> str:
