@@ -104,7 +104,7 @@ async def test_the_cursor_goes_where_the_driver_s_goes_and_is_one_s_own_in_betwe
         await running.until(lambda: board.selected == KnobName("rtt", "db2"))
         await running.play(told(2.0, "clients"))
         assert board.selected == KnobName("clients", "load")
-        assert any("clients" in row for row in running.rows("#statement"))
+        assert any("▸ clients" in row for row in running.rows("#knobs"))
         await running.press("up")
         own = board.selected
         assert own != KnobName("clients", "load")

@@ -62,7 +62,10 @@ def test_it_needs_the_standard_library_alone() -> None:
         },
         {"op": "watch", "peer": "db2", "address": "172.18.0.3"},
         {"op": "write_document", "expect_version": 3, "content": {"rtt@db2": 85}},
-        {"op": "take_lease", "wish": {"holder": "tui", "pid": 7, "host": "box", "load": {"rate": 9.5}}},
+        {
+            "op": "take_lease",
+            "wish": {"holder": "tui", "pid": 7, "host": "box", "load": {"rate": 9.5}, "selected": "rtt@db2"},
+        },
         {"op": "health"},
     ],
 )
