@@ -77,10 +77,8 @@ async def test_in_a_browser_it_draws_keys_arrive_and_a_second_tab_watches(
             for key in "/sync_binlog":
                 await first.press(key)
             await first.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r")
-            await first.until(
-                lambda screen: "SET GLOBAL sync_binlog" in screen, "the knob that was looked for"
-            )
-            await second.until(lambda screen: "SET GLOBAL sync_binlog" in screen, "the driver's knob")
+            await first.until(lambda screen: "▸ sync_binlog" in screen, "the knob that was looked for")
+            await second.until(lambda screen: "▸ sync_binlog" in screen, "the driver's knob")
             await second.press("s")
             await second.until(lambda screen: "the driver turns the knobs" in screen, "the refusal")
             await first.picture(pictures / "driver.png")

@@ -159,8 +159,8 @@ async def walk(size: tuple[int, int], **settings: object) -> AsyncIterator[Seen]
             ("sweep", ("S",)),
             ("labs", ("o",)),
         )
-        for name, keys in screens:
-            await app.press(*keys)
+        for name, pressed in screens:
+            await app.press(*pressed)
             await app.until(lambda: not isinstance(app.app.screen, DashboardScreen), name)
             await settled()
             yield seen(name)
