@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from replexplorer.core.dialect.question import Row
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED, POISSON
+from replexplorer.core.load.places import Places
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.commit_cost import CpuUsed
@@ -438,6 +439,8 @@ class LoadSettings:
     ledger: str | None = None
     """The directory of a run's client logs (`ClientLogs.new_run`), for the workload `ledger` alone. Who
     keeps it goes on in that run."""
+    processes: Places = ()
+    """The host of each generator process (`core/load/places.py`); as they were when the load was started."""
 
 
 class LoadProcess(Protocol):

@@ -1,29 +1,37 @@
-"""A load that is more than one process wide (`ports.LoadProcess`).
+"""A load that is more than one process wide (`ports.LoadProcess`), on one host or on several.
 
 Law: clients never move between processes; what comes goes where there are fewest. The first process
-leads: it prepares the tables and says where intervals are counted from, so that all processes cut time
-at the same moments, and their histograms and counts add up exactly. When one dies the load has ended.
+leads: it prepares the tables. All clients log in first and begin at one moment, and all processes cut time at
+the same moments from then on, so that their histograms and counts add up exactly. They end together: when
+one dies the others are stopped, since what is left would be another load than the one asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from replexplorer.adapters.load_process import LoadChild
+from replexplorer.adapters.load_process import LoadChild, LoadEnded
 from replexplorer.core.errors import ReplexplorerError, UsageError
-from replexplorer.core.load.interval import Interval, together
-from replexplorer.core.load.load_share import LoadShare
+from replexplorer.core.load.cuts import Cuts
+from replexplorer.core.load.interval import Interval
+from replexplorer.core.load.load_share import LoadShare, shares_of
 from replexplorer.core.load.pacing import OPEN, processes_for, share_out
+from replexplorer.core.load.process_work import ProcessWork
 from replexplorer.core.load.workload import statements_in
 from replexplorer.ports import LoadSettings, LoadTarget, Report
 
 _KEPT_INTERVALS: Final = 240
+_BEGIN_IN_S: Final = 0.25
+"""From when all are ready to when they begin: longer than the command takes to the farthest of them."""
+
+Make = Callable[[Report | None, str], LoadChild]
+"""Makes a process on a host; an empty name is where the load runs anyway."""
 
 
 def cores() -> int:
@@ -34,65 +42,36 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-class Cuts:
-    """Puts the intervals of several processes together, each at the cuts that all of them made."""
-
-    def __init__(self, interval_s: float) -> None:
-        self._interval_s = interval_s
-        self.origin_s = 0.0
-        self._waiting: dict[int, deque[Interval]] = {}
-
-    def add(self, process: int, interval: Interval) -> list[Interval]:
-        """Take one process's interval; answers what is whole now, oldest first."""
-        self._waiting.setdefault(process, deque()).append(interval)
-        whole: list[Interval] = []
-        while (cut := self._next_cut()) is not None:
-            whole.append(self._taken(cut))
-        return whole
-
-    def _index(self, interval: Interval) -> int:
-        """The number of the cut that an interval ends at."""
-        return round((interval.end_s - self.origin_s) / self._interval_s)
-
-    def _next_cut(self) -> int | None:
-        """The next cut that every process has made; None while one has not come to it."""
-        waiting = self._waiting.values()
-        cut: int | None = None
-        while True:
-            reached = [
-                next((n for n in map(self._index, each) if cut is None or n >= cut), None) for each in waiting
-            ]
-            if not reached or None in reached:
-                return None
-            later = max(number for number in reached if number is not None)
-            if later == cut:
-                return cut
-            cut = later
-
-    def _taken(self, cut: int) -> Interval:
-        """All that ends at a cut or before."""
-        parts = []
-        for waiting in self._waiting.values():
-            pieces = [waiting.popleft()]
-            while waiting and self._index(waiting[0]) <= cut:
-                pieces.append(waiting.popleft())
-            parts.append(reduce(Interval.followed_by, pieces))
-        return together(parts)
-
-    def rest(self) -> Interval | None:
-        """What is left when all processes have ended."""
-        parts = [reduce(Interval.followed_by, each) for each in self._waiting.values() if each]
-        self._waiting.clear()
-        return together(parts) if parts else None
+def _on_this_machine(report: Report | None, place: str) -> LoadChild:
+    if place:
+        raise UsageError(
+            f"the stack is on this machine alone, and {place} is no host of it", "--processes N, as 2"
+        )
+    return LoadChild(report)
 
 
 @dataclass(slots=True)
 class _Member:
     """One process with the task that reads it."""
 
+    number: int
+    place: str
     child: LoadChild
     part: LoadShare
     reader: asyncio.Task[None] | None = None
+
+    def counted(self, interval: Interval) -> Interval:
+        """What it reports, marked as its own."""
+        seconds = interval.duration_s
+        work = ProcessWork(
+            self.number,
+            self.place,
+            interval.clients,
+            interval.commits,
+            seconds * interval.cpu_percent / 100,
+            seconds,
+        )
+        return replace(interval, work=(work,))
 
 
 @dataclass(slots=True)
@@ -104,6 +83,7 @@ class _Load:
     interval_s: float
     cuts: Cuts
     members: list[_Member] = field(default_factory=list)
+    has_lost_one: bool = False
 
 
 class LoadGroup:
@@ -113,7 +93,7 @@ class LoadGroup:
         self,
         report: Report | None = None,
         *,
-        make: Callable[[Report | None], LoadChild] = LoadChild,
+        make: Make = _on_this_machine,
         most: int | None = None,
         host_cores: int | None = None,
     ) -> None:
@@ -137,7 +117,7 @@ class LoadGroup:
     async def spawn(self) -> None:
         """See `ports.LoadProcess`."""
         if self._spare is None and self._load is None:
-            self._spare = self._make(self._report)
+            self._spare = self._make(self._report, "")
             await self._spare.spawn()
 
     async def start(self, target: LoadTarget, settings: LoadSettings, *, interval_s: float) -> None:
@@ -148,45 +128,78 @@ class LoadGroup:
         self._intervals.clear()
         load = self._load = _Load(target, settings, interval_s, Cuts(interval_s))
         try:
-            lead, self._spare = self._spare or self._make(self._report), None
-            shares = share_out(settings.clients, [], self._wanted(settings))
-            await self._join(load, lead, shares_of(shares, None)[0])
-            load.cuts.origin_s = lead.origin_s
-            await self._grow(load, shares)
+            clients = share_out(settings.clients, [], self._wanted(settings))
+            parts = shares_of(clients, settings.rate_tps, waits=len(clients) > 1)
+            lead, *others = self._add(load, parts)
+            await self._spawn(load, [lead, *others])
+            await self._join(load, lead)  # the tables are ready before anybody else needs them
+            if others:
+                await asyncio.gather(*(self._join(load, each) for each in others))
+                await self._begin_together(load)
+            else:
+                load.cuts.origin_s = lead.child.origin_s
         except BaseException:
             await asyncio.shield(self.stop())
             raise
 
     def _wanted(self, settings: LoadSettings) -> int:
-        """How many processes these settings are worth."""
+        """How many processes are asked for, or these settings are worth."""
+        if any(settings.processes):
+            return len(settings.processes)
+        if settings.processes:  # a process without a client would do nothing
+            return max(1, min(len(settings.processes), settings.clients))
         per_s = settings.rate_tps * statements_in(settings.workload) if settings.mode == OPEN else 0.0
         return processes_for(settings.clients, per_s, self._cores)
 
-    async def _join(self, load: _Load, child: LoadChild, part: LoadShare) -> None:
-        """Start one more process."""
-        member = _Member(child, part)
-        load.members.append(member)
-        member.reader = asyncio.create_task(self._read(load, member), name="load part")
-        await child.start(load.target, load.settings, interval_s=load.interval_s, part=part)
+    def _add(self, load: _Load, parts: Sequence[LoadShare]) -> list[_Member]:
+        """The members with these parts that are not there yet; the first of all may be the spare."""
+        places, before = load.settings.processes, len(load.members)
+        for at, part in enumerate(parts[before:], before):
+            place = places[at] if at < len(places) else ""
+            child = None
+            if self._spare is not None and not place and not at:
+                child, self._spare = self._spare, None
+            child = child or self._make(self._report if part.leads else None, place)
+            load.members.append(_Member(at + 1, place, child, part))
+        return load.members[before:]
 
-    async def _grow(self, load: _Load, shares: list[int]) -> None:
-        """Add the processes that are missing."""
-        parts = shares_of(shares, load.cuts.origin_s)[len(load.members) :]
-        children = [self._make(None) for _ in parts]
+    async def _spawn(self, load: _Load, members: Sequence[_Member]) -> None:
+        """Start the bare processes of members, and read them."""
+        await asyncio.gather(*(member.child.spawn() for member in members))
+        for member in members:
+            member.reader = asyncio.create_task(self._read(load, member), name="load part")
+
+    async def _join(self, load: _Load, member: _Member) -> None:
+        """Let one more process take its part."""
+        await member.child.start(load.target, load.settings, interval_s=load.interval_s, part=member.part)
+
+    async def _begin_together(self, load: _Load) -> None:
+        """Let all begin at one moment; returns at the last one's first commit."""
+        at_s = time.monotonic() + _BEGIN_IN_S
+        load.cuts.begin(at_s, len(load.members))
+        await asyncio.gather(*(member.child.go(at_s) for member in load.members))
+
+    async def _grow(self, load: _Load, parts: Sequence[LoadShare]) -> None:
+        """Add the processes that are missing to a load that runs."""
+        before = len(load.members)
+        added = self._add(load, parts)
         try:
-            await asyncio.gather(*(child.spawn() for child in children))
-            for child, part in zip(children, parts, strict=True):
-                await self._join(load, child, part)
+            await self._spawn(load, added)
+            for member in added:
+                await self._join(load, member)
         except BaseException:
-            await asyncio.shield(asyncio.gather(*(child.stop() for child in children)))
+            await asyncio.shield(asyncio.gather(*(member.child.stop() for member in added)))
+            readers = [member.reader for member in added if member.reader is not None]
+            await asyncio.gather(*readers, return_exceptions=True)
+            del load.members[before:]
             raise
 
     async def change(self, settings: LoadSettings) -> None:
         """See `ports.LoadProcess`."""
         load = self._running()
         before = [each.part.clients for each in load.members]
-        shares = share_out(settings.clients, before, self._wanted(settings))
-        parts = shares_of(shares, load.cuts.origin_s)
+        clients = share_out(settings.clients, before, self._wanted(settings))
+        parts = shares_of(clients, settings.rate_tps, load.cuts.origin_s)
         lead, *others = zip(load.members, parts, strict=False)
         if _tables(settings) != _tables(load.settings):
             await asyncio.gather(*(member.child.hold() for member, _ in others))
@@ -200,7 +213,7 @@ class LoadGroup:
         await asyncio.gather(*(member.child.change(settings, part) for member, part in others))
         for member, part in (lead, *others):
             member.part = part
-        await self._grow(load, shares)
+        await self._grow(load, parts)
 
     def _running(self) -> _Load:
         """What runs; raises what ended it, or UsageError."""
@@ -231,16 +244,31 @@ class LoadGroup:
             await self._news.wait()
 
     async def _read(self, load: _Load, member: _Member) -> None:
-        """Take one process's intervals until it ends."""
-        number = load.members.index(member)
+        """Take one process's intervals until it ends; one that dies ends all."""
         try:
             async for interval in member.child.intervals():
-                for whole in load.cuts.add(number, interval):
+                for whole in load.cuts.add(member.number - 1, member.counted(interval)):
                     self._keep(whole)
         except ReplexplorerError as error:
-            if self._end is None:
-                self._end = error
+            if load.has_lost_one:
+                return
+            load.has_lost_one = True
+            await self._stop_others(load, member)
+            self._end = _told(error, member, load)
             self._news.set()
+
+    async def _stop_others(self, load: _Load, lost: _Member) -> None:
+        """What they counted until then stays."""
+        others = [each for each in load.members if each is not lost]
+        await asyncio.gather(*(each.child.stop() for each in others), return_exceptions=True)
+        readers = [each.reader for each in others if each.reader is not None]
+        await asyncio.gather(*readers, return_exceptions=True)
+        self._keep_rest(load)
+
+    def _keep_rest(self, load: _Load) -> None:
+        rest = load.cuts.rest()
+        if rest is not None:
+            self._keep(rest)
 
     def _keep(self, interval: Interval) -> None:
         """Keep an interval until somebody takes it; beyond a bound the newest are merged."""
@@ -262,21 +290,21 @@ class LoadGroup:
         finally:
             readers = [member.reader for member in load.members if member.reader is not None]
             await asyncio.gather(*readers, return_exceptions=True)
-            rest = load.cuts.rest()
-            if rest is not None:
-                self._keep(rest)
+            self._keep_rest(load)
             self._is_stopping = True
             self._news.set()
 
 
-def shares_of(shares: Sequence[int], origin_s: float | None) -> list[LoadShare]:
-    """What each process has of a load whose clients are shared out so; the first one leads."""
-    total, parts, before = sum(shares), list[LoadShare](), 0
-    for clients in shares:
-        share, phase = (clients / total, before / total) if total else (1.0, 0.0)
-        parts.append(LoadShare(clients, share, not parts, origin_s if parts else None, phase))
-        before += clients
-    return parts
+def _told(error: ReplexplorerError, lost: _Member, load: _Load) -> ReplexplorerError:
+    """Why the load ended, with what the process had of it."""
+    if len(load.members) == 1:
+        return error
+    where = f" on {lost.place}" if lost.place else ""
+    return LoadEnded(
+        f"process {lost.number} of {len(load.members)}{where}, with {lost.part.clients} of the load's"
+        f" {load.settings.clients} clients, is gone, so the others were stopped ({error.message})",
+        error.hint,
+    )
 
 
 def _tables(settings: LoadSettings) -> tuple[int, int, str | None]:

@@ -13,7 +13,7 @@ import json
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -39,9 +39,17 @@ _KEPT_INTERVALS: Final = 240
 _KEPT_COMPLAINT_BYTES: Final = 4096
 
 
-def _of(part: LoadShare | None) -> dict[str, object]:
-    """A part as a command carries it; without one the process has the whole load."""
-    return {} if part is None else {"part": asdict(part)}
+def _of(part: LoadShare | None, ahead_s: float) -> dict[str, object]:
+    """A part as a command carries it, its times by the process's clock; without one the process has the
+    whole load."""
+    if part is None:
+        return {}
+    origin_s, phase = part.origin_s, part.phase
+    if origin_s is not None:
+        origin_s += ahead_s
+    if phase is not None and part.rate_tps is not None:
+        phase = (phase + ahead_s * part.rate_tps) % 1.0
+    return {"part": asdict(replace(part, origin_s=origin_s, phase=phase))}
 
 
 class Sink(Protocol):
@@ -106,9 +114,12 @@ class LoadChild:
         command: tuple[str, ...] = _COMMAND,
         *,
         launch: Launch | None = None,
+        ahead_s: float = 0.0,
     ) -> None:
-        """`launch` starts the process elsewhere; None: `command`, on this machine."""
+        """`launch` starts the process elsewhere, where the monotonic clock is so far ahead of this machine's;
+        None: `command`, on this machine. All times are by this machine's clock."""
         self._report = report
+        self._ahead_s = ahead_s
         self._launch = launch or partial(_start_here, command)
         self._process: Running | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -138,8 +149,8 @@ class LoadChild:
         self._is_started = True
         try:
             await self.spawn()
-            content = {"settings": asdict(settings), "interval_s": interval_s, **_of(part)}
-            self.origin_s = await self._ask("start", target=asdict(target), **content)
+            content = {"settings": asdict(settings), "interval_s": interval_s, **_of(part, self._ahead_s)}
+            self.origin_s = await self._ask("start", target=asdict(target), **content) - self._ahead_s
         except BaseException:
             await asyncio.shield(self.stop())
             raise
@@ -155,7 +166,11 @@ class LoadChild:
 
     async def change(self, settings: LoadSettings, part: LoadShare | None = None) -> None:
         """See `ports.LoadProcess`."""
-        await self._ask("change", settings=asdict(settings), **_of(part))
+        await self._ask("change", settings=asdict(settings), **_of(part, self._ahead_s))
+
+    async def go(self, at_s: float) -> None:
+        """Let a part that `waits` begin at this moment; returns as `start` does without it."""
+        await self._ask("go", at_s=at_s + self._ahead_s)
 
     async def move(self, target: LoadTarget) -> None:
         """See `ports.LoadProcess`."""
@@ -222,7 +237,7 @@ class LoadChild:
         """Take one line of the child."""
         match event["event"]:
             case "interval":
-                interval = Interval.from_wire(event["interval"])
+                interval = self._by_our_clock(Interval.from_wire(event["interval"]))
                 if len(self._intervals) >= _KEPT_INTERVALS:
                     interval = self._intervals.pop().followed_by(interval)
                 self._intervals.append(interval)
@@ -239,6 +254,12 @@ class LoadChild:
                     answer.set_result(event.get("origin_s", 0.0))
                 else:
                     answer.set_exception(_error(event))
+
+    def _by_our_clock(self, interval: Interval) -> Interval:
+        if not self._ahead_s:
+            return interval
+        ahead_s = self._ahead_s
+        return replace(interval, start_s=interval.start_s - ahead_s, end_s=interval.end_s - ahead_s)
 
     def _finish(self, end: ReplexplorerError) -> None:
         """Everybody who waits learns that the child is gone."""

@@ -22,6 +22,7 @@ from replexplorer.core.knobs import keys
 from replexplorer.core.knobs.names import BY_KEY, parse_value
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import OPEN, POISSON
+from replexplorer.core.load.places import places_text, read_places
 from replexplorer.engine.foreground import Foreground
 from replexplorer.formats.json.measured import Conditions
 from replexplorer.formats.workload_file import read_workload
@@ -87,6 +88,12 @@ def run_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--table-size", type=whole_number(1, _MOST_ROWS), metavar="N", help="rows of the table"
     )
+    parser.add_argument(
+        "--processes",
+        metavar="N|HOST=N,...",
+        help="processes of the load's generator, or of a stack on several hosts how many on each; "
+        "default: as many as the load is worth, beside the source",
+    )
     parser.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
     add_json(parser)
 
@@ -98,6 +105,8 @@ def run(call: Call) -> int:
         value = getattr(args, key)
         if value is not None:
             parse_value(BY_KEY[key], f"{value:f}")  # without an exponent
+    if args.processes is not None:
+        read_places(args.processes)
     if args.arrivals is not None and args.rate is None:
         raise UsageError("--arrivals is for the open loop", "give --rate R with it")
     script = None
@@ -114,6 +123,14 @@ def settings_of(args: Namespace, wanted: LoadSettings, script: str | None) -> Lo
     if clients < 1:
         raise UsageError("a load in the foreground needs a client", "give --clients N, or set clients=N")
     settings = replace(wanted, clients=clients, by_statement=args.statements)
+    if args.processes is not None:
+        settings = replace(settings, processes=read_places(args.processes))
+        if len(settings.processes) > clients:
+            raise UsageError(
+                f"--processes {args.processes}: {len(settings.processes)} processes for {clients} client"
+                f"{'s' * (clients > 1)}, and each needs one",
+                "more --clients, or fewer processes",
+            )
     if args.rate is not None:
         settings = replace(settings, mode=OPEN, rate_tps=args.rate, spacing=args.arrivals or POISSON)
     if args.workload is None:
@@ -127,6 +144,8 @@ def command_of(args: Namespace, settings: LoadSettings) -> list[str]:
     words = ["replexplorer", "load", "--clients", str(settings.clients), "--workload", settings.workload]
     if settings.mode == OPEN:
         words += ["--rate", f"{settings.rate_tps:g}", "--arrivals", settings.spacing]
+    if args.processes is not None:
+        words += ["--processes", places_text(settings.processes)]
     words += ["--table-size", str(settings.table_size), "--duration", f"{args.duration:g}"]
     if args.warmup:
         words += ["--warmup", f"{args.warmup:g}"]
@@ -216,6 +235,7 @@ async def _load(call: Call, script: str | None) -> int:
         warmup_s=args.warmup,
         ledger=ledger,
         cost=load.cost,
+        machine_percent=load.machine_percent,
     )
     code = delivered(console, report, partial(render, report))
     if ended is not None:

@@ -313,6 +313,7 @@ async def composed(
             on_quit=on_quit,
             beside=beside,
             table_size=table_size or values.workload.table_size,
+            processes=values.workload.processes,
             tick_s=tick_s,
             calibration=calibration_of(call) if calibrated else None,
         )

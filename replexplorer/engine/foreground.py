@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.loss.ledger import LossLedger
+from replexplorer.core.machine import Machine, busy_percent
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.commit_cost import CommitCost, CostSample, commit_cost
 from replexplorer.engine.live_rig import LiveRig
@@ -16,6 +17,7 @@ from replexplorer.engine.load.driver import LoadDriver, load_knobs
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.observe.cost_sample import sample_cost
+from replexplorer.engine.observe.machine import source_machine
 from replexplorer.engine.observe.sample_pair import Gathering
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.record.chronicle import Chronicle
@@ -37,6 +39,9 @@ class Foreground:
     """How it reaches the source: `direct` or `published`; empty before `drive`."""
     cost: CommitCost | None = None
     """What a commit cost the servers; None where that is not known, and before the end of `measure`."""
+    machine_percent: float | None = None
+    """CPU of the source's machine, of all its cores, whoever used it, while that counted; None where no agent
+    says, and before the end of `measure`."""
     _gathering: Gathering = field(default_factory=Gathering)
 
     def requested(self) -> LoadSettings:
@@ -71,19 +76,22 @@ class Foreground:
                 self._gathering.add(interval, self.sight.lookback.newest, self.chronicle.unchanged_since_s)
             on_interval(interval)
 
-        async def after_warmup() -> CostSample | None:
+        async def after_warmup() -> tuple[CostSample | None, Machine | None]:
             if warmup_s:
                 await clock.sleep(warmup_s)
-            return await sample_cost(self.sight.fleet)
+            return await sample_cost(self.sight.fleet), await source_machine(self.sight.fleet)
 
         before = asyncio.create_task(after_warmup(), name="cost before")
         try:
             await measure(
                 self.load, clock, duration_s=duration_s, from_s=from_s, on_interval=take, into=self.measured
             )
-            costs = await before, await sample_cost(self.sight.fleet)
+            after = await source_machine(self.sight.fleet)
+            cost, machine = await before
+            costs = cost, await sample_cost(self.sight.fleet)
         finally:
             before.cancel()
+        self.machine_percent = busy_percent(machine, after)
         self.cost = commit_cost(*costs, acknowledged=self.measured.commits)
 
     async def reckon(self) -> LossLedger | None:

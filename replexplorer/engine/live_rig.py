@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from replexplorer.core.change.planner import make_plan
 from replexplorer.core.dialect.dialect import Dialect
-from replexplorer.core.errors import ReplexplorerError, StackUnavailable, UsageError
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.experiment.owed import Owed
 from replexplorer.core.experiment.sighting import UNKNOWN, Sighting
 from replexplorer.core.fault import Fault, parse_fault
@@ -21,7 +21,7 @@ from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.load.workload import LEDGER
 from replexplorer.core.loss.client_log import RunLog
 from replexplorer.core.loss.ledger import LossLedger
-from replexplorer.core.machine import Machine, busy_percent
+from replexplorer.core.machine import busy_percent
 from replexplorer.core.role_change import RoleChange
 from replexplorer.core.server.commit_cost import CostSample, commit_cost
 from replexplorer.core.server.exposure import Exposure
@@ -40,6 +40,7 @@ from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driving
 from replexplorer.engine.load.measure import measure
 from replexplorer.engine.observe.cost_sample import sample_cost
+from replexplorer.engine.observe.machine import source_machine
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sample_pair import SamplePair
 from replexplorer.engine.observe.sight import Sight
@@ -121,7 +122,10 @@ class LiveLoad:
                 exposures.append(seen)
             on_interval(interval)
 
-        machine, first = await self._machine(), await self._sight.look_closely(self._sight.fleet.source_name)
+        machine, first = (
+            await source_machine(self._sight.fleet),
+            await self._sight.look_closely(self._sight.fleet.source_name),
+        )
         cost = await sample_cost(self._sight.fleet)
         measured = await measure(
             self._load,
@@ -138,20 +142,9 @@ class LiveLoad:
             measured,
             SamplePair.of(first, last, intervals).anatomy(),
             over_time(exposures),
-            busy_percent(machine, await self._machine()),
+            busy_percent(machine, await source_machine(self._sight.fleet)),
             commit_cost(*costs, acknowledged=measured.commits),
         )
-
-    async def _machine(self) -> Machine | None:
-        """The source's machine now, as the agent beside it counts; None where it does not."""
-        try:
-            health = await self._sight.fleet.source.agent.health()
-        except ReplexplorerError:
-            return None
-        cores, busy_s = health.machine_cores, health.machine_busy_s
-        if not cores or busy_s is None:
-            return None
-        return Machine(self._sight.fleet.outside.clock.monotonic(), cores, busy_s)
 
 
 class LiveRig:

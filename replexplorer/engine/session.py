@@ -82,6 +82,8 @@ class SessionOptions:
     beside: bool = False
     """Drive a second load although somebody holds the lease."""
     table_size: int = 10_000
+    processes: int = 0
+    """Of the generator; 0: as many as the load is worth."""
     tick_s: float = 0.5
     heartbeat: bool = False
     """Write a heartbeat a second while our load runs (observe/heartbeat.py); the dashboard alone does."""
@@ -115,7 +117,7 @@ class Session:
         self.accounts = Accounts(self.sight, self.turns)
         self.controls = Controls(self.sight, self.turns, self.accounts, self.load, self._tell_step)
         self.changes = MarkedChanges(self.controls, self.chronicle)
-        driver = Driver(options.holder, options.beside, options.table_size)
+        driver = Driver(options.holder, options.beside, options.table_size, options.processes)
         self.driving = Driving(driver, self.sight, self.load, self.chronicle)
         self.lost = Lost(
             self.sight, self.turns, self.controls, self.changes, self.chronicle,

@@ -24,6 +24,7 @@ from pydantic_settings import (
 )
 
 from replexplorer.core.errors import UsageError
+from replexplorer.core.load.places import MOST_PROCESSES
 from replexplorer.core.printable import one_line
 from replexplorer.core.topology import MOST_REPLICAS, node_number
 from replexplorer.formats.paths import is_there
@@ -73,6 +74,8 @@ class WorkloadSettings(BaseModel):
 
     table_size: int = Field(default=10_000, ge=1, le=100_000_000)
     """Rows of the workload's table."""
+    processes: int = Field(default=0, ge=0, le=MOST_PROCESSES)
+    """Generator processes; 0: as many as the load is worth."""
 
 
 class Configuration(BaseSettings):
@@ -117,7 +120,7 @@ class Configuration(BaseSettings):
     """Sources, as `host:port`, whose settings `attach --allow-changes` may change without their name being
     typed, while nobody works on them."""
     workload: WorkloadSettings = WorkloadSettings()
-    """The background load's table."""
+    """The background load's table and its processes."""
 
     @classmethod
     def settings_customise_sources(

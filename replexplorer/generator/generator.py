@@ -1,9 +1,9 @@
 """The load as its process runs it: commands in, intervals out, clients between.
 
-Commands are JSON lines `{"id", "do", ...}` (start, change, hold, drain, stop); each is answered by
+Commands are JSON lines `{"id", "do", ...}` (start, go, change, move, hold, drain, stop); each is answered by
 `done` or `failed` with its id. Events: `interval`, `progress`, and `ended` when it cannot go on. Of
 several generators of one load each has a part: this many clients, a share of the arrivals; the one that
-leads looks after the tables.
+leads looks after the tables, and all of them `go` at one moment.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ class Generator:
         self._clients: Clients | None = None
         self._alarm: Alarm | None = None
         self._begun: asyncio.Future[None] | None = None
+        self._is_awaited = False
+        """Its clients are ready, those of other processes may not be: `go` says when all begin."""
+        self._counts_from_commit = True
+        """Time is counted from the first commit on; else from where all processes began."""
         self._rows = 0.0
         self._preparing = 0
         self._changing = asyncio.Lock()
@@ -87,6 +91,8 @@ class Generator:
                     settings = LoadSettings(**command["settings"])
                     part = LoadShare(**command.get("part", {"clients": settings.clients}))
                     await self._start(LoadTarget(**command["target"]), settings, part, command["interval_s"])
+                case "go":
+                    await self._go(command["at_s"])
                 case "change":
                     settings = LoadSettings(**command["settings"])
                     part = LoadShare(**command.get("part", {"clients": settings.clients}))
@@ -127,7 +133,7 @@ class Generator:
         self._tables = Tables(target, self._random, self._progress)
         self._keep(self._tick())
         self._interval_s = interval_s
-        if part.origin_s is None:
+        if part.origin_s is None and part.leads:
             self._report_anew(self._tally.start_s)
         async with self._changing:  # a change that comes meanwhile waits for the table
             await self._prepare(self._tables, settings, workload, target)
@@ -147,10 +153,29 @@ class Generator:
         if part.clients:
             # Arrivals wait for the logins, not for the clients: nobody intended them before.
             await self._settle(self._clients)
-        self._set_pace(dispatcher)
-        if part.clients and self._has_arrivals():
-            await self._begun
+        if part.waits:
+            self._is_awaited, self._counts_from_commit = True, False
         else:
+            await self._commit_first(dispatcher)
+
+    async def _go(self, at_s: float) -> None:
+        """Begin at this moment, as the other processes of the load do."""
+        if self._dispatcher is None or not self._is_awaited:
+            raise UsageError("the load runs already")
+        if self._reporter is not None:  # what it would say of the time before is no part of the load
+            self._reporter.cancel()
+        await asyncio.sleep(at_s - time.monotonic())
+        self._is_awaited = False
+        self._tally.begin(at_s)
+        self._report_anew(at_s)
+        await self._commit_first(self._dispatcher)
+
+    async def _commit_first(self, dispatcher: Dispatcher) -> None:
+        """Let transactions come, and wait for the first one."""
+        self._set_pace(dispatcher)
+        if self._begun is not None and self._part.clients and self._has_arrivals():
+            await self._begun
+        elif self._counts_from_commit:
             self._begin(time.monotonic())
 
     def _has_arrivals(self) -> bool:
@@ -162,7 +187,8 @@ class Generator:
         """The load has begun: its first interval starts where its first commit did."""
         if self._begun is not None and not self._begun.done():
             self._begun.set_result(None)
-            self._begin(time.monotonic() - max(self._tally.latencies_s, default=0.0))
+            if self._counts_from_commit:
+                self._begin(time.monotonic() - max(self._tally.latencies_s, default=0.0))
 
     def _begin(self, at_s: float) -> None:
         """Count from here on."""
@@ -245,7 +271,9 @@ class Generator:
         settings = self._settings
         if settings is None or settings.mode == CLOSED:
             return Pace()
-        return Pace.open(settings.rate_tps, settings.spacing, self._part.share, self._part.phase)
+        part = self._part
+        pace = Pace.open(settings.rate_tps, settings.spacing, part.share, part.phase)
+        return pace if part.rate_tps is None else replace(pace, rate_tps=part.rate_tps)
 
     def _set_pace(self, dispatcher: Dispatcher) -> None:
         """Let arrivals come as asked; without clients nobody can be meant to be served."""
@@ -354,12 +382,13 @@ class Generator:
         clients = self._part.clients if self._clients is None else len(self._clients)
         connected = dispatcher.connected if dispatcher is not None else 0
         state = "waiting" if clients and not connected and dispatcher is not None else "running"
+        is_preparing = self._preparing or self._is_awaited
         return Gauges(
             clients=clients,
             connected=connected,
             under_way=dispatcher.under_way() if dispatcher is not None else 0,
             workload=settings.workload if dispatcher is None else dispatcher.job.workload.name,
-            state="preparing" if self._preparing else "drained" if self._has_ended else state,
+            state="preparing" if is_preparing else "drained" if self._has_ended else state,
             pace=self._pace(),
         )
 

@@ -14,6 +14,7 @@ from replexplorer.core.load.pacing import HIDES, OPEN
 from replexplorer.core.loss.ledger import LossLedger
 from replexplorer.core.server.anatomy import Anatomy
 from replexplorer.core.server.commit_cost import CommitCost
+from replexplorer.core.server.load_limit import limit_of
 from replexplorer.core.stats.histogram import Histogram
 from replexplorer.core.text import number, table
 from replexplorer.formats.json.ledger import LossLedgerJson
@@ -22,9 +23,11 @@ from replexplorer.formats.json.load import (
     Course,
     CourseEvent,
     GeneratorHealth,
+    LimitJson,
     LoadAnatomy,
     LoadInterval,
     LoadReport,
+    ProcessShare,
     StatementLatency,
 )
 from replexplorer.formats.json.measured import Conditions, Latency
@@ -65,6 +68,7 @@ def load_report(
     warmup_s: float = 0.0,
     ledger: LossLedger | None = None,
     cost: CommitCost | None = None,
+    machine_percent: float | None = None,
 ) -> LoadReport:
     """The whole run: percentiles from the merged histogram, counts summed; the mean commit taken apart
     over what of it lies between two samples of the primary."""
@@ -75,6 +79,12 @@ def load_report(
         rows.append(_interval_shape(interval, elapsed_s))
     total = measured.total
     is_open = settings.mode == OPEN
+    limited = _limit(measured)
+    limit = (
+        None
+        if total is None
+        else limit_of(total, limited=limited, machine_percent=machine_percent, anatomy=anatomy)
+    )
     return LoadReport(
         workload=settings.workload,
         mode="open" if is_open else "closed",
@@ -95,10 +105,12 @@ def load_report(
             backlog_max=total.backlog_max if total is not None else None,
             dropped=total.dropped if total is not None else None,
             arrivals=total.arrivals if is_open and total is not None else None,
-            limited=_limit(measured),
+            limited=limited,
             path=path,
             client_log=_client_log(total) if total is not None else None,
+            shares=[] if total is None else _shares(total),
         ),
+        limit=None if limit is None else LimitJson(by=limit.by, words=limit.words),
         intervals=rows,
         qps=round(_rate(total.queries, measured.duration_s), 2) if total is not None else 0.0,
         queries={
@@ -154,6 +166,22 @@ def _limit(measured: Measurement) -> str | None:
     if worst is not None and worst.backlog and worst.limited is not None:
         return worst.limited
     return None if measured.total is None else measured.total.limited
+
+
+def _shares(total: Interval) -> list[ProcessShare]:
+    """What each process did of the run."""
+    return [
+        ProcessShare(
+            process=each.number,
+            host=each.place or None,
+            clients=each.clients,
+            commits=each.commits,
+            tps=round(each.tps, 2),
+            share_percent=round(100 * each.commits / total.commits, 1) if total.commits else None,
+            cpu_percent=round(each.cpu_percent, 1),
+        )
+        for each in total.work
+    ]
 
 
 def _statements(total: Interval) -> list[StatementLatency]:
@@ -276,6 +304,8 @@ def render(report: LoadReport) -> str:
     if report.mode == "open":
         health += f"; backlog at most {generator.backlog_max}, dropped {generator.dropped}"
     rows.append(("generator", health))
+    if len(generator.shares) > 1:
+        rows += [(f"  process {each.process}", _share(each)) for each in generator.shares]
     if (noted := generator.client_log) is not None:
         rows.append(
             (
@@ -287,14 +317,26 @@ def render(report: LoadReport) -> str:
         )
     if report.ledger is not None:
         rows.append(("ledger", _ledger(report.ledger)))
-    if generator.limited is not None:
-        rows.append(("limit", generator.limited))
+    if report.limit is not None:
+        rows.append(("limit", f"{report.limit.by}: {report.limit.words}"))
+        if generator.limited is not None and generator.limited not in report.limit.words:
+            rows.append(("", generator.limited))
     rows.append(("mode", report.hides))
     if report.conditions is not None:
         rows += condition_rows(report.conditions)
     if report.course is not None:
         rows += _course_rows(report.course)
     return table(rows)
+
+
+def _share(share: ProcessShare) -> str:
+    """One process in one line."""
+    where = "" if share.host is None else f" on {share.host}"
+    part = "" if share.share_percent is None else f" ({number(share.share_percent, 1)} %)"
+    return (
+        f"{share.clients} client{'s' * (share.clients != 1)}{where}: {number(share.tps, 2)} TPS{part}, "
+        f"CPU {number(share.cpu_percent, 0)} %"
+    )
 
 
 def _client_log(total: Interval) -> ClientLogHealth | None:

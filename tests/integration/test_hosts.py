@@ -72,6 +72,7 @@ def test_a_stack_lives_on_two_hosts_until_one_goes_and_comes_back(hosts: Hosts) 
     try:
         _knobs_work(hosts)
         _load_runs_beside_the_source(shell)
+        _load_runs_on_both_hosts(hosts)
         _a_host_goes_and_comes_back(hosts)
     finally:
         done = shell.run("down", "--yes").stderr
@@ -104,6 +105,19 @@ def _load_runs_beside_the_source(shell: Shell) -> None:
     report = shell.json("load", "--clients", "1", "--duration", "3", "--warmup", "1")
     # A commit takes a round trip, however busy the machine is: 11.7 a second at the most.
     assert 0 < report["tps"] < 1000 / RTT_MS + 1
+
+
+def _load_runs_on_both_hosts(hosts: Hosts) -> None:
+    """A process on each: at 85 ms a client commits 11 times a second, wherever it is."""
+    places = f"{hosts.first}=1,{hosts.second}=1"
+    report = hosts.shell.json("load", "--clients", "2", "--duration", "3", "--processes", places)
+    shares = report["generator"]["shares"]
+    assert [(each["host"], each["clients"]) for each in shares] == [(hosts.first, 1), (hosts.second, 1)]
+    assert sum(each["commits"] for each in shares) == report["commits"]
+    assert all(0 < each["tps"] < 1000 / RTT_MS + 1 for each in shares)
+    refused = hosts.shell.run("load", "--processes", "nowhere=1", code=2).stderr
+    assert "nowhere is no host of stack" in refused
+    assert hosts.second in refused
 
 
 def _a_host_goes_and_comes_back(hosts: Hosts) -> None:

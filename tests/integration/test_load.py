@@ -642,6 +642,51 @@ async def test_two_processes_are_one_load(primary: Primary) -> None:
     assert not group.pids
 
 
+async def test_processes_that_were_asked_for_begin_and_end_together(primary: Primary) -> None:
+    """Open loop, so that a rate divided among them must come out whole; then one is killed."""
+    await empty(primary, "sbtest2")
+    group, intervals = LoadGroup(), list[Interval]()
+
+    async def watch() -> None:
+        async for each in group.intervals():
+            intervals.append(each)
+
+    def running() -> list[Interval]:
+        return [each for each in intervals if each.state == "running" and each.commits]
+
+    async def are_there() -> bool:
+        return len(running()) >= 4
+
+    asked = LoadSettings(5, "insert", mode="open", rate_tps=150.0, processes=("", ""))
+    await group.start(primary.target, asked, interval_s=INTERVAL_S)
+    watching = asyncio.create_task(watch())
+    try:
+        await until(are_there, "some intervals")
+        pids = group.pids
+        os.kill(pids[1], signal.SIGKILL)
+        with pytest.raises(
+            ReplexplorerError, match=r"process 2 of 2, with 2 of the load's 5 clients, is gone"
+        ):
+            await watching
+    finally:
+        await group.stop()
+
+    async def gone() -> bool:
+        return not await primary.sessions()
+
+    await until(gone, "the sessions of both are gone")
+    assert {each.processes for each in running()} <= {1, 2}
+    assert running()[0].processes == 2, "nobody began before the other"
+    assert {each.rate_asked_tps for each in running() if each.processes == 2} == {150.0}
+    total = whole(intervals)
+    assert [work.clients for work in total.work] == [3, 2]
+    assert sum(work.commits for work in total.work) == total.commits
+    assert all(work.commits for work in total.work)
+    # What the killed one did since its last interval is all that nobody counted.
+    rows = await primary.value("SELECT COUNT(*) FROM replexplorer.sbtest2")
+    assert total.commits <= rows
+
+
 async def _sessions(primary: Primary, count: int) -> bool:
     return len(await primary.sessions()) == count
 

@@ -71,6 +71,13 @@ async def test_one_statement_a_transaction_needs_no_qps() -> None:
         assert "QPS" not in titles(app)
 
 
+async def test_a_full_core_of_the_generator_comes_with_its_remedy() -> None:
+    full = with_load(1.0, limited="generator at 97 % of a core", clients=8, processes=1)
+    async with bench(full, size=(160, 45)) as app:
+        title = app.dashboard.query_one("#tps-chart", Chart).rows[0]
+        assert "generator at 97 % of a core; set workload.processes = 2" in title
+
+
 async def test_the_title_says_that_the_load_is_the_limit_in_amber() -> None:
     async with bench(with_load(1.0, limited="generator at 97 % of a core", qps=3000.0)) as app:
         chart = app.dashboard.query_one("#tps-chart", Chart)

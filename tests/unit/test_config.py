@@ -42,6 +42,7 @@ def test_without_a_file_everything_is_default(file: Path) -> None:
         "hosts": {},
         "attach_allowed": (),
         "workload.table_size": 10_000,
+        "workload.processes": 0,
     }
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.adapters.load_group import Cuts
+from replexplorer.core.load.cuts import Cuts
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.stats.histogram import Histogram
 

@@ -1,14 +1,16 @@
-"""The load of a stack on several hosts (`ports.LoadProcess`): it runs on the host of the source.
+"""The load of a stack on several hosts (`ports.LoadProcess`): it runs on the host of the source, or on hosts
+that were named.
 
-Its intervals come over the daemon's stream; their times are put on this machine's clock. When the source is
-on another host, the load goes on there in new processes: what it counted until then is kept.
+Its intervals come over the daemons' streams; their times are put on this machine's clock. When the source is
+on another host, the load goes on there in new processes, and what it counted until then is kept; processes
+on hosts that were named stay where they are.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from replexplorer.adapters.docker.load_host import ExecProcess, LoadHost
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
     from replexplorer.adapters.docker.swarm import SwarmProvider
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A host that processes of the load run on."""
+
+    host: LoadHost
+    ahead_s: float
+    """Its monotonic clock less ours."""
+
+
 class HostedLoad:
     """A load on whichever host the source is; it can be started again after a stop."""
 
@@ -32,8 +43,8 @@ class HostedLoad:
         self._host = ""
         self._settings: LoadSettings | None = None
         self._interval_s = 1.0
-        self._groups: list[tuple[LoadGroup, float]] = []
-        """All that were started, each with how far its host's monotonic clock is ahead of ours."""
+        self._groups: list[LoadGroup] = []
+        """All that were started."""
         self._news = asyncio.Event()
         self._is_stopping = False
 
@@ -55,7 +66,12 @@ class HostedLoad:
             raise
 
     def _refuse(self, settings: LoadSettings) -> None:
-        """Raise MissingPiece for what cannot be done from another host."""
+        """Raise MissingPiece for what no other host can do, UsageError for a host without nodes."""
+        known = self._stack.placement.names
+        if unknown := [host for host in settings.processes if host and host not in known]:
+            raise UsageError(
+                f"{unknown[0]} is no host of stack {self._stack.name}", f"it is on {', '.join(known)}"
+            )
         if settings.workload == LEDGER:
             raise MissingPiece(
                 "the workload ledger keeps account on this machine's disk, and the load of a stack on several"
@@ -65,27 +81,37 @@ class HostedLoad:
 
     async def _start_at(self, target: LoadTarget, settings: LoadSettings) -> None:
         stack = self._stack
-        host = stack.host_at(target.host, await stack.nodes())
-        place = await stack.load_host(host, self._report)
-        clock = await stack.clock(host)
-        group = LoadGroup(
-            self._report, make=lambda report: self._child(place, report), host_cores=place.cores
-        )
-        self._host = host
-        self._groups.append((group, clock.monotonic_s))
+        source = stack.host_at(target.host, await stack.nodes())
+        hosts = list(dict.fromkeys(settings.processes if any(settings.processes) else (source,)))
+        places = dict(zip(hosts, await asyncio.gather(*map(self._place, hosts)), strict=True))
+
+        def make(report: Report | None, host: str) -> LoadChild:
+            return self._child(places[host or source], report)
+
+        leads = places[settings.processes[0] if any(settings.processes) else source]
+        group = LoadGroup(self._report, make=make, host_cores=leads.host.cores)
+        self._host = source
+        self._groups.append(group)
         self._news.set()
         await group.start(replace(target, path="direct"), settings, interval_s=self._interval_s)
 
-    def _child(self, place: LoadHost, report: Report | None) -> LoadChild:
-        async def launch() -> ExecProcess:
-            return await ExecProcess.start(await self._stack.start_in(place), place.host)
+    async def _place(self, host: str) -> _Place:
+        """Have what the load needs on a host; raises ReplexplorerError."""
+        there, clock = await asyncio.gather(
+            self._stack.load_host(host, self._report), self._stack.clock(host)
+        )
+        return _Place(there, clock.monotonic_s)
 
-        return LoadChild(report, launch=launch)
+    def _child(self, place: _Place, report: Report | None) -> LoadChild:
+        async def launch() -> ExecProcess:
+            return await ExecProcess.start(await self._stack.start_in(place.host), place.host.host)
+
+        return LoadChild(report, launch=launch, ahead_s=place.ahead_s)
 
     def _running(self) -> LoadGroup:
         if self._settings is None or not self._groups:
             raise UsageError("no load runs")
-        return self._groups[-1][0]
+        return self._groups[-1]
 
     async def change(self, settings: LoadSettings) -> None:
         """See `ports.LoadProcess`."""
@@ -97,7 +123,8 @@ class HostedLoad:
         """See `ports.LoadProcess`; to another host by new processes there."""
         group, settings = self._running(), self._settings
         host = self._stack.host_at(target.host, await self._stack.nodes())
-        if host == self._host or settings is None:
+        if host == self._host or settings is None or any(settings.processes):
+            self._host = host
             await group.move(replace(target, path="direct"))
             return
         await group.stop()
@@ -112,11 +139,8 @@ class HostedLoad:
         at = 0
         while True:
             while at < len(self._groups):
-                group, ahead_s = self._groups[at]
-                async for interval in group.intervals():
-                    yield replace(
-                        interval, start_s=interval.start_s - ahead_s, end_s=interval.end_s - ahead_s
-                    )
+                async for interval in self._groups[at].intervals():
+                    yield interval
                 at += 1
             if self._is_stopping:
                 return
@@ -128,7 +152,7 @@ class HostedLoad:
         self._settings = None
         try:
             if self._groups:
-                await self._groups[-1][0].stop()
+                await self._groups[-1].stop()
         finally:
             self._is_stopping = True
             self._news.set()

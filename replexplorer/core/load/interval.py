@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Self
 
 from replexplorer.core.load.pacing import CLOSED, OPEN
+from replexplorer.core.load.process_work import ProcessWork, added_work
 from replexplorer.core.stats.histogram import Histogram
 
 _SUMS: Final = (
@@ -24,6 +25,8 @@ _SUMS: Final = (
     "conflicts",
 )
 _HISTOGRAMS: Final = ("service", "response", "lateness", "log_sync", "log_wait")
+FULL_CORE: Final = "generator at"
+"""How `Interval.limited` begins where a process has no more CPU to give."""
 _CPU_LIMIT_PERCENT: Final = 80.0
 _LATE_SHARE: Final = 0.1
 _LATE_MS: Final = 2.0
@@ -102,6 +105,8 @@ class Interval:
     """Of one core, the busiest generator process."""
     statements: Mapping[str, Histogram] = field(default_factory=dict)
     """Send to reply of each statement by its class; only while that is asked for."""
+    work: tuple[ProcessWork, ...] = ()
+    """What each generator process did of it, by number; empty in what a process reports of itself."""
 
     @property
     def duration_s(self) -> float:
@@ -142,7 +147,7 @@ class Interval:
         servers and links").
         """
         if self.cpu_busiest_percent > _CPU_LIMIT_PERCENT:
-            return f"generator at {self.cpu_busiest_percent:.0f} % of a core"
+            return f"{FULL_CORE} {self.cpu_busiest_percent:.0f} % of a core"
         if self.backlog and self.clients and self.under_way >= self.clients:
             return f"all {self.clients} clients busy, {self.backlog:,} arrivals wait"
         p50_ms = self.service.percentile_ms(50)
@@ -203,6 +208,7 @@ class Interval:
         """A JSON-ready form that `from_wire` reads back exactly."""
         wire: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
         wire |= {name: getattr(self, name).to_wire() for name in _HISTOGRAMS}
+        wire["work"] = [asdict(each) for each in self.work]
         return wire | {"statements": {name: each.to_wire() for name, each in self.statements.items()}}
 
     @classmethod
@@ -210,7 +216,8 @@ class Interval:
         """Read `to_wire`'s form; raises KeyError, TypeError or ValueError on another shape."""
         read: dict[str, Any] = {name: Histogram.from_wire(wire[name]) for name in _HISTOGRAMS if name in wire}
         classes = {name: Histogram.from_wire(each) for name, each in wire.get("statements", {}).items()}
-        return cls(**{**wire, **read, "statements": classes})
+        work = tuple(ProcessWork(**each) for each in wire.get("work", ()))
+        return cls(**{**wire, **read, "statements": classes, "work": work})
 
 
 _SUMMED_GAUGES: Final = (
@@ -234,6 +241,7 @@ def _added(one: Interval, other: Interval) -> dict[str, Any]:
         name: Histogram.merged(each.statements[name] for each in (one, other) if name in each.statements)
         for name in (*one.statements, *other.statements)
     }
+    added["work"] = added_work(one.work, other.work)
     late_ms = added["lateness"].percentile_ms(99)
     worse_ms = max(one.lateness_p99_ms, other.lateness_p99_ms)
     return added | {"lateness_p99_ms": worse_ms if late_ms is None else late_ms}

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
+from functools import reduce
+from math import ceil, floor, inf, nextafter
+from operator import add
 from random import Random
 from typing import Final
 
@@ -170,6 +172,24 @@ def processes_for(clients: int, statements_per_s: float, cores: int) -> int:
     """How many generator processes a load is worth; at most half the cores, the servers need some."""
     wanted = max(ceil(clients / CLIENTS_A_PROCESS), ceil(statements_per_s / STATEMENTS_A_PROCESS), 1)
     return max(1, min(wanted, cores // 2, clients))
+
+
+def rate_parts(rate_tps: float, clients: Sequence[int]) -> list[float]:
+    """What each process has of a rate, by its clients; added up in their order they are the rate exactly.
+
+    The last process that has clients takes what rounding left, which is in the last bits; where nobody
+    has any, the rate is the first one's to name.
+    """
+    total = sum(clients)
+    if not total:
+        return [rate_tps, *[0.0] * (len(clients) - 1)]
+    parts = [rate_tps * each / total for each in clients]
+    last = max(at for at, each in enumerate(clients) if each)
+    before = reduce(add, parts[:last], 0.0)  # `sum` rounds otherwise than whoever adds them two by two
+    parts[last] = rate_tps - before
+    while (reached := before + parts[last]) != rate_tps:
+        parts[last] = nextafter(parts[last], -inf if reached > rate_tps else inf)
+    return parts
 
 
 def share_out(clients: int, before: Sequence[int], processes: int) -> list[int]:

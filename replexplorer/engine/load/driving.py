@@ -35,6 +35,8 @@ class Driver:
     beside: bool
     """Drive a second load although somebody holds the lease."""
     table_size: int
+    processes: int = 0
+    """Of the generator; 0: as many as the load is worth."""
 
 
 class Driving:
@@ -58,7 +60,7 @@ class Driving:
 
     def settings(self) -> LoadSettings:
         """The load as requested."""
-        bare = LoadSettings(0, "", self._driver.table_size)
+        bare = LoadSettings(0, "", self._driver.table_size, processes=("",) * self._driver.processes)
         return with_knobs(bare, self._sight.wanted_load(), self._fleet.outside.workload_file)
 
     async def target(self) -> LoadTarget:

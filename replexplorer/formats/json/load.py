@@ -22,6 +22,25 @@ class ClientLogHealth(JsonObject):
     wait_percent: float | None = Field(description="of a client's time: wait / (wait + latency)")
 
 
+class ProcessShare(JsonObject):
+    """What one process of the generator did of the load."""
+
+    process: int = Field(description="from 1; the first one prepares the tables")
+    host: str | None = Field(description="null where all run on one host")
+    clients: int
+    commits: int
+    tps: float
+    share_percent: float | None = Field(description="of the load's commits; null where there are none")
+    cpu_percent: float = Field(description="of one core")
+
+
+class LimitJson(JsonObject):
+    """What kept the load from more transactions."""
+
+    by: Literal["generator", "host", "link", "server", "rate"]
+    words: str
+
+
 class GeneratorHealth(JsonObject):
     """The load generator's own health."""
 
@@ -34,6 +53,7 @@ class GeneratorHealth(JsonObject):
     limited: str | None = None
     path: Literal["direct", "published"] | None
     client_log: ClientLogHealth | None = None
+    shares: list[ProcessShare] = Field(default=[], description="of each process; they add up to the load")
 
 
 class LoadInterval(JsonObject):
@@ -114,6 +134,7 @@ class LoadReport(JsonObject):
     latency_ms: Latency
     response_ms: Latency | None
     generator: GeneratorHealth
+    limit: LimitJson | None = Field(default=None, description="null where nothing shows what it was")
     intervals: list[LoadInterval]
     qps: float
     queries: dict[Literal["read", "write", "other"], int]

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from replexplorer.core.history.recent import ENOUGH, Recent
 from replexplorer.core.load.load_view import LoadView
 from replexplorer.core.load.pacing import CLOSED, HIDES
+from replexplorer.core.load.places import processes_that_help
 from replexplorer.core.model.ceiling import Ceiling, beaten_words
 from replexplorer.core.tick import Tick
 from replexplorer.ui.words import figures
@@ -29,7 +30,10 @@ def tps_notes(tick: Tick, *, wide: bool) -> Notes:
     """Why the figure is the load's own and not the server's, that it beats the ceiling, else prediction and
     ceiling."""
     if tick.load is not None and tick.load.limited:
-        return Notes((f"▲ the load is the limit: {tick.load.limited}", f"▲ {tick.load.limited}"), "warn")
+        limited = f"▲ the load is the limit: {tick.load.limited}"
+        more = processes_that_help(tick.load.limited, tick.load.processes, tick.load.clients)
+        remedy = () if more is None else (f"{limited}; set workload.processes = {more}",)
+        return Notes((*remedy, limited, f"▲ {tick.load.limited}"), "warn")
     ceiling, predicted = tick.ceiling, tick.predicted
     if ceiling is not None and ceiling.beaten_tps is not None:
         figures_only = f"{rate(ceiling.beaten_tps)} > {rate(ceiling.tps)}/s"
