@@ -278,7 +278,7 @@ class Generator:
     def _set_pace(self, dispatcher: Dispatcher) -> None:
         """Let arrivals come as asked; without clients nobody can be meant to be served."""
         pace = self._pace()
-        is_held = self._is_drained or not self._part.clients
+        is_held = self._is_drained or self._is_awaited or not self._part.clients
         dispatcher.change_pace(Pace() if is_held else pace, is_closed=not is_held and pace.rate_tps is None)
         if not self._part.clients:
             self._schedule.drop_waiting()
