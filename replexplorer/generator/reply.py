@@ -62,15 +62,20 @@ class Reply:
         else:
             data = self._rest + received
         at, end = 0, len(data)
+        is_among_rows = self._stage is _Stage.ROWS
         while at + 4 < end:
             size = data[at] | data[at + 1] << 8 | data[at + 2] << 16
             after = at + 4 + size
             if after > end:
                 break
+            if is_among_rows and data[at + 4] < _END:  # a row: most packets of a reply are
+                at = after
+                continue
             ended = self._take(data, at + 4, size)
             if ended is not False:
                 self._begin()
                 return ended
+            is_among_rows = self._stage is _Stage.ROWS
             at = after
         self._rest = data[at:]
         return False

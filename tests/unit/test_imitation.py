@@ -114,14 +114,14 @@ def written(text: str, database: str = "sandbox", means: Means | None = None) ->
         (
             "SELECT SUM ( `k` ) FROM `sbtest1` WHERE `id` BETWEEN ? AND ?",
             Means(examined=100, sent=1),
-            "SELECT SUM(`k`) FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v1 + 99",
-            ["\\set v1 rand(1,9901)"],
+            "SELECT SUM(`k`) FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v2",
+            ["\\set v1 rand(1,9901)", "\\set v2 :v1 + 99"],
         ),
         (
             "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN ? AND ? ORDER BY `c`",
             Means(examined=200, sent=100),
-            "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v1 + 99 ORDER BY `c`",
-            ["\\set v1 rand(1,9901)"],
+            "SELECT `c` FROM `sbtest1` WHERE `id` BETWEEN :v1 AND :v2 ORDER BY `c`",
+            ["\\set v1 rand(1,9901)", "\\set v2 :v1 + 99"],
         ),
         (
             "SELECT `c` FROM `sandbox` . `sbtest1` AS `s` WHERE `s` . `id` IN (...)",
@@ -180,8 +180,8 @@ def written(text: str, database: str = "sandbox", means: Means | None = None) ->
         (
             "SELECT `id` FROM `sbtest1` WHERE `k` >= ? AND `k` < ?",
             Means(examined=10, sent=10),
-            "SELECT `id` FROM `sbtest1` WHERE `k` >= :v1 AND `k` < :v1 + 9",
-            ["\\set v1 rand(1,9991)"],
+            "SELECT `id` FROM `sbtest1` WHERE `k` >= :v1 AND `k` < :v2",
+            ["\\set v1 rand(1,9991)", "\\set v2 :v1 + 9"],
         ),
         (
             "SELECT `id` FROM `sbtest1` WHERE `id` > ?",

@@ -146,6 +146,10 @@ def test_a_block_written_twice_comes_twice_as_often() -> None:
         ("SELECT :day(2025-13-01,2025-12-31)", "t.sql:1: :day(2025-13-01,2025-12-31) is no range of dates"),
         ("SELECT :day(2025-02-01,2025-01-31)", "t.sql:1: :day(2025-02-01,2025-01-31) is no range of dates"),
         ("SELECT :digits(5,1,3)", "t.sql:1: :digits(5,1,3) is out of range"),
+        ("\\set b :a + 1\nSELECT :b", "t.sql:1: :a is no number that was set before"),
+        ("\\set a text(3)\n\\set b :a + 1\nSELECT :b", "t.sql:2: :a is no number that was set before"),
+        ("\\set a rand(1,2)\n\\set a :a + 1\nSELECT :a", "t.sql:2: :a is no number that was set before"),
+        ("\\set a rand(1,2)\n\\set b :a + 1\n\\set a text(2)\nSELECT :b", "t.sql:3: :a is set again after"),
         ("x" * (LARGEST_BYTES + 1), "t.sql is larger"),
     ],
 )
@@ -195,6 +199,13 @@ def test_tables_of_a_file_are_no_transactions() -> None:
 def test_a_weight_says_how_often_a_block_comes() -> None:
     drawn = Counter(len(found) for found in sent(CAPTURED, count=4000))
     assert drawn[4] / drawn[1] == pytest.approx(3 / 2, rel=0.1)
+
+
+def test_a_number_may_be_that_far_from_another() -> None:
+    text = "\\set a rand(1,1000)\n\\set b :a + 99\n\\set c :b - 100\nSELECT :a, :b, :c"
+    for [statement] in sent(text, count=50):
+        low, high, below = map(int, statement.removeprefix("SELECT ").split(", "))
+        assert (high, below) == (low + 99, low - 1)
 
 
 def test_parameters_of_every_kind() -> None:

@@ -513,6 +513,14 @@ class _Statement:
         self._out.sets.append(f"\\set {name} {parameter[1:]}")
         return name
 
+    def _shifted(self, name: str, by: int) -> str:
+        """A variable that is that much more than another one."""
+        if not by:
+            return name
+        shifted = self._writer._variable()
+        self._out.sets.append(f"\\set {shifted} :{name} + {by}")
+        return shifted
+
     def _span(self) -> int:
         """Rows that a range holds; those that are sorted are looked at twice."""
         words = {token.upper for token in self._tokens}
@@ -532,7 +540,8 @@ class _Statement:
         span = min(self._span(), max(1, domain.high - domain.low + 1))
         if domain.kind in (INTEGER, NUMBER):
             name = self._set(f":rand({domain.low},{max(domain.low, domain.high - span + 1)})")
-            return f":{name}", f":{name} + {span - 1}"
+            # Two plain parameters, as there: one that is added to would be of another type, and cost more.
+            return f":{name}", f":{self._shifted(name, span - 1)}"
         if domain.kind in (DAY, MOMENT):
             rows = max(1, self._writer._schema.tables[table].rows)
             days = max(1, round(DAYS * self._span() / rows))

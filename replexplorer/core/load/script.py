@@ -10,7 +10,8 @@ Law: the form is this and no more.
   `:text(n)` for a quoted text of n digits, `:digits(low,high,n)` for a quoted number with zeros before it,
   `:day(from,to)` and `:moment(from,to)` for a quoted date, or date and time, between two dates, `:next(low)`
   for a number that is drawn once. A line `\set NAME rand(low,high)` (pgbench's `random` means
-  the same) draws once a transaction what `:NAME` then stands for, any number of times.
+  the same) draws once a transaction what `:NAME` then stands for, any number of times;
+  `\set NAME :OTHER + 99` is a number that far from one that was set before.
 - `\prepared` sends a block's statements as prepared ones.
 - `\rows N` makes a block a table instead: its one CREATE TABLE is made and filled before the load, with N
   rows; a second number is the bytes of an average row. `\database NAME` says where all of it is; both make
@@ -93,6 +94,10 @@ _SET: Final = re.compile(
     r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+(?P<call>[A-Za-z_]\w*)\s*(?P<arguments>\(.*\))\s*"
 )
 
+_SHIFTED: Final = re.compile(
+    r"\\set\s+(?P<name>[A-Za-z_]\w*)\s+:(?P<other>[A-Za-z_]\w*)\s*(?P<sign>[+-])\s*(?P<number>[0-9]{1,18})\s*"
+)
+
 _OPENING: Final = re.compile(r"""['"`]|/\*|--\ |\#""")
 _CLOSING: Final = {
     "'": re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL),
@@ -126,6 +131,8 @@ class _Value:
     """`l` or `s`."""
     make: _Make | None
     name: str = ""
+    plus: int = 0
+    """How far a number is from the one of that name."""
 
 
 @dataclass(slots=True)
@@ -157,7 +164,9 @@ class Script:
 
         def draw() -> list[tuple[int, Values]]:
             block = blocks[bisect(reach, int(uniform() * total))]
-            held = {name: value.make(random) for name, value in block.sets.items() if value.make}
+            held: dict[str, int | bytes] = {}
+            for name, value in block.sets.items():
+                held[name] = value.make(random) if value.make else int(held[value.name]) + value.plus
             return [
                 (index, tuple(value.make(random) if value.make else held[value.name] for value in values))
                 for index, values in block.statements
@@ -309,10 +318,24 @@ class _Reader:
 
     def _read_set(self, block: _Block, line: int, text: str) -> None:
         r"""One `\set` line."""
+        if (shifted := _SHIFTED.fullmatch(text)) is not None:
+            block.sets[shifted["name"]] = self._shifted(block, line, shifted)
+            return
         match = _SET.fullmatch(text)
         if match is None:
             raise self._fail(line, f"{text.split()[0]} is not understood", r"as \set id rand(1,1000)")
+        if any(each.name == match["name"] for each in block.sets.values()):
+            raise self._fail(line, f":{match['name']} is set again after a number was taken from it")
         block.sets[match["name"]] = self._value(block, line, match["call"], match["arguments"])
+
+    def _shifted(self, block: _Block, line: int, found: re.Match[str]) -> _Value:
+        """A number that far from another one."""
+        other = block.sets.get(found["other"])
+        if other is None or other.kind != "l" or found["other"] == found["name"]:
+            raise self._fail(
+                line, f":{found['other']} is no number that was set before", r"as \set id rand(1,1000)"
+            )
+        return _Value("l", None, found["other"], int(found["sign"] + found["number"]))
 
     def _value(self, block: _Block, line: int, name: str, arguments: str | None) -> _Value:
         """What a parameter stands for."""
