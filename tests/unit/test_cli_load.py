@@ -207,6 +207,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "conditions",
         "course",
         "ledger",
+        "limit",
         "again",
     ]
     assert list(document["latency_ms"]) == ["mean", "min", "p50", "p95", "p99", "max"]
@@ -220,6 +221,7 @@ def test_the_report_has_every_field_of_the_contract() -> None:
         "limited": None,
         "path": "direct",
         "client_log": None,
+        "shares": [],
     }
     assert list(document["intervals"][0])[:6] == ["t_s", "tps", "p50_ms", "p95_ms", "p99_ms", "errors"]
     assert (document["errors"], document["unknown"], document["reconnects"]) == (1, 2, 3)

@@ -21,7 +21,7 @@ class Cuts:
         self._waiting: dict[int, deque[Interval]] = {}
 
     def begin(self, origin_s: float, processes: int) -> None:
-        """So many processes begin at this moment: none is waited for less than another."""
+        """This number of processes begins at this moment: no interval is whole without each of them."""
         self.origin_s = origin_s
         for process in range(processes):
             self._waiting.setdefault(process, deque())

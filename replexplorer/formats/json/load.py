@@ -134,7 +134,6 @@ class LoadReport(JsonObject):
     latency_ms: Latency
     response_ms: Latency | None
     generator: GeneratorHealth
-    limit: LimitJson | None = Field(default=None, description="null where nothing shows what it was")
     intervals: list[LoadInterval]
     qps: float
     queries: dict[Literal["read", "write", "other"], int]
@@ -160,6 +159,7 @@ class LoadReport(JsonObject):
     ledger: LossLedgerJson | None = Field(
         default=None, description="of the workload `ledger`: what became of its rows, the source the survivor"
     )
+    limit: LimitJson | None = Field(default=None, description="null where nothing shows what it was")
     again: list[str] = Field(default=[], description="the commands that run the same elsewhere")
 
 
