@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import platform
 import re
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from replexplorer.adapters.docker.provider import DockerProvider
 from replexplorer.cli.wiring import outside_of
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.reports.conditions import machine
 from tests.bench import (
     anatomy_cost,
     dashboard,
@@ -41,7 +42,7 @@ from tests.bench import (
     semi_sync,
     truth_of_the_link,
 )
-from tests.bench.figure import Figure, Wanted, table, tell
+from tests.bench.figure import Figure, Wanted, by_number, table, tell
 
 RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
 
@@ -103,13 +104,24 @@ _FAILURES = (*_IN_PARTS, "faults", "roles")
 """What kills servers; not with QUICK=1, unless it is named."""
 
 
-async def measured(names: list[str], *, quick: bool) -> list[Figure]:
+@dataclass
+class Measured:
+    """What a run found."""
+
+    figures: list[Figure] = field(default_factory=list)
+    sections: dict[str, float] = field(default_factory=dict)
+    """Seconds of each, by its name."""
+    server: str = ""
+
+
+async def measured(names: list[str], *, quick: bool) -> Measured:
     """All figures of these sections, or of their parts; what one of them lacks is told in its place."""
     stack = DockerProvider(f"bench-{os.getpid()}")
     session = Session(outside_of(stack), SessionOptions(holder="bench"))
-    found: list[Figure] = []
+    found = Measured()
     try:
         await session.up(lambda progress: tell(progress.text))
+        found.server = session.seen.server
         for text in names:
             name, _, part = text.partition(":")
             began_s = time.monotonic()
@@ -120,13 +132,14 @@ async def measured(names: list[str], *, quick: bool) -> list[Figure]:
                 figures = [Figure("?", name, "", f"not measured: {told}", None)]
             for figure in figures:
                 tell(f"{figure.number} {figure.what}: {figure.measured}")
-            tell(f"{name}: {time.monotonic() - began_s:.0f} s")
-            found += figures
+            found.sections[text] = time.monotonic() - began_s
+            tell(f"{name}: {found.sections[text]:.0f} s")
+            found.figures += figures
     finally:
         await session.disconnect()
         await stack.down()
         await stack.close()
-    return sorted(found, key=lambda figure: (figure.number[:1] != "P", len(figure.number), figure.number))
+    return found
 
 
 def main() -> int:
@@ -144,7 +157,7 @@ def main() -> int:
     about = {
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": quick,
-        "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
+        "machine": machine().model_dump(),
         "load_average": os.getloadavg(),
     }
     if (busy := os.getloadavg()[0]) > _BUSY_A_CORE * (os.cpu_count() or 1):
@@ -157,12 +170,17 @@ def main() -> int:
     except ReplexplorerError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_code
-    print(table(found))
-    tell(f"{time.monotonic() - began_s:.0f} s on {about['machine']}, load average {os.getloadavg()[1]:.1f}")
+    print(table(by_number(found.figures)))
+    tell(f"{time.monotonic() - began_s:.0f} s on {machine().words}, load average {os.getloadavg()[1]:.1f}")
     parts = [re.sub(r"[^\w]+", "-", text).strip("-") for text in names if ":" in text]
     results = RESULTS.with_stem("-".join((RESULTS.stem, *parts)))
     results.parent.mkdir(exist_ok=True)
-    document = {**about, "figures": [figure.document() for figure in found]}
+    document = {
+        **about,
+        "server": found.server,
+        "sections": found.sections,
+        "figures": [figure.document() for figure in found.figures],
+    }
     results.write_text(json.dumps(document, indent=1), encoding="utf-8")
     tell(f"raw figures: {results}")
     return 0

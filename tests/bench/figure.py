@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from typing import Any
@@ -49,7 +49,8 @@ class Wanted:
         return not self.part or fnmatch(title, self.part)
 
 
-_HOLDS = {True: "yes", False: "NO", None: "?"}
+HOLDS = {True: "yes", False: "NO", None: "?"}
+"""The word for whether a target was held."""
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
@@ -73,10 +74,15 @@ def ratio_figure(
     return Figure(number, what, target, str(found), holds, found.samples())
 
 
+def by_number(figures: Iterable[Figure]) -> list[Figure]:
+    """The numbered targets first and in their order."""
+    return sorted(figures, key=lambda figure: (figure.number[:1] != "P", len(figure.number), figure.number))
+
+
 def table(figures: Sequence[Figure]) -> str:
     """Target, measured, held or not, one line each."""
     rows = [("", "WHAT", "TARGET", "MEASURED: MEDIAN (RANGE)", "HOLDS")] + [
-        (figure.number, figure.what, figure.target, figure.measured, _HOLDS[figure.holds])
+        (figure.number, figure.what, figure.target, figure.measured, HOLDS[figure.holds])
         for figure in figures
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
