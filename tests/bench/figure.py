@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from typing import Any
 
-from tests.bench.paired import Compared
+from tests.bench.paired import Compared, shift_of_blocks
 
 
 @dataclass
@@ -72,6 +72,24 @@ def ratio_figure(
         assert most is not None
         holds = None if low is None or high is None or low <= most < high else high <= most
     return Figure(number, what, target, str(found), holds, found.samples())
+
+
+def shift_figure(
+    number: str, what: str, with_it: Sequence[float], without: Sequence[float], *, most: float
+) -> Figure:
+    """How much more the turns with something have, against the most that it may be; undecided where the
+    interval has that inside it, or is not known."""
+    found = shift_of_blocks(with_it, without)
+    low, high = found.low, found.high
+    bounds = "too few turns" if low is None or high is None else f"{low:+.2f} to {high:+.2f}"
+    return Figure(
+        number,
+        what,
+        f"<= {most:g}",
+        f"{found.value:+.2f} ({bounds}): {spread(with_it)} to {spread(without)}",
+        None if low is None or high is None or low <= most < high else high <= most,
+        {"with": list(with_it), "without": list(without)},
+    )
 
 
 def by_number(figures: Iterable[Figure]) -> list[Figure]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
+from typing import TypeVar
 
 from replexplorer.core.stats.ratio import Ratio
 
@@ -24,6 +25,7 @@ LIMIT_S, QUICK_LIMIT_S = 300.0, 75.0
 """Where it stops whatever is known."""
 _NORMAL_975 = 1.959964
 
+T = TypeVar("T")
 Turn = Callable[[bool], Awaitable[Mapping[str, float]]]
 """One turn with (True) or without it; answers figures above zero, by name."""
 
@@ -61,13 +63,18 @@ async def compare(turn: Turn, leading: str, limit_s: float = LIMIT_S) -> dict[st
     turns: dict[bool, list[Mapping[str, float]]] = {True: [], False: []}
     began_s = time.monotonic()
     while True:
-        first = len(turns[True]) % 4 == 0
-        for on in (first, not first, not first, first):
-            turns[on].append(await turn(on))
+        await _block(turn, turns)
         found = {name: compared(*([one[name] for one in turns[on]] for on in (True, False)))
                  for name in turns[True][0]}  # fmt: skip
         if found[leading].is_known or time.monotonic() - began_s >= limit_s:
             return found
+
+
+async def _block(turn: Callable[[bool], Awaitable[T]], turns: Mapping[bool, list[T]]) -> None:
+    """Four more turns, the next block the other way round."""
+    first = len(turns[True]) % 4 == 0
+    for on in (first, not first, not first, first):
+        turns[on].append(await turn(on))
 
 
 def compared(with_it: Sequence[float], without: Sequence[float]) -> Compared:
@@ -79,11 +86,42 @@ def compared(with_it: Sequence[float], without: Sequence[float]) -> Compared:
 
 def ratio_of_blocks(logs: Sequence[float]) -> Ratio:
     """The ratio with its interval from the logarithms of independent ones; without bounds when few."""
-    count = len(logs)
-    means = sorted((a + b) / 2 for at, a in enumerate(logs) for b in logs[at:])
-    value = exp(statistics.median(means))
+    found = shift(logs)
+    return Ratio(
+        exp(found.value), *(None if bound is None else exp(bound) for bound in (found.low, found.high))
+    )
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The middle of independent differences with its 95 % interval; no bounds when they are few."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def shift(differences: Sequence[float]) -> Shift:
+    """The Hodges-Lehmann estimate and the interval of Wilcoxon's signed ranks."""
+    count = len(differences)
+    means = sorted((a + b) / 2 for at, a in enumerate(differences) for b in differences[at:])
+    value = statistics.median(means)
     if count < LEAST_BLOCKS:
-        return Ratio(value, None, None)
+        return Shift(value)
     expected, scatter = count * (count + 1) / 4, sqrt(count * (count + 1) * (2 * count + 1) / 24)
     out = max(0, int(expected - _NORMAL_975 * scatter))
-    return Ratio(value, exp(means[out]), exp(means[-1 - out]))
+    return Shift(value, means[out], means[-1 - out])
+
+
+async def differing(turn: Callable[[bool], Awaitable[float]], blocks: int) -> tuple[list[float], list[float]]:
+    """A figure of the turns with and of those without, four turns a block as in `compare`."""
+    turns: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(blocks):
+        await _block(turn, turns)
+    return turns[True], turns[False]
+
+
+def shift_of_blocks(with_it: Sequence[float], without: Sequence[float]) -> Shift:
+    """How much more turns with it have than those without, a mean a block."""
+    less = [a - b for a, b in zip(with_it, without, strict=True)]
+    return shift([sum(pair) / 2 for pair in zip(less[::2], less[1::2], strict=True)])
