@@ -19,7 +19,7 @@ from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.matrix import MATRIX, Matrix, chosen_cells, matrix_cells
 from replexplorer.core.experiment.sweep_text import duration_text
 from replexplorer.core.knobs.names import parse_assignment
-from replexplorer.core.system import DEFAULT
+from replexplorer.core.system import DEFAULT, SYSTEMS
 from replexplorer.core.topology import new_roster
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
@@ -76,7 +76,8 @@ def run_arguments(parser: ArgumentParser) -> None:
         "--only",
         nargs="+",
         metavar="WORD",
-        help="of the matrix: cells of these modes, durabilities and failures, as --only power_cut 1/1 1/2",
+        help="of the matrix: cells of these modes, durabilities and failures, as --only power_cut 1/1 1/2"
+        " (of a group, as --only isolated)",
     )
     run.add_argument("--fresh", action="store_true", help="of the matrix: start over instead of continuing")
     run.add_argument("--beside", action="store_true", help="run beside another driver of the stack's load")
@@ -90,7 +91,7 @@ def run(call: Call) -> int:
     if call.args.action == "list":
         return _list(call)
     if call.args.name == MATRIX:
-        return run_async(_run_matrix(call, matrix_asked(call.args)))
+        return run_async(_run_matrix(call, *matrix_asked(call.args)))
     return run_async(_run(call, asked(call.args)))
 
 
@@ -113,13 +114,21 @@ def _texts(args: Namespace) -> list[str]:
     return texts
 
 
-def matrix_asked(args: Namespace) -> MatrixRun:
-    """The matrix, or the cells of it and with the settings that were typed; raises UsageError."""
-    cells = chosen_cells(matrix_cells(quick=args.quick), args.only or ())
-    run = MatrixRun(cells, args.quick, settings=tuple(_texts(args)), fresh=args.fresh)
-    for cell in run.cells:
-        run.drill(cell)
-    return run
+def matrix_asked(args: Namespace) -> tuple[MatrixRun, str]:
+    """The matrix of whatever stack there is, or the cells of it and with the settings that were typed, and
+    the system of a stack that is made for it: the first whose matrix has them. Raises UsageError."""
+    only, failures = tuple(args.only or ()), list[UsageError]()
+    run = MatrixRun((), args.quick, settings=tuple(_texts(args)), only=only, fresh=args.fresh)
+    for system in SYSTEMS:
+        try:
+            cells = chosen_cells(matrix_cells(quick=args.quick, system=system), only)
+        except UsageError as error:
+            failures.append(error)
+            continue
+        for cell in cells:
+            run.drill(cell)
+        return run, system
+    raise failures[0]
 
 
 def command_of(args: Namespace) -> list[str]:
@@ -183,13 +192,14 @@ def _entry(drill: Drill | Matrix, file: Path | None = None) -> DrillEntry:
     )
 
 
-async def _run_matrix(call: Call, run: MatrixRun) -> int:
-    """As `_run`, one drill a cell."""
+async def _run_matrix(call: Call, run: MatrixRun, system: str) -> int:
+    """As `_run`, one drill a cell; `system` is that of a stack which is made for it."""
     console, args = call.console, call.args
     report = report_directory(args.report)
 
     narration = run.watch = MatrixNarration(console)
-    async with stack_for(call, f"drill {MATRIX}") as session:
+    up = await for_new_stack(call, UpOptions(system=system))
+    async with stack_for(call, f"drill {MATRIX}", up) as session:
         conditions = conditions_of(session)
         async with session.observed():
             try:

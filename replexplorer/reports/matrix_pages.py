@@ -11,13 +11,14 @@ from typing import Final, Literal, cast
 from replexplorer import __version__
 from replexplorer.core.experiment.matrix import TITLE, MatrixCell
 from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
+from replexplorer.core.system import DEFAULT
 from replexplorer.core.text import table
 from replexplorer.formats.json.drill import CellJson, MatrixJson, TheoryJson
 from replexplorer.formats.json.status import LossJson
 from replexplorer.formats.json.text import to_json
 from replexplorer.reports.conditions import rows as condition_rows
 from replexplorer.reports.directory import write_files
-from replexplorer.reports.drill_result import FAILURES, SYSTEM
+from replexplorer.reports.drill_result import FAILURES
 from replexplorer.reports.lab_pages import PAGE_STYLE
 
 _WORDS: Final = {
@@ -26,6 +27,10 @@ _WORDS: Final = {
     "after_sync": "AFTER_SYNC",
     "after_commit": "AFTER_COMMIT",
     "fallen_back": "fallen back",
+    "group": "Group Replication",
+    "galera": "Galera",
+    "isolated": "cut off, then healed",
+    "majority_lost": "majority lost",
 }
 MATRIX_HEADS: Final = (
     "failure", "mode", "sync/flush", "theory", "acknowledged", "lost", "meter said", "read, then gone",
@@ -37,7 +42,7 @@ MATRIX_HEADS: Final = (
 def matrix_document(result: MatrixResult) -> MatrixJson:
     """As `drill run matrix --json` prints it."""
     return MatrixJson(
-        system=SYSTEM,
+        system=result.system,
         server=result.server,
         started=datetime.fromtimestamp(result.started_wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         duration_s=round(result.duration_s, 1),
@@ -112,13 +117,14 @@ def _count(value: int | None) -> str:
 
 
 def matrix_summary(document: MatrixJson) -> str:
-    """How many cells came as theory and meter say, and how long they took."""
-    known = [cell.in_meter for cell in document.cells if cell.in_meter is not None]
+    """How many cells came as theory and, of a source, as the meter says, and how long they took."""
     held = [cell.as_theory for cell in document.cells]
-    return (
-        f"{held.count(True)} of {len(held)} cells as theory says; lost within the meter's range in"
-        f" {known.count(True)} of {len(known)} that it could read; {document.duration_s:,.0f} s"
-    )
+    told = [f"{held.count(True)} of {len(held)} cells as theory says"]
+    if document.system == DEFAULT:
+        known = [cell.in_meter for cell in document.cells if cell.in_meter is not None]
+        inside = f"{known.count(True)} of {len(known)}"
+        told.append(f"lost within the meter's range in {inside} that it could read")
+    return "; ".join([*told, f"{document.duration_s:,.0f} s"])
 
 
 def render_matrix(document: MatrixJson) -> str:
@@ -154,7 +160,7 @@ def _facts(document: MatrixJson) -> list[str]:
     facts = [
         TITLE,
         f"{document.server}, replexplorer {__version__}, {document.started}, {document.clients} clients"
-        f"{', twelve cells (--quick)' if document.quick else ''}",
+        f"{f', {len(document.cells)} cells (--quick)' if document.quick else ''}",
         matrix_summary(document),
     ]
     if document.conditions is not None:

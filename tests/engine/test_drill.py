@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from replexplorer.core.errors import ServerRefused, UsageError
+from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import (
     Doing,
     Drill,
@@ -25,6 +25,7 @@ from replexplorer.core.loss.ledger import reckon
 from replexplorer.core.server.commit_cost import CostSample, CpuUsed
 from replexplorer.core.server.counters import Sample, ServerStatus
 from replexplorer.core.server.exposure import Exposure, Loss, Unknown
+from replexplorer.core.system import GALERA, GROUP
 from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.matrix import MatrixProgress, MatrixRun
 from replexplorer.engine.experiment.drills.progress import DrillProgress
@@ -316,6 +317,33 @@ async def test_what_a_lossy_failure_leaves_differing_is_owed_before_it_is_inject
     assert owed == [(), ("db2",)]
     assert rig.rebuilt == ["db2"]
     assert rig.taken == before
+
+
+@virtual
+async def test_a_member_that_may_lack_rows_gets_a_copy_before_it_is_elected_again() -> None:
+    rig = FakeRig(replicas=2, system=GROUP)
+
+    def elect(number: int) -> None:
+        if rig.steps[number].startswith("inject"):
+            rig.promoted = "db2"
+
+    rig.on_step = elect
+    steps = (DrillStep(Doing.INJECT, "kill"), DrillStep(Doing.CLEAR, "kill"))
+    lossy = replace(KILL, systems=("group",), settings=("innodb_flush_log_at_trx_commit=0",), steps=steps)
+    await run(rig, lossy)
+    done = [step for step in rig.steps if step.split()[0] in ("rejoin", "switchover")]
+    assert (done, rig.rebuilt) == (["rejoin db1", "switchover to db1"], ["db1"])
+
+
+@virtual
+async def test_the_matrix_is_that_of_the_system_of_the_stack() -> None:
+    rig = FakeRig(replicas=2, system=GALERA)
+    with pytest.raises(UsageError, match="'after_sync' is in no cell of the matrix of galera"):
+        await MatrixRun((), True, only=("after_sync",)).run(rig)
+    run = MatrixRun((), True, only=("isolated",))
+    with pytest.raises(StackUnavailable, match="protection is off and not protected"):
+        await run.run(rig)  # the rig's members say nothing of a majority
+    assert run.cells == [MatrixCell(Mode.GALERA, 1, 1, FailureKind.ISOLATED)]
 
 
 CELLS = (

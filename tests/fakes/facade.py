@@ -13,6 +13,7 @@ from replexplorer.core.errors import ReplexplorerError, UsageError
 from replexplorer.core.event import Event, Severity
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.drill_verdict import Judged
+from replexplorer.core.experiment.matrix import matrix_cells
 from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
 from replexplorer.core.experiment.sweep import Sweep
 from replexplorer.core.experiment.sweep_runs import SweptRun
@@ -468,8 +469,9 @@ class FakeFacade:
         """Play each cell when `lab_turns` has a turn for it; each loses its number of rows."""
         await self._note("matrix", run.quick)
         result = MatrixResult("mysql 9.7.4", run.quick, run.clients)
-        for number, cell in enumerate(run.cells, 1):
-            run.watch(MatrixProgress(run.cells, number, "inject kill", 0.5, 10.0 * len(run.cells[number:])))
+        cells = run.cells or matrix_cells(quick=run.quick)
+        for number, cell in enumerate(cells, 1):
+            run.watch(MatrixProgress(cells, number, "inject kill", 0.5, 10.0 * len(cells[number:])))
             try:
                 if self.lab_turns is not None:
                     await self.lab_turns.get()

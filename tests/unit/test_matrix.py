@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.drill import Doing
+from replexplorer.core.experiment.drill import Doing, checked_steps
 from replexplorer.core.experiment.drill_result import DrillResult, MeterReading
 from replexplorer.core.experiment.matrix import (
     DURABILITIES,
+    FAILURES,
+    MODES,
     Amount,
     FailureKind,
     MatrixCell,
@@ -60,19 +62,19 @@ def test_theory(
 
 
 def test_what_is_lost_with_the_source_does_not_depend_on_its_disk_nor_a_crash_on_the_replica() -> None:
-    for mode in Mode:
+    for mode in MODES:
         assert len({MatrixCell(mode, *each, LOST).theory for each in DURABILITIES}) == 1
     for each, failure in product(DURABILITIES, (DIES, CUT)):
-        assert len({MatrixCell(mode, *each, failure).theory for mode in Mode}) == 1
+        assert len({MatrixCell(mode, *each, failure).theory for mode in MODES}) == 1
 
 
 def test_there_are_48_cells_and_a_quick_run_meets_each_mode_and_each_durability_in_each_failure() -> None:
     whole, quick = matrix_cells(quick=False), matrix_cells(quick=True)
     assert len(set(whole)) == 48
     assert set(quick) < set(whole)
-    assert {(cell.mode, cell.failure) for cell in quick} == set(product(Mode, FailureKind))
+    assert {(cell.mode, cell.failure) for cell in quick} == set(product(MODES, FAILURES))
     durabilities = {((cell.sync_binlog, cell.flush), cell.failure) for cell in quick}
-    assert durabilities == set(product(DURABILITIES, FailureKind))
+    assert durabilities == set(product(DURABILITIES, FAILURES))
     assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 360
 
 
@@ -119,6 +121,31 @@ def test_each_cell_is_a_drill_that_ends_the_source_and_brings_it_back_unless_it_
     assert bool(drill.survivor) is (cell.failure is LOST)
     assert ("partition=both" in injected) is (cell.mode is Mode.FALLEN_BACK)
     assert bool(drill.prechecks) is (cell.mode is not Mode.ASYNC)
+
+
+@pytest.mark.parametrize("system", ["group", "galera"])
+def test_a_group_meets_each_failure_and_loses_nothing_by_theory(system: str) -> None:
+    whole, quick = (matrix_cells(quick=each, system=system) for each in (False, True))
+    assert (len(set(whole)), len(quick)) == (10, 5)
+    assert set(quick) < set(whole)
+    assert [cell.failure for cell in quick] == list(FailureKind)
+    assert {(cell.theory.lost, cell.theory.phantom) for cell in whole} == {(NONE, NONE)}
+    assert sum(cell_drill(cell, clients=8).seconds(quick=True) for cell in quick) < 150
+    assert chosen_cells(whole, ["isolated", "1/1"]) == [MatrixCell(Mode(system), 1, 1, FailureKind.ISOLATED)]
+    with pytest.raises(UsageError, match=f"'after_sync' is in no cell of the matrix of {system}"):
+        chosen_cells(whole, ["after_sync"])
+
+
+@pytest.mark.parametrize("cell", matrix_cells(quick=False, system="group"), ids=lambda cell: cell.name)
+def test_each_cell_of_a_group_lets_it_write_again_and_only_a_lost_member_stays_away(cell: MatrixCell) -> None:
+    drill = cell_drill(cell, clients=8)
+    doings = [step.doing for step in drill.steps]
+    waited = [step.what for step in drill.steps if step.doing is Doing.UNTIL]
+    assert (drill.systems, drill.replicas, drill.survivor) == (("group",), 2, "")
+    assert "writing" in waited
+    assert (Doing.CLEAR in doings) is (cell.failure is not LOST)
+    assert ("blocked" in waited) is (cell.failure is FailureKind.MAJORITY_LOST)
+    assert checked_steps(drill.steps) is None
 
 
 @pytest.mark.parametrize(
@@ -202,6 +229,15 @@ def test_the_table_says_what_was_lost_beside_theory_and_meter() -> None:
         == "power cut, async 1/2: 7 lost of 100 (theory: last second; meter: 4 to 12)"
     )
     assert '"in_meter": true' in to_json(document)
+
+
+def test_of_a_group_nothing_is_said_of_the_meter_which_reckons_with_one_server() -> None:
+    cell = MatrixCell(Mode.GALERA, 0, 0, CUT)
+    result = MatrixResult("mariadb 11.8", True, 8, cells=[found(cell, 0, Loss(5, 4, 9))])
+    document = matrix_document(result)
+    assert (document.system, document.cells[0].meter, document.verdict) == ("galera", None, "holds")
+    assert "meter" not in render_matrix(document).rpartition("1 of 1 cells as theory says")[2]
+    assert CellResult.from_wire(json.loads(json.dumps(result.cells[0].to_wire()))) == result.cells[0]
 
 
 def test_the_report_is_written(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The matrix of failures: what each durability mode loses in each kind of failure, by theory and as drills.
 
-Law: theory is a function of the settings and of the failure alone. It says none where not a single row may be
-lost, some where a loaded server loses rows, and else by how much at most.
+A stack of a source and replicas has cells of its own, and so has a group: members of which one fails, is cut
+off, or two of three are killed. Law: theory is a function of the settings and of the failure alone. It says
+none where not a single row may be lost, some where a loaded server loses rows, and else by how much at most.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from itertools import product
 from typing import Final
 
 from replexplorer.core.errors import UsageError
-from replexplorer.core.experiment.drill import Doing, Drill, DrillStep, Precheck, Span, span
+from replexplorer.core.experiment.drill import (
+    CAUGHT_UP,
+    WRITING,
+    Doing,
+    Drill,
+    DrillStep,
+    Precheck,
+    Span,
+    span,
+)
+from replexplorer.core.system import DEFAULT, GALERA, GROUP
 from replexplorer.core.topology import new_roster
 
 MATRIX: Final = "matrix"
@@ -27,24 +38,42 @@ _SECOND_OR_SO_MS: Final = 2500.0
 """InnoDB flushes once a second, and not on time on a busy machine (refman: innodb_flush_log_at_timeout)."""
 _TIMEOUT: Final = "10s"
 _GIVES_UP: Final = "1s"
+_WRITES_WITHIN: Final = Span(90, 90)
+_BACK_WITHIN: Final = Span(120, 120)
+_OTHER_MEMBERS: Final = 2
+"""A group of three: the fewest of which one may fail."""
 
 
 class Mode(StrEnum):
-    """How commits wait for the replica."""
+    """For whom commits wait: for the replica of a source, or for the other members of a group."""
 
     ASYNC = "async"
     AFTER_SYNC = "after_sync"
     AFTER_COMMIT = "after_commit"
     FALLEN_BACK = "fallen_back"
     """Semi-sync was asked for and has fallen back to asynchronous."""
+    GROUP = GROUP.name
+    """Group Replication: most members have received it."""
+    GALERA = GALERA.name
+    """All members have received it."""
+
+    @property
+    def system(self) -> str:
+        """The name of the system that commits so."""
+        return self.value if self in (Mode.GROUP, Mode.GALERA) else DEFAULT
 
 
 class FailureKind(StrEnum):
-    """What happens to the source."""
+    """What happens to the source, or to the member of a group that the load writes at."""
 
     PROCESS_DIES = "process_dies"
     POWER_CUT = "power_cut"
     SOURCE_LOST = "source_lost"
+    """It is cut off and killed, and never comes back."""
+    ISOLATED = "isolated"
+    """A member is cut off from the others, and its links heal."""
+    MAJORITY_LOST = "majority_lost"
+    """The other two of three members are killed, and come back."""
 
 
 class Amount(StrEnum):
@@ -115,6 +144,8 @@ class MatrixCell:
 def theory_of(cell: MatrixCell) -> Theory:
     """What must come of it (docs/drills.md, "The matrix", has the sources)."""
     none, few, some, last = Amount.NONE, Amount.FEW, Amount.SOME, Amount.LAST_SECOND
+    if cell.mode.system != DEFAULT:
+        return Theory(none, none, _WHY_IN_A_GROUP[cell.failure])
     if cell.failure is FailureKind.SOURCE_LOST:
         match cell.mode:
             case Mode.AFTER_SYNC:
@@ -136,7 +167,27 @@ def theory_of(cell: MatrixCell) -> Theory:
     return Theory(none, none, "redo log and binlog are fsynced at each commit")
 
 
+_WHY_IN_A_GROUP: Final = {
+    FailureKind.PROCESS_DIES: "the other members have each commit, whatever the one that died has written",
+    FailureKind.POWER_CUT: "the other members have each commit, whatever the disk of the one that failed has",
+    FailureKind.SOURCE_LOST: "the other members have each commit, and are a majority",
+    FailureKind.ISOLATED: "a member without a majority confirms nothing, so it has nothing to lose",
+    FailureKind.MAJORITY_LOST: "the member that is left has each commit, and confirms none alone",
+}
 DURABILITIES: Final = ((1, 1), (1, 2), (0, 1), (0, 0))
+MODES: Final = tuple(mode for mode in Mode if mode.system == DEFAULT)
+"""Of a source and its replicas."""
+FAILURES: Final = (FailureKind.PROCESS_DIES, FailureKind.POWER_CUT, FailureKind.SOURCE_LOST)
+"""Of a source; a group has all of them."""
+_GROUP_DURABILITIES: Final = ((1, 1), (0, 0))
+_QUICK_IN_A_GROUP: Final = {
+    FailureKind.PROCESS_DIES: (0, 0),
+    FailureKind.POWER_CUT: (0, 0),
+    FailureKind.SOURCE_LOST: (0, 0),
+    FailureKind.ISOLATED: (1, 1),
+    FailureKind.MAJORITY_LOST: (1, 1),
+}
+"""Under --quick a group meets each failure once, with what would lose most on a source alone."""
 _QUICK: Final = {
     FailureKind.PROCESS_DIES: ((0, 0), (1, 1), (1, 2), (0, 1)),
     FailureKind.POWER_CUT: ((1, 2), (1, 1), (0, 0), (0, 1)),
@@ -145,17 +196,24 @@ _QUICK: Final = {
 """Under --quick each mode meets each failure once, and each durability once in each failure."""
 
 
-def matrix_cells(*, quick: bool) -> Sequence[MatrixCell]:
-    """All cells, in order; under --quick twelve of the 48."""
+def matrix_cells(*, quick: bool, system: str = DEFAULT) -> Sequence[MatrixCell]:
+    """All cells of a system's matrix, in order: 48 of a source and its replicas, under --quick twelve of
+    them; ten of a group, under --quick five."""
+    if system != DEFAULT:
+        return [
+            MatrixCell(Mode(system), *durability, failure)
+            for failure in FailureKind
+            for durability in ([_QUICK_IN_A_GROUP[failure]] if quick else _GROUP_DURABILITIES)
+        ]
     if not quick:
         return [
             MatrixCell(mode, *durability, failure)
-            for failure, mode, durability in product(FailureKind, Mode, DURABILITIES)
+            for failure, mode, durability in product(FAILURES, MODES, DURABILITIES)
         ]
     return [
         MatrixCell(mode, *durability, failure)
-        for failure in FailureKind
-        for mode, durability in zip(Mode, _QUICK[failure], strict=True)
+        for failure in FAILURES
+        for mode, durability in zip(MODES, _QUICK[failure], strict=True)
     ]
 
 
@@ -163,14 +221,15 @@ def chosen_cells(cells: Sequence[MatrixCell], words: Sequence[str]) -> Sequence[
     """Those of some cells that are meant: `power_cut 1/1 1/2` has two words of a durability, of which a cell
     has one. All where there are no words; raises UsageError for a word that is in no cell, and where none
     is left."""
+    system = next((cell.mode.system for cell in cells), DEFAULT)
     known = [
         tuple(dict.fromkeys(each))
-        for each in zip(*(cell.words for cell in matrix_cells(quick=False)), strict=True)
+        for each in zip(*(cell.words for cell in matrix_cells(quick=False, system=system)), strict=True)
     ]
     for word in words:
         if not any(word in each for each in known):
             raise UsageError(
-                f"{word!r} is in no cell of the matrix",
+                f"{word!r} is in no cell of the matrix{'' if system == DEFAULT else f' of {system}'}",
                 f"any of {', '.join(word for each in known for word in each)}",
             )
     asked = [set(words).intersection(each) or set(each) for each in known]
@@ -186,6 +245,8 @@ def chosen_cells(cells: Sequence[MatrixCell], words: Sequence[str]) -> Sequence[
 
 def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
     """The cell as a drill; what must come of it is judged by theory."""
+    if cell.mode.system != DEFAULT:
+        return _group_drill(cell, clients)
     semi_sync = cell.mode is not Mode.ASYNC
     falls = cell.mode is Mode.FALLEN_BACK
     point = Mode.AFTER_COMMIT if cell.mode is Mode.AFTER_COMMIT else Mode.AFTER_SYNC
@@ -228,6 +289,55 @@ def cell_drill(cell: MatrixCell, *, clients: int) -> Drill:
         clients=clients,
         survivor=_REPLICA if cell.failure is FailureKind.SOURCE_LOST else "",
         prechecks=(Precheck("protected", 30.0),) if semi_sync else (),
+        steps=tuple(steps),
+    )
+
+
+def _group_drill(cell: MatrixCell, clients: int) -> Drill:
+    """A group's cell: the load goes on at the others, and who failed is a member again in the end."""
+    settings = [
+        f"sync_binlog={cell.sync_binlog}",
+        f"innodb_flush_log_at_trx_commit={cell.flush}",
+        f"rtt={_RTT}",
+    ]
+    if cell.mode is Mode.GROUP:  # Galera goes on without a member as soon as it suspects it
+        settings.append("group_replication_member_expel_timeout=0")
+    if cell.failure is FailureKind.POWER_CUT:
+        settings.append("undo_journal=on")
+    writing = DrillStep(Doing.UNTIL, WRITING, lasts=_WRITES_WITHIN, shows="the load goes on elsewhere")
+    back = DrillStep(Doing.UNTIL, CAUGHT_UP, lasts=_BACK_WITHIN)
+    steps = [DrillStep(Doing.WAIT, lasts=span(3, 2), shows=cell.theory.why)]
+    match cell.failure:
+        case FailureKind.PROCESS_DIES:
+            steps += [DrillStep(Doing.INJECT, "kill"), writing, DrillStep(Doing.CLEAR, "kill"), back]
+        case FailureKind.POWER_CUT:
+            steps += [
+                DrillStep(Doing.INJECT, "power_cut=strict"),
+                writing,
+                DrillStep(Doing.CLEAR, "power_cut"),
+                back,
+            ]
+        case FailureKind.SOURCE_LOST:
+            steps += [DrillStep(Doing.INJECT, "isolate"), DrillStep(Doing.INJECT, "kill"), writing]
+        case FailureKind.ISOLATED:
+            steps += [DrillStep(Doing.INJECT, "isolate"), writing, DrillStep(Doing.CLEAR, "isolate"), back]
+        case FailureKind.MAJORITY_LOST:
+            steps += [
+                DrillStep(Doing.INJECT, "kill@replica"),
+                DrillStep(Doing.INJECT, "kill@replica2"),
+                DrillStep(Doing.UNTIL, "blocked", lasts=_WRITES_WITHIN),
+                DrillStep(Doing.CLEAR),
+                DrillStep(Doing.UNTIL, WRITING, lasts=_BACK_WITHIN),
+            ]
+    return Drill(
+        name=cell.name,
+        title=TITLE,
+        teaches=cell.theory.why,
+        settings=tuple(settings),
+        systems=(cell.mode.system,),
+        clients=clients,
+        replicas=_OTHER_MEMBERS,
+        prechecks=(Precheck("protected", 30.0),),
         steps=tuple(steps),
     )
 

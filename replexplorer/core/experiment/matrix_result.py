@@ -9,6 +9,7 @@ from typing import Any, Self
 from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, MatrixCell, Mode
 from replexplorer.core.server.exposure import Loss
+from replexplorer.core.system import DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class CellResult:
     """From the mending to the first OK; None where the source never comes back."""
     meter: Loss | None = None
     """What the exposure meter said of this failure just before it, its `high` with the commits between its
-    reading and the failure; None where it could not say."""
+    reading and the failure; None where it could not say, and of a group: the meter reckons what one server
+    has, and others have it too."""
     aborted: str | None = None
     """Why it was not run to its end; None: it was."""
     unrestored: tuple[str, ...] = ()
@@ -52,7 +54,7 @@ class CellResult:
             phantom_reads=None if ledger is None else ledger.phantom_reads,
             oldest_lost_age_ms=None if ledger is None else ledger.oldest_lost_age_ms,
             recovery_ms=found.recovery_ms,
-            meter=None if reading is None else reading.of(cell.failure),
+            meter=None if reading is None or cell.mode.system != DEFAULT else reading.of(cell.failure),
             aborted=found.aborted,
             unrestored=found.unrestored,
         )
@@ -112,6 +114,11 @@ class MatrixResult:
     def duration_s(self) -> float:
         """How long its cells took, together."""
         return sum(each.took_s for each in self.cells)
+
+    @property
+    def system(self) -> str:
+        """The name of the one that its cells are of."""
+        return next((each.cell.mode.system for each in self.cells), DEFAULT)
 
     @property
     def unrestored(self) -> Sequence[str]:

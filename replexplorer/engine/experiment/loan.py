@@ -71,7 +71,7 @@ class Loan:
     _faults: dict[int, Fault] = field(default_factory=dict)
     """By number, those that were injected and not cleared."""
     _differing: set[str] = field(default_factory=set)
-    """Nodes whose rows are not the source's, and never will be."""
+    """Nodes whose rows may not be the source's, and will not be by themselves."""
     _attached: bool = False
     _processes: set[str] = field(default_factory=set)
     """Nodes whose processes were taken."""
@@ -247,10 +247,16 @@ class Loan:
         rig = self.rig
         with suppress(ReplexplorerError):  # then what was seen before has to do
             await rig.look()
-        if rig.seen.source != self.source:
-            self.report(f"making {self.source} the source again", None)
-            await rig.rejoin(self.source)
-            await rig.switchover(self.source)
+        system = rig.seen.system
+        if rig.seen.source == self.source or (system.is_group and not system.elects):
+            return  # where each member takes writes none has to be made the source
+        self.report(f"making {self.source} the source again", None)
+        # A member may take itself for whole though its engine lost rows: it gets a copy before it is elected.
+        lacks = system.is_group and self.source in self._differing
+        await rig.rejoin(self.source, rebuild=lacks)
+        if lacks:
+            self._differing.discard(self.source)
+        await rig.switchover(self.source)
 
     async def _rebuild(self) -> list[str]:
         """Make the rows of all nodes equal again."""

@@ -116,10 +116,10 @@ class TheoryJson(JsonObject):
 class CellJson(JsonObject):
     """One cell of the matrix."""
 
-    mode: Literal["async", "after_sync", "after_commit", "fallen_back"]
+    mode: Literal["async", "after_sync", "after_commit", "fallen_back", "group", "galera"]
     sync_binlog: int
     innodb_flush_log_at_trx_commit: int
-    failure: Literal["process_dies", "power_cut", "source_lost"]
+    failure: Literal["process_dies", "power_cut", "source_lost", "isolated", "majority_lost"]
     theory: TheoryJson
     acknowledged: int | None
     lost: int | None = Field(description="null: the cell was aborted")

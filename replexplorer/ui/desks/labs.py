@@ -10,7 +10,7 @@ from typing import Final, Literal
 from replexplorer.core.errors import ReplexplorerError
 from replexplorer.core.experiment.drill import Drill
 from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.matrix import MATRIX, Matrix, matrix_cells
+from replexplorer.core.experiment.matrix import MATRIX, Matrix
 from replexplorer.core.experiment.matrix_result import MatrixResult
 from replexplorer.engine.console import Run
 from replexplorer.engine.experiment.conductor import Conductor
@@ -122,8 +122,7 @@ class LabDesk:
         result: StagedResult
         try:
             if isinstance(lab, Matrix):
-                cells = matrix_cells(quick=quick)
-                run = MatrixRun(cells, quick, watch=self._show, conductor=conductor)
+                run = MatrixRun((), quick, watch=self._show, conductor=conductor)
                 result = await self.commander.do(Run(run))
             elif isinstance(lab, Drill):
                 result = await self.commander.do(Run(DrillRun(lab, quick, self._show, conductor)))

@@ -13,6 +13,7 @@ from replexplorer.core.experiment.drill_result import DrillResult
 from replexplorer.core.experiment.matrix import FailureKind, Matrix, MatrixCell, matrix_cells
 from replexplorer.core.experiment.matrix_result import MatrixResult
 from replexplorer.core.experiment.sweep_text import duration_text, figure
+from replexplorer.core.system import DEFAULT, GROUP
 from replexplorer.engine.experiment.labs.lab import Lab, LabResult, PhaseResult
 from replexplorer.reports.drill_result import (
     drill_document,
@@ -104,6 +105,7 @@ def _drill_details(drill: Drill | Matrix, width: int) -> list[Line]:
         steps = (
             f"{len(whole)} cells, {len(quick)} of them quick: {' x '.join(', '.join(each) for each in kinds)}"
         )
+        steps += f"; on a group {len(matrix_cells(quick=False, system=GROUP.name))} of its own"
         expects = "each cell loses what theory says and what the exposure meter said"
     else:
         steps = "; ".join(step.text for step in drill.steps)
@@ -164,7 +166,7 @@ def _meant(cells: Sequence[MatrixCell]) -> str:
     durability."""
     titles = [cell_title(cell).partition(", ") for cell in cells]
     failures = " and ".join(dict.fromkeys(failure for failure, _, _ in titles))
-    by_mode = cells[0].failure is FailureKind.SOURCE_LOST
+    by_mode = cells[0].failure is FailureKind.SOURCE_LOST or cells[0].mode.system != DEFAULT
     of = [title.rpartition(" ")[0 if by_mode else 2] for _, _, title in titles]
     return f"{failures}, {', '.join(dict.fromkeys(of))}"
 

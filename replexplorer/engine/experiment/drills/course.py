@@ -16,6 +16,7 @@ from replexplorer.core.fault import Fault, written
 from replexplorer.core.load.measurement import Measurement
 from replexplorer.core.server.commit_cost import CostSample
 from replexplorer.core.server.exposure import Exposure
+from replexplorer.core.server.membership import MemberWatch
 from replexplorer.engine.experiment.rig import Rig
 
 _LOOK_EVERY_S: Final = 0.25
@@ -49,6 +50,8 @@ class DrillCourse:
     """When the mending of the last fault began."""
     _before: int | None = None
     """Falls back, by the server's own count, at the look before."""
+    _members: dict[str, MemberWatch] = field(default_factory=dict)
+    """Of a group: what each says of itself, one that is cut off too."""
     _measuring: asyncio.Task[object] | None = None
 
     def now_s(self) -> float:
@@ -65,6 +68,9 @@ class DrillCourse:
         if not self.timeline or self.timeline[-1].state != state:
             self.tell(f"protection: {state}")
         self.timeline = noted(self.timeline, self.now_s(), state)
+        for node in seen.nodes:
+            for _, text in self._members.setdefault(node.name, MemberWatch(node.name)).seen(node.member):
+                self.tell(text)
         count = seen.protection.fallbacks
         if count is not None:
             if self._before is not None:

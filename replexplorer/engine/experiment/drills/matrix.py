@@ -14,7 +14,7 @@ from typing import Any
 from replexplorer.core.errors import ServerRefused, StackUnavailable, UsageError
 from replexplorer.core.experiment.drill import DEFAULT_CLIENTS, Drill
 from replexplorer.core.experiment.drill_result import DrillResult
-from replexplorer.core.experiment.matrix import MatrixCell, cell_drill
+from replexplorer.core.experiment.matrix import MatrixCell, cell_drill, chosen_cells, matrix_cells
 from replexplorer.core.experiment.matrix_result import CellResult, MatrixResult
 from replexplorer.engine.experiment.conductor import Conductor
 from replexplorer.engine.experiment.drills.progress import DrillProgress
@@ -53,10 +53,13 @@ class MatrixRun:
     """One run of some cells (`rig.Procedure`)."""
 
     cells: Sequence[MatrixCell]
+    """Where none are given: those of the system of the stack that it runs on."""
     quick: bool
     clients: int = DEFAULT_CLIENTS
     settings: tuple[str, ...] = ()
     """`KEY=VALUE` in place of the cells' own."""
+    only: tuple[str, ...] = ()
+    """Where no cells are given: words that choose among those (`chosen_cells`)."""
     fresh: bool = False
     """Start over what an earlier run of the same has left unfinished."""
     watch: MatrixWatch = lambda _: None
@@ -77,7 +80,12 @@ class MatrixRun:
     async def run(self, rig: Rig) -> MatrixResult:
         """Run every cell that an interrupted run has not; one that a dead server or a refusal ends is told,
         and the next one goes on. Raises UsageError and StackUnavailable before the first as a drill does,
-        and what the journal raises."""
+        also for words that choose no cell, and what the journal raises."""
+        if not self.cells:
+            cells = matrix_cells(quick=self.quick, system=rig.seen.system.name)
+            self.cells = chosen_cells(cells, self.only)
+            for cell in self.cells:
+                self.drill(cell)
         journal = rig.journal("matrix", self.identity)
         known = self._known = await self._open(journal, rig)
         result = MatrixResult(rig.seen.server, self.quick, self.clients, resumed=len(known))

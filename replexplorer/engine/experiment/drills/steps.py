@@ -94,9 +94,13 @@ class StepWork:
         from_s = course.now_s()
         durable = tuple(rig.seen.effective(KnobName(key, SOURCE)) for key in _DURABILITY)
         request = parse_fault(step.what, self._roster)
-        if rig.seen.source in request.nodes and _loses_rows(request.kind.key, *durable):
+        system, loses = rig.seen.system, _loses_rows(request.kind.key, *durable)
+        if not system.is_group and rig.seen.source in request.nodes and loses:
             # Its binlog or its rows are short: a replica has, or will get, what it has not.
             await self.loan.rebuild(rig.seen.replicas)
+        elif system.elects and rig.seen.source in request.nodes and loses:
+            # By its binlog it may have what its engine lost, and then asks the others for none of that.
+            await self.loan.rebuild([rig.seen.source])
         done = await self.loan.inject(step.what)
         course.read_meter()
         course.opened(done, from_s)
