@@ -117,7 +117,9 @@ async def test_semi_sync_is_built_in_under_the_old_names_and_waits_after_the_com
             protection = (await session.status()).protection
         assert protection.state is ProtectionState.PROTECTED
         assert protection.wait_point == "after_commit"
+        await turn(session, "wait_point=after_sync")
         await session.console.do(Reset())
+        assert (await session.status()).protection.wait_point == "after_commit", "as the server comes"
 
 
 async def test_tables_are_checked_and_mended_as_on_mysql(maria: LiveStack) -> None:

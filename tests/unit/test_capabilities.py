@@ -48,6 +48,14 @@ def test_another_flavour_lacks_what_it_lacks_and_keeps_what_it_cannot_change() -
         server.knob("innodb_doublewrite")
 
 
+def test_a_reset_makes_of_a_knob_what_its_flavour_comes_with() -> None:
+    point = BY_KEY["wait_point"]
+    assert [point.default_of(flavor) for flavor in ("mysql", "percona", "mariadb")] == [
+        "after_sync", "after_sync", "after_commit",
+    ]  # fmt: skip
+    assert MARIADB["rpl_semi_sync_master_wait_point"].lower() == point.default_of("mariadb")
+
+
 def test_three_is_a_value_of_the_server_that_says_so() -> None:
     """MySQL before 9.0 has no table of ranges, and cuts a 3 to 2 with a warning."""
     key = "innodb_flush_log_at_trx_commit"

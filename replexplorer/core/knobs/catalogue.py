@@ -194,6 +194,7 @@ CATALOGUE: Final[tuple[Knob, ...]] = (
         choices=("after_sync", "after_commit"),
         variables=_semi_sync_names("wait_point"),
         risk="after_commit: others can read a row that a failover loses",
+        flavor_defaults=(("mariadb", "after_commit"),),
     ),
     Knob(
         keys.SEMI_SYNC_TIMEOUT,

@@ -130,11 +130,17 @@ class Knob:
     """What a server that lacks it does all the same, as a value of it; None where that is no value."""
     beyond_model: bool = False
     """It changes what a commit takes, and the model does not look at it."""
+    flavor_defaults: tuple[tuple[str, Value], ...] = ()
+    """Flavours whose servers come with another value than `default`, each with that."""
 
     @property
     def input_names(self) -> tuple[str, ...]:
         """Every name that is accepted for it on input, its own first."""
         return tuple(dict.fromkeys((self.key, *self.aliases, *self.variables)))
+
+    def default_of(self, flavor: str) -> Value:
+        """What a reset makes of it on a server of this flavour."""
+        return dict(self.flavor_defaults).get(flavor, self.default)
 
     def is_file(self, text: str) -> bool:
         """Whether a user's file is meant."""
