@@ -267,6 +267,11 @@ class ServerProcess(Protocol):
         """Start it where it has ended; one that is frozen goes on. Does not wait for its first login."""
         ...
 
+    async def log(self) -> Sequence[tuple[float, str]]:
+        """The newest lines that it has written since it was started, each with its moment in seconds since
+        1970, in order; a thousand at most."""
+        ...
+
     async def cpu(self) -> CpuUsed | None:
         """What CPU it has used since it was started, its children included; None where nobody counts that
         here. Raises StackUnavailable where it does not run."""

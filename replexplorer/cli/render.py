@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from replexplorer.core.hints import command
 from replexplorer.core.knobs.names import BY_KEY, Knob, describe_range, format_value, same_value
 from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.transfer import Transfer, TransferKind
 from replexplorer.core.system import system_of
 from replexplorer.core.text import folded, number, table
 from replexplorer.formats.json.fault import FaultJson
@@ -25,6 +26,7 @@ from replexplorer.formats.json.status import (
     Status,
     StatusKnob,
     StatusLoad,
+    TransferJson,
     UnknownLossJson,
 )
 
@@ -97,6 +99,9 @@ def _group_lines(status: Status) -> list[str]:
         f"{_LABEL}{system_of(status.system).title}: {ready} of {len(status.nodes)} take part; a commit is on"
         f" {_shown(needed)} more before it is acknowledged"
     ]
+    for node in status.nodes:
+        if node.transfer is not None:
+            lines.append(f"joins       {node.name} {_transfer_words(node.transfer)}")
     for node in told:
         member = node.member
         if member is None or not member.size:
@@ -110,6 +115,14 @@ def _group_lines(status: Status) -> list[str]:
             f" conflicts {_shown(member.conflicts)}{gave_way}{held}"
         )
     return lines
+
+
+def _transfer_words(transfer: TransferJson) -> str:
+    kind = None if transfer.kind is None else TransferKind(transfer.kind)
+    found = Transfer(
+        kind, 0.0, transfer.elapsed_s, donor=transfer.donor, done=transfer.done, total=transfer.total
+    )
+    return found.words
 
 
 _FAILURES = (

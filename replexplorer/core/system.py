@@ -72,6 +72,8 @@ class System:
     """Its members agree on who takes writes; else each of them does, or roles are changed from outside."""
     starts_together: bool = False
     """Nodes that ended together answer only once all of them run."""
+    joins_silently: bool = False
+    """A member that is given a whole copy accepts no login until it has it: its log says how far it is."""
     is_built: bool = True
     """False while it cannot be brought up yet."""
 
@@ -137,6 +139,7 @@ GALERA: Final = System(
     lacks=frozenset({Group.SEMI_SYNC}),
     applies_itself=True,
     starts_together=True,
+    joins_silently=True,
 )
 SYSTEMS: Final[Mapping[str, System]] = {each.name: each for each in (ASYNC, GROUP, GALERA)}
 

@@ -18,6 +18,7 @@ from replexplorer.core.server.exposure import NOT_REACHED, Exposure, Loss, Unkno
 from replexplorer.core.server.membership import Membership
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection
+from replexplorer.core.server.transfer import Transfer
 from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import SOURCE, Role, ends_of, is_pair
 from replexplorer.engine.outcome import Changed, SetResult
@@ -45,6 +46,7 @@ from replexplorer.formats.json.status import (
     Status,
     StatusKnob,
     StatusLoad,
+    TransferJson,
     UnknownLossJson,
 )
 from replexplorer.ports import HostView
@@ -210,6 +212,16 @@ def _member(member: Membership) -> MemberJson:
     )
 
 
+def _transfer(transfer: Transfer) -> TransferJson:
+    return TransferJson(
+        kind=None if transfer.kind is None else transfer.kind.value,
+        elapsed_s=round(transfer.elapsed_s, 1),
+        donor=transfer.donor,
+        done=transfer.done,
+        total=transfer.total,
+    )
+
+
 def _host(host: HostView) -> HostJson:
     return HostJson(
         name=host.name,
@@ -228,6 +240,7 @@ def _node(node: NodeView) -> NodeJson:
         role=Role(node.role).value,
         state=node.state,
         member=None if node.member is None else _member(node.member),
+        transfer=None if node.transfer is None else _transfer(node.transfer),
         is_source=node.is_source,
         host=node.host,
         port=node.port,

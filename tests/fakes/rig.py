@@ -243,6 +243,10 @@ class FakeProcess:
         await self.rig.step("start")
         self.rig.down.discard(self.node)
 
+    async def log(self) -> Sequence[tuple[float, str]]:
+        """See `ports.ServerProcess`."""
+        return ()
+
     async def cpu(self) -> CpuUsed | None:
         """See `ports.ServerProcess`."""
         return None

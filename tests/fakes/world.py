@@ -397,6 +397,10 @@ class FakeProcess:
         if not self._world.servers[self._node].running:
             self._world.servers[self._node].boot()
 
+    async def log(self) -> Sequence[tuple[float, str]]:
+        """See `ports.ServerProcess`."""
+        return ()
+
     async def cpu(self) -> CpuUsed | None:
         """See `ports.ServerProcess`: CPU_A_COMMIT_S for each of the source's commits, on each node."""
         await asyncio.sleep(DOCKER_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from replexplorer.core.server.membership import Membership
+from replexplorer.core.server.transfer import Transfer, TransferKind
 from replexplorer.core.system import GALERA, GROUP
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import Belonging, Role
@@ -62,3 +63,12 @@ async def test_one_that_is_no_member_is_named_with_its_state() -> None:
         assert rows[0] == "db1 primary 9.7.4 :33061 ╌╌▸ db2 RECOVERING"
         assert rows[1] == "db3 ERROR"
         assert "members 1/3" in app.text("#header")
+
+
+async def test_a_member_that_is_given_what_it_lacks_says_which_and_how_far() -> None:
+    tick = group_tick(ONLINE, ONLINE, AWAY["RECOVERING"])
+    given = Transfer(TransferKind.IST, 0.0, 3.0, donor="db1", done=617, total=1234)
+    nodes = (*tick.nodes[:2], replace(tick.nodes[2], reachable=False, transfer=given))
+    async with bench(replace(tick, nodes=nodes), size=(160, 45)) as app:
+        rows = [row.strip() for row in app.rows("#topology")]
+        assert rows[1] == "╌╌▸ db3 IST 50 %"

@@ -26,7 +26,7 @@ VARIABLES = {
 }
 ROW = {
     "state": "ONLINE", "role": "PRIMARY", "view": "17953718703993631:3", "size": 3, "answering": 3,
-    "queued": 2, "to_apply": 5, "conflicts": 7, "certified": 100, "held_us": "1500000", "holds": "9",
+    "queued": 2, "to_apply": 5, "conflicts": 7, "certified": 100, "held_us": "1500000", "holds": "9", "donor": None,
 }  # fmt: skip
 
 
@@ -86,6 +86,8 @@ def test_what_a_member_counts(dialect: GroupMySql) -> None:
     found = question.read([ROW])
     assert (found.size, found.view, found.queued, found.to_apply) == (3, "17953718703993631:3", 2, 5)
     assert (found.conflicts, found.certified, found.held_ms, found.holds) == (7, 100, 1500.0, 9)
+    assert found.donor is None
+    assert question.read([{**ROW, "state": "RECOVERING", "donor": "db1"}]).donor == "db1"
     silent = question.read([{**ROW, "held_us": None, "holds": None}])
     assert (silent.held_ms, silent.holds) == (None, None)
 

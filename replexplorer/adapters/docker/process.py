@@ -6,7 +6,8 @@ The sidecar's container has the address and the volume, so what happens here hap
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,11 +23,17 @@ _ROLLS_BACK_WITHIN_S: Final = 120
 _FREEZES: Final = 4
 """How often a container is asked to freeze: a busy machine may not get all of its threads to stand still in
 the time that the runtime gives them ("unable to freeze"), and then none is frozen."""
+_LOG_LINES: Final = 1000
 _SERVER_USER: Final = "999:999"
 """Who the files belong to (compose/stack.yaml)."""
 
 Run = Callable[[Callable[[Any], None]], Awaitable[None]]
 """Does blocking work with the daemon's client, beside the loop."""
+
+
+def _moment_s(text: str) -> float:
+    """Seconds since 1970 of a moment as the daemon writes it."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _freeze(client: Any, container: str) -> None:
@@ -147,6 +154,21 @@ class ServerContainer:
                 client.start(found.id)
 
         await self._run(work)
+
+    async def log(self) -> Sequence[tuple[float, str]]:
+        """As the daemon keeps it; see `ports.ServerProcess`."""
+        told: list[tuple[float, str]] = []
+
+        def work(client: Any) -> None:
+            found = self._find(client)
+            started_s = _moment_s(client.inspect_container(found.id)["State"]["StartedAt"])
+            text = client.logs(found.id, timestamps=True, tail=_LOG_LINES).decode(errors="replace")
+            lines = (line.partition(" ") for line in text.splitlines() if " " in line)
+            told.extend((_moment_s(at), line) for at, _, line in lines)
+            told[:] = [(at_s, line) for at_s, line in told if at_s >= started_s]
+
+        await self._run(work)
+        return told
 
     async def cpu(self) -> CpuUsed | None:
         """As the container's control group counts; see `ports.ServerProcess`."""

@@ -44,6 +44,8 @@ class Membership:
     """How long flow control has held commits back here, in all, since the server's start."""
     holds: int | None = None
     """Commits that it held back."""
+    donor: str | None = None
+    """The host from which it gets what it lacks now; None where it gets nothing, or does not say."""
 
     @property
     def is_ready(self) -> bool:

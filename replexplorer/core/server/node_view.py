@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replexplorer.core.server.membership import Membership
+from replexplorer.core.server.transfer import Transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +47,7 @@ class NodeView:
     """What the server calls its membership in a group (ONLINE, RECOVERING, ...); None of one in none."""
     member: Membership | None = None
     """What it says of its group; None of one in none."""
+    transfer: Transfer | None = None
+    """What it is given now, as a member that joins or comes back; None where it gets nothing."""
     is_source: bool = False
     """The others follow it, or did when it was last seen: a source that is down still is it."""

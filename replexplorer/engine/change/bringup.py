@@ -24,6 +24,7 @@ from replexplorer.engine.finish import all_of, to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.probing import watch_links
 from replexplorer.engine.observe.server_sample import sample_node, standing_of
+from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.ports import Ability, NodeAddress, Report, UpOptions
 
 _LOOK_EVERY_S: Final = 0.05
@@ -124,20 +125,23 @@ async def wait_until_ready(fleet: Fleet, report: Report) -> tuple[str, ...]:
     threads had to be started, in words."""
     ends_s = fleet.outside.clock.monotonic() + STARTS_WITHIN_S
     report("waiting for the servers", None)
-    # The agents measure the bare path for half a second: that fits in while the servers start.
-    await _while_there(
-        fleet, watch_links(fleet), *(_until_login(fleet, member, ends_s) for member in fleet.members.values())
-    )
-    await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
     started: list[str] = []
 
     def tell(text: str) -> None:
         started.append(text)
         report(text, None)
 
+    news = TransferNews(fleet, tell, report) if fleet.system.is_group else None
+    # The agents measure the bare path for half a second: that fits in while the servers start.
+    await _while_there(
+        fleet,
+        watch_links(fleet),
+        *(_until_login(fleet, member, ends_s, news) for member in fleet.members.values()),
+    )
+    await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
     if fleet.system.is_group:
         report("waiting for the members", None)
-        await _while_there(fleet, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell))
+        await _while_there(fleet, watch_links(fleet, fleet.roster.pairs), form_group(fleet, tell, news))
         await asyncio.gather(*(_see_role(fleet, member) for member in fleet.members.values()))
         return tuple(started)
     report("waiting for the replica", None)
@@ -201,8 +205,8 @@ async def _until_gone(fleet: Fleet) -> None:
                 )
 
 
-async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
-    """Try to log in until it works."""
+async def _until_login(fleet: Fleet, member: Member, ends_s: float, news: TransferNews | None) -> None:
+    """Try to log in until it works; a member may be given all its data first."""
     clock = fleet.outside.clock
     while True:
         try:
@@ -214,6 +218,8 @@ async def _until_login(fleet: Fleet, member: Member, ends_s: float) -> None:
                     f"{member.name} does not accept logins: {error.message}",
                     f"its log: {fleet.outside.provider.server_log(member.name)}",
                 ) from None
+        if news is not None:
+            await news.look(member, None)
         await clock.sleep(_LOOK_EVERY_S)
 
 

@@ -39,6 +39,7 @@ from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import STARTS_WITHIN_S, Fleet, Member
 from replexplorer.engine.observe.server_sample import answers, errant_gtids
 from replexplorer.engine.observe.sight import Sight
+from replexplorer.engine.observe.transfers import TransferNews
 from replexplorer.engine.outcome import Cleared, Injected, Preview
 from replexplorer.engine.record.chronicle import Chronicle
 from replexplorer.engine.requested import write_faults
@@ -47,6 +48,8 @@ _LOOK_EVERY_S: Final = 0.1
 _ABORTS_WITHIN_S: Final = 1.0
 """From InnoDB's failed assertion to the end of its process, which writes a backtrace first."""
 _ENDS_A_SERVER: Final = {"kill", "stop", "pause", "power_cut"}
+_ISOLATES: Final = {"isolate", "power_cut"}
+"""They cut all links of a node."""
 _LOSES_COMMITS: Final = {"kill", "power_cut"}
 """Of a source: its replicas may have what it comes back without."""
 _CUTS_LINKS: Final = {"isolate", "partition"}
@@ -68,6 +71,7 @@ class Faults:
         self._accounts = accounts
         self._changes = changes
         self._chronicle = chronicle
+        self._news = TransferNews(sight.fleet, self._tell)
         self._link_change = LinkChange(sight.fleet, sight.own.healing, self._tell)
 
     def _tell(self, text: str) -> None:
@@ -171,15 +175,31 @@ class Faults:
         return tuple(Cleared(fault, ahead.get(fault.number, {})) for fault in meant)
 
     async def _start_ended(self, faults: Sequence[Fault]) -> None:
-        """Start each server that these have ended: one alone would wait for the others, and answer nobody."""
-        ended = [fault.node for fault in faults if fault.kind in ("kill", "stop")]
-        await asyncio.gather(*(self._fleet.server_process(node).start() for node in ended))
+        """Start each server that these have ended: one alone would wait for the others, and answer nobody.
+        Links heal before, and a server whose links another fault cuts is started when that is over."""
+        ended = {fault.node for fault in faults if fault.kind in ("kill", "stop", "power_cut")}
+        healed = {fault.node for fault in faults if fault.kind in _ISOLATES}
+        for fault in faults:
+            if fault.kind in _ISOLATES:
+                await self._give_back(fault)
+        await self._fleet.discover()
+        left = {node for node in healed if not self._fleet.member(node).address.server_running}
+        others = [fault for fault in self.in_force() if fault not in faults]
+        held = {fault.node for fault in others if fault.kind in _ENDS_A_SERVER | _ISOLATES}
+        await asyncio.gather(*(self._fleet.server_process(node).start() for node in (ended | left) - held))
+        await asyncio.gather(*(self._until_it_answers(node) for node in left - ended - held))
+
+    def _is_cut_off(self, fault: Fault) -> bool:
+        """Whether another fault cuts the links of this one's node, without which its server cannot start."""
+        others = (each for each in self.in_force() if each.number != fault.number)
+        cut = any(each.node == fault.node and each.kind in _ISOLATES for each in others)
+        return cut and self._fleet.system.starts_together
 
     async def _let_in(self) -> None:
         """Nodes of a group that were away are members again."""
         async with self._turns.change(anyway=True):
             await self._fleet.discover()
-            await form_group(self._fleet, self._tell)
+            await form_group(self._fleet, self._tell, self._news)
             await self._sight.refresh()
 
     async def _check(self, request: FaultRequest) -> None:
@@ -331,6 +351,9 @@ class Faults:
         return ahead
 
     async def _start(self, fault: Fault) -> None:
+        if self._is_cut_off(fault):
+            self._tell(f"{fault.node} is cut off: its server is started when its links heal")
+            return
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
         if self._fleet.system.is_group:  # while it is on its way in its variables cannot be set
@@ -369,6 +392,10 @@ class Faults:
             case "flap":
                 async with self._turns.change(anyway=True):
                     await self._flap(fault, None)
+        return await self._give_back(fault)
+
+    async def _give_back(self, fault: Fault) -> bool:
+        """Turn back the knobs that it turned; whether there were any that it still had."""
         await self._sight.refresh()
         before = unkept_all(given_back(fault, self.in_force()), self._fleet.roster)
         still = {name: value for name, value in before.items() if self._sight.requested_value(name) != value}
@@ -398,6 +425,8 @@ class Faults:
             await fleet.discover()
             if await answers(fleet.member(node).poll):
                 return
+            if fleet.system.is_group:
+                await self._news.look(fleet.member(node), None)
             if clock.monotonic() > ends_s:
                 raise StackUnavailable(
                     f"{node} accepts no login {STARTS_WITHIN_S:g} s after its start",

@@ -21,6 +21,7 @@ from replexplorer.core.topology import Belonging
 from replexplorer.engine.asking import ask, execute
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.engine.observe.transfers import TransferNews
 
 JOINS_WITHIN_S: Final = 90.0
 """How long all members together may take."""
@@ -40,13 +41,14 @@ _ALONE_FOR_S: Final = 10.0
 Tell = Callable[[str], None]
 
 
-async def form_group(fleet: Fleet, tell: Tell) -> None:
-    """Let every node that can be reached be a member; `tell` hears each that was not and is.
+async def form_group(fleet: Fleet, tell: Tell, news: TransferNews | None = None) -> None:
+    """Let every node that can be reached be a member; `tell` hears each that was not and is, and what it was
+    given, of which `news` may know more already.
 
     A node whose links are all cut is left as it is. Raises StackUnavailable naming the node that is not let
     in, with why.
     """
-    await _Forming(fleet, tell).until_all_are_members()
+    await _Forming(fleet, tell, news).until_all_are_members()
 
 
 async def go_on_without_the_ended(fleet: Fleet, tell: Tell) -> None:
@@ -61,9 +63,10 @@ async def go_on_without_the_ended(fleet: Fleet, tell: Tell) -> None:
 class _Forming:
     """One forming of a group."""
 
-    def __init__(self, fleet: Fleet, tell: Tell) -> None:
+    def __init__(self, fleet: Fleet, tell: Tell, news: TransferNews | None = None) -> None:
         self._fleet = fleet
         self._tell = tell
+        self._news = news or TransferNews(fleet, tell)
         self._clock = fleet.outside.clock
         self._began_s = self._clock.monotonic()
         self._has_founded = False
@@ -74,6 +77,8 @@ class _Forming:
     async def until_all_are_members(self) -> None:
         while True:
             seen = await self._look()
+            for name, each in seen.items():
+                await self._news.look(self._fleet.members[name], each)
             cut = await self._cut()
             missing = [name for name, each in seen.items() if not each.is_ready and name not in cut]
             if not missing:

@@ -43,6 +43,7 @@ from replexplorer.engine.observe.server_sample import (
     standing_of,
     waits_too_long,
 )
+from replexplorer.engine.observe.transfers import TransferLook
 from replexplorer.engine.requested import Requested
 from replexplorer.ports import Ability
 
@@ -78,6 +79,7 @@ class Sight:
         self.load = load
         self.own = OwnDoing()
         self._requested = Requested()
+        self._transfers = TransferLook(fleet)
         self.samples: dict[str, NodeSample] = {}
         """The last sample of each node."""
         self.samples_before: dict[str, NodeSample] = {}
@@ -168,7 +170,11 @@ class Sight:
         before = self.samples.get(node)
         sample = await sample_node(self.fleet.members[node], clock.monotonic(), before, with_gtids=with_gtids)
         self.see(standing_of(self.fleet, sample))
-        sample = replace(sample, answered_s=clock.monotonic(), view=self._with_role(sample.view))
+        view = self._with_role(sample.view)
+        if self.fleet.system.is_group and view.role in (Role.JOINING, Role.DOWN):
+            found = await self._transfers.look(self.fleet.members[node], sample.membership)
+            view = replace(view, transfer=found if found is not None and found.runs else None)
+        sample = replace(sample, answered_s=clock.monotonic(), view=view)
         if before is not None:
             self.samples_before[node] = before
         self.samples[node] = sample

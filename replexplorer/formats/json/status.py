@@ -31,6 +31,18 @@ class MemberJson(JsonObject):
     holds: int | None = Field(description="commits that it held back")
 
 
+class TransferJson(JsonObject):
+    """What a member that joins or comes back is given now."""
+
+    kind: Literal["IST", "SST", "incremental recovery"] | None = Field(
+        description="in the servers' words; null: nobody has said which yet"
+    )
+    elapsed_s: float
+    donor: str | None = Field(description="the member that gives it; null: not known")
+    done: int | None = Field(description="transactions that it has; null: nobody counts, as of a whole copy")
+    total: int | None = Field(description="of how many")
+
+
 class NodeJson(JsonObject):
     """One server."""
 
@@ -53,6 +65,9 @@ class NodeJson(JsonObject):
         default=None, description="of a group's member, in the server's word: ONLINE, RECOVERING, ..."
     )
     member: MemberJson | None = Field(default=None, description="null for a node of no group")
+    transfer: TransferJson | None = Field(
+        default=None, description="what it is given now, as a member that joins; null: nothing"
+    )
     is_source: bool = Field(description="the others follow it, or did when it was last seen")
     gtid_executed: str | None
     errant_gtids: str | None = Field(

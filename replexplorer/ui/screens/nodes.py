@@ -64,6 +64,8 @@ def _rows(tick: Tick, node: NodeView, width: int) -> list[Line]:
     ]  # fmt: skip
     if node.replication_fault:
         rows += hung([("   ▲ ", "warn b")], node.replication_fault, width, "warn")
+    if node.transfer is not None:
+        rows += hung([("   ▸ ", "warn b")], node.transfer.words, width, "text")
     rows += [_link(link, "link") for link in tick.links if link.replica == node.name]
     return rows + [
         _link(link, f"link to {ends_of(link.replica)[0]}")

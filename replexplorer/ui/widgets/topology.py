@@ -101,6 +101,8 @@ def _replica(node: NodeView, source: NodeView) -> list[Run]:
 
 
 def _named(node: NodeView) -> list[Run]:
+    if node.transfer is not None:
+        return [(f"{node.name} ", "title b"), (node.transfer.brief, "warn b")]
     if not node.reachable:
         return [(node.name, "muted"), (" ✖ down", "bad b")]
     if node.name.startswith(node.role):

@@ -1,0 +1,148 @@
+"""What a member that joins or comes back is given, how far that is, and how long it took."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from replexplorer.core.dialect.galera_log import transfer_in
+from replexplorer.core.errors import ReplexplorerError
+from replexplorer.core.server.gtid import gtid_count
+from replexplorer.core.server.membership import Membership
+from replexplorer.core.server.transfer import Transfer, TransferKind
+from replexplorer.core.topology import Belonging
+from replexplorer.engine.asking import ask
+from replexplorer.engine.fleet import Fleet, Member
+from replexplorer.ports import Ability, Report
+
+_LOOK_EVERY_S: Final = 1.0
+_DEADLINE_S: Final = 2.0
+_BEFORE_S: Final = 30.0
+"""A transfer may have begun so long before the first look at its member: its server was started before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A recovery by transactions, at the first look at it."""
+
+    began_s: float
+    executed: int
+    needed: int | None
+    """Of the source, at that moment; None while that does not answer."""
+    donor: str | None
+
+
+class TransferLook:
+    """Follows the members of one fleet. A member tells by its log where it accepts no login meanwhile, else by
+    its own position beside the source's."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._begun: dict[str, _Begun] = {}
+        self._looked_s: dict[str, float] = {}
+        self._last: dict[str, Transfer | None] = {}
+
+    async def look(self, member: Member, membership: Membership | None) -> Transfer | None:
+        """The last transfer of a member that says this of itself, which may be over; None where it had none, or
+        nobody can tell. The answer is a second old at most."""
+        name, now_s = member.name, self._fleet.outside.clock.monotonic()
+        looked_s = self._looked_s.get(name)
+        if looked_s is None or now_s - looked_s >= _LOOK_EVERY_S:
+            self._looked_s[name] = now_s
+            self._last[name] = None
+            with contextlib.suppress(ReplexplorerError):
+                self._last[name] = await self._of(member, membership)
+        return self._last[name]
+
+    def forget(self, node: str) -> None:
+        """The next look at this node is a new one."""
+        self._looked_s.pop(node, None)
+
+    async def _of(self, member: Member, membership: Membership | None) -> Transfer | None:
+        if self._fleet.system.joins_silently:
+            if not member.address.server_running or not self._fleet.can(Ability.STOP_SERVERS):
+                return None
+            lines = await self._fleet.server_process(member.name).log()
+            return transfer_in(lines, self._fleet.outside.clock.wall())
+        if membership is None:
+            return None
+        if membership.belongs is Belonging.JOINING:
+            return await self._recovers(member, membership)
+        begun = self._begun.pop(member.name, None)
+        return self._transfer(begun, None) if begun is not None and membership.is_ready else None
+
+    async def _recovers(self, member: Member, membership: Membership) -> Transfer:
+        executed = gtid_count(await ask(member.poll, member.dialect.executed(), deadline_s=_DEADLINE_S))
+        begun = self._begun.get(member.name)
+        if begun is None:
+            begun = _Begun(self._fleet.outside.clock.wall(), executed, None, None)
+        begun = _Begun(
+            begun.began_s,
+            begun.executed,
+            await self._needed(member) if begun.needed is None else begun.needed,
+            membership.donor or begun.donor,
+        )
+        self._begun[member.name] = begun
+        return self._transfer(begun, executed)
+
+    async def _needed(self, member: Member) -> int | None:
+        source = self._fleet.source
+        if source is member:
+            return None
+        with contextlib.suppress(ReplexplorerError):
+            return gtid_count(await ask(source.poll, source.dialect.executed(), deadline_s=_DEADLINE_S))
+        return None
+
+    def _transfer(self, begun: _Begun, executed: int | None) -> Transfer:
+        """Of a member that has executed so many, or all for None."""
+        total = None if begun.needed is None else max(0, begun.needed - begun.executed)
+        done = total if executed is None else executed - begun.executed
+        return Transfer(
+            TransferKind.INCREMENTAL,
+            begun.began_s,
+            max(0.0, self._fleet.outside.clock.wall() - begun.began_s),
+            runs=executed is not None,
+            donor=None if begun.donor is None else self._fleet.node_at(begun.donor),
+            done=None if done is None or total is None else min(done, total),
+            total=total,
+        )
+
+
+def _nothing(text: str, done: float | None) -> None:
+    """Nobody hears how far it is."""
+
+
+class TransferNews:
+    """Says what members that are waited for are given: `report` hears how far it is, `tell` hears of each that
+    is over what it was and how long it took."""
+
+    def __init__(self, fleet: Fleet, tell: Callable[[str], None], report: Report = _nothing) -> None:
+        self._fleet = fleet
+        self._tell = tell
+        self._report = report
+        self._look = TransferLook(fleet)
+        self._waited: dict[str, float] = {}
+        """Since when each is waited for, in seconds since 1970."""
+        self._told: set[tuple[str, float]] = set()
+
+    async def look(self, member: Member, membership: Membership | None) -> None:
+        """Take what a member says of itself; None: it does not answer."""
+        name = member.name
+        if membership is None or not membership.is_ready:
+            self._waited.setdefault(name, self._fleet.outside.clock.wall())
+            found = await self._look.look(member, membership)
+            if found is not None and found.runs:
+                self._report(f"{name} {found.words}", found.share)
+            return
+        since_s = self._waited.pop(name, None)
+        if since_s is None:
+            return
+        self._look.forget(name)
+        found = await self._look.look(member, membership)
+        if found is None or found.runs or found.began_s < since_s - _BEFORE_S:
+            return
+        if (name, found.began_s) not in self._told:
+            self._told.add((name, found.began_s))
+            self._tell(f"{name}: {found.words}")
