@@ -102,6 +102,7 @@ class AnatomyColors(_Strict):
     queue: Color | None = None
     wire: Color | None = None
     other: Color | None = None
+    group: Color | None = None
 
 
 class HeatColors(_Strict):
@@ -171,7 +172,8 @@ class Theme(_Strict):
             self.heat or self._mixed, self.bands,
         )  # fmt: skip
         borrowed = {
-            "queue": self.series.mark, "wire": self.series.max, "other": self.screen.muted, **self._bands
+            "queue": self.series.mark, "wire": self.series.max, "group": self.anatomy.ack,
+            "other": self.screen.muted, **self._bands,
         }  # fmt: skip
         return {
             key: color or borrowed[key]

@@ -37,7 +37,7 @@ ON_TINTS = (
 )  # fmt: skip
 """A window's word may end on its neighbour's ground."""
 STATES = ("protected", "degraded", "async", "armed", "blocked", "partitioned")
-PARTS = ("execute", "redo", "binlog", "ack", "engine", "queue", "wire", "other")
+PARTS = ("execute", "redo", "binlog", "ack", "engine", "queue", "wire", "other", "group")
 
 
 def pairs() -> Iterator[tuple[str, str]]:

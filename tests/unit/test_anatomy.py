@@ -56,8 +56,26 @@ def test_one_client_waits_for_each_of_its_own() -> None:
             Part.OTHER: 0.1,
         }
     )
-    assert list(found.parts) == list(Part)
+    assert list(found.parts) == [part for part in Part if part is not Part.GROUP]
     assert found.excess_ms == 0
+
+
+def test_the_wait_for_the_group_is_a_part_of_its_own_and_not_the_engines() -> None:
+    alone = without(Source.ACK, Source.ACK_STAGE) | {Source.COMMIT_STAGE: Total(200, 950)}
+    member = CommitPath(in_group=True)
+    hook = taken(alone | {Source.GROUP: Total(100, 400)}, path=member)
+    assert (hook.parts[Part.GROUP], hook.untimed) == (pytest.approx(4.0), ())
+    assert hook.parts[Part.ENGINE] == pytest.approx(0.5)
+    assert list(hook.parts).index(Part.GROUP) < list(hook.parts).index(Part.REDO)
+    staged = {**MARIADB, Source.ACK_STAGE: Total(), Source.GROUP_STAGE: Total(100, 400)}
+    assert taken(staged, path=member).parts[Part.GROUP] == pytest.approx(4.0)
+    assert taken(staged, path=member).parts[Part.EXECUTE] == taken(MARIADB).parts[Part.EXECUTE]
+
+
+def test_a_group_that_nobody_times_is_named() -> None:
+    staged = {**MARIADB, Source.GROUP_STAGE: Total()}
+    assert Part.GROUP in taken(staged, path=CommitPath(in_group=True)).untimed
+    assert Part.GROUP not in taken(staged).untimed
 
 
 MARIADB = {

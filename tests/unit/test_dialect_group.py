@@ -26,7 +26,8 @@ VARIABLES = {
 }
 ROW = {
     "state": "ONLINE", "role": "PRIMARY", "view": "17953718703993631:3", "size": 3, "answering": 3,
-    "queued": 2, "to_apply": 5, "conflicts": 7, "certified": 100, "held_us": "1500000", "holds": "9", "donor": None,
+    "queued": 2, "to_apply": 5, "conflicts": 7, "certified": 100, "held_us": "1500000", "holds": "9",
+    "donor": None,
 }  # fmt: skip
 
 

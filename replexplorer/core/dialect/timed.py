@@ -101,6 +101,7 @@ MYSQL_TIMED: Final = Timed(
         "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_commit": Source.COMMIT_LOCK,
         "wait/synch/mutex/sql/MYSQL_BIN_LOG::LOCK_after_commit": Source.AFTER_COMMIT_LOCK,
         "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done": Source.FOLLOWING,
+        "wait/synch/cond/group_rpl/COND_count_down_latch": Source.GROUP,
         _IDLE: Source.IDLE,
         _REDO: Source.OWN_REDO,
     },
@@ -124,6 +125,7 @@ MARIADB_TIMED: Final = Timed(
             )
         },
         f"stage/sql/{ACK_STAGES[1]}": Source.ACK_STAGE,
+        "stage/sql/Waiting for certification": Source.GROUP_STAGE,
     },
 )
 """The redo log is in no instrument, and of the locks of group commit none tells the queue: who waits for

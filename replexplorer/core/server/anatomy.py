@@ -29,6 +29,9 @@ class Part(StrEnum):
     waits for arrivals as well, the clients' mean less the server's time for their statements."""
     EXECUTE = "execute"
     """The statements, up to the commit: the server's time for them less that in the handler's commit."""
+    GROUP = "group"
+    """Waiting until the group has ordered and certified the transaction: for a majority of the members, or
+    for all (`core.system.WaitsFor`)."""
     QUEUE = "queue"
     """Waiting for the groups before and for the work of others in one's own: sleeps in LOCK_log,
     LOCK_sync, LOCK_commit and LOCK_after_commit, and followers' for their leader, less the fsyncs and
@@ -47,7 +50,7 @@ class Part(StrEnum):
     it."""
 
 
-_BEFORE: Final = (Part.WIRE, Part.EXECUTE, Part.QUEUE, Part.REDO, Part.BINLOG)
+_BEFORE: Final = (Part.WIRE, Part.EXECUTE, Part.GROUP, Part.QUEUE, Part.REDO, Part.BINLOG)
 _ORDER: Final = {
     "after_sync": (*_BEFORE, Part.ACK, Part.ENGINE),
     "after_commit": (*_BEFORE, Part.ENGINE, Part.ACK),
@@ -106,6 +109,8 @@ class CommitPath:
     """How long each sync group's leader sleeps (binlog_group_commit_sync_delay)."""
     binlog_fsync: bool = True
     """Commits wait for the binlog's fsync, each one or every n-th (sync_binlog > 0)."""
+    in_group: bool = False
+    """The server is a member of a group, which certifies each commit."""
 
 
 def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy | None:
@@ -120,6 +125,8 @@ def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy 
     ordered[Part.OTHER] = max(0.0, served.mean_ms - explained_ms)
     excess_ms = max(0.0, explained_ms - served.mean_ms)
     untimed = () if Source.FLUSH_LOCK in counted.totals else _BY_THE_QUEUE
+    if path.in_group and not (Source.GROUP in counted.totals or counted.has(Source.GROUP_STAGE)):
+        untimed = (Part.GROUP, *untimed)
     return Anatomy(served.duration_s, served.commits, served.mean_ms, ordered, excess_ms, untimed)
 
 
@@ -139,12 +146,15 @@ def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part
     asleep_ms = sum(counted.total(source).ms for source in _QUEUEING) / transactions
     followed_ms = sum(wait.each_ms * max(0.0, 1 - wait.groups / transactions) for wait in waits.values())
     queue_ms = max(0.0, asleep_ms - followed_ms)
+    group_ms = sum(counted.total(source).ms for source in _IN_THE_GROUP) / transactions
+    if group_ms:
+        parts[Part.GROUP] = group_ms
     commit_ms = _commit_ms(counted)
     if commit_ms is not None:
         commit_ms /= transactions
         parts[Part.EXECUTE] = max(0.0, statements_ms - commit_ms)
         if commits:
-            rest_ms = max(0.0, commit_ms - queue_ms - sum(wait.each_ms for wait in waits.values()))
+            rest_ms = max(0.0, commit_ms - group_ms - queue_ms - sum(wait.each_ms for wait in waits.values()))
             slept_ms = min(rest_ms, path.sync_delay_ms * _groups(counted, Source.SYNC_LOCK) / transactions)
             queue_ms += slept_ms
             if counted.has(Source.FLUSH_LOCK):
@@ -161,6 +171,9 @@ _QUEUEING: Final = (
     Source.AFTER_COMMIT_LOCK,
     Source.FOLLOWING,
 )
+
+
+_IN_THE_GROUP: Final = (Source.GROUP, Source.GROUP_STAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +232,7 @@ def _commit_ms(counted: CommitGrowth) -> float | None:
     if not counted.has(Source.COMMIT_STAGE):
         return None if _groups(counted) else 0.0
     waited = Source.ACK_STAGE if counted.has(Source.ACK_STAGE) else Source.ACK
-    return counted.total(Source.COMMIT_STAGE).ms + counted.total(waited).ms
+    return sum(counted.total(each).ms for each in (Source.COMMIT_STAGE, waited, Source.GROUP_STAGE))
 
 
 def _is_alone(counted: CommitGrowth, served: Served) -> bool:

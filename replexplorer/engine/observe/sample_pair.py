@@ -75,6 +75,7 @@ class SamplePair:
             wait_point=str(values.get(keys.WAIT_POINT, "after_sync")),
             binlog_fsync=values.get(keys.SYNC_BINLOG) != 0,
             redo_fsync=redo_fsyncs(values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) > 0,
+            in_group=self.last.membership is not None,
             sync_delay_ms=float(values.get(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, 0)) / 1000,
         )
         return dissect(counted, served, path)

@@ -35,8 +35,8 @@ class _Begun:
 
 
 class TransferLook:
-    """Follows the members of one fleet. A member tells by its log where it accepts no login meanwhile, else by
-    its own position beside the source's."""
+    """Follows the members of one fleet: by their logs where they accept no login meanwhile, else by their own
+    positions beside the source's."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -45,8 +45,8 @@ class TransferLook:
         self._last: dict[str, Transfer | None] = {}
 
     async def look(self, member: Member, membership: Membership | None) -> Transfer | None:
-        """The last transfer of a member that says this of itself, which may be over; None where it had none, or
-        nobody can tell. The answer is a second old at most."""
+        """The last transfer of a member that says this of itself, which may be over; None where it had none,
+        or nobody can tell. The answer is a second old at most."""
         name, now_s = member.name, self._fleet.outside.clock.monotonic()
         looked_s = self._looked_s.get(name)
         if looked_s is None or now_s - looked_s >= _LOOK_EVERY_S:
@@ -115,8 +115,8 @@ def _nothing(text: str, done: float | None) -> None:
 
 
 class TransferNews:
-    """Says what members that are waited for are given: `report` hears how far it is, `tell` hears of each that
-    is over what it was and how long it took."""
+    """Says what members that are waited for are given: `report` hears how far it is, `tell` hears of each
+    that is over what it was and how long it took."""
 
     def __init__(self, fleet: Fleet, tell: Callable[[str], None], report: Report = _nothing) -> None:
         self._fleet = fleet

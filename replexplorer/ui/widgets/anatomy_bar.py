@@ -22,6 +22,7 @@ PATTERNS: Final[Mapping[Part, str]] = {
     Part.REDO: "%",
     Part.BINLOG: "#",
     Part.ACK: ":",
+    Part.GROUP: "@",
     Part.ENGINE: "+",
     Part.OTHER: "?",
 }
@@ -43,6 +44,7 @@ WORDS: Final[Mapping[Part, PartWords]] = {
     Part.REDO: PartWords("redo fsync", "redo", "redo"),
     Part.BINLOG: PartWords("binlog fsync", "binlog", "binlog"),
     Part.ACK: PartWords("ACK wait", "ACK wait", "ACK"),
+    Part.GROUP: PartWords("group certifies", "group", "group"),
     Part.ENGINE: PartWords("engine commit", "engine", "engine"),
     Part.OTHER: PartWords("other", "other", "other"),
 }
