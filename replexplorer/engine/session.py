@@ -123,7 +123,7 @@ class Session:
             self.sight, self.turns, self.controls, self.changes, self.chronicle,
             reapply=options.reapply, asks=options.asks,
         )  # fmt: skip
-        faults = Faults(self.sight, self.turns, self.accounts, self.changes, self.chronicle)
+        faults = Faults(self.sight, self.turns, self.accounts, self.changes, self.chronicle, self._tell_step)
         self.roles = roles = RoleChanges(
             self.sight, self.turns, self.changes, self.driving, self.chronicle, self._tell_step
         )

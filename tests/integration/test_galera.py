@@ -169,6 +169,29 @@ async def test_without_a_majority_the_last_one_commits_nothing(galera: LiveStack
         await until_all_have(session, before)
 
 
+async def test_a_member_that_is_cut_off_answers_no_query_and_gets_what_it_missed(galera: LiveStack) -> None:
+    async with attached(galera) as session:
+        await turn(session, "evs.suspect_timeout=2")
+        before, told = await rows(session, "db1"), list[str]()
+        session.narrate = told.append
+        await fault(session, "isolate@db3")
+
+        def is_without_it() -> bool:
+            member = session.sight.samples["db1"].membership
+            return member is not None and member.size == 2
+
+        await until_so(session, "the majority goes on", is_without_it)
+        await session.fleet.member("db1").control.query("INSERT INTO sandbox.galera_t VALUES (98, 0)")
+        with pytest.raises(ServerRefused, match="1047"):
+            await rows(session, "db3")
+        await session.console.do(Clear(None))
+        await until_so(session, "all are members", lambda: synced(session) == set(THREE))
+        await until_all_have(session, before + 1)
+        [given] = [text for text in told if text.startswith("db3: got")]
+        assert "what it missed (IST)" in given, told
+        assert "transaction" in given, told
+
+
 async def test_after_a_crash_of_all_up_brings_the_cluster_back(galera: LiveStack) -> None:
     async with attached(galera) as session:
         before = await rows(session, "db1")

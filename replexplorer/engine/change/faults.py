@@ -64,18 +64,34 @@ class Faults:
     """One stack's faults."""
 
     def __init__(
-        self, sight: Sight, turns: Turns, accounts: Accounts, changes: MarkedChanges, chronicle: Chronicle
+        self,
+        sight: Sight,
+        turns: Turns,
+        accounts: Accounts,
+        changes: MarkedChanges,
+        chronicle: Chronicle,
+        report: Callable[[str], None],
     ) -> None:
+        """`report` hears what is waited for, and what a member that comes back is given."""
         self._sight = sight
         self._turns = turns
         self._accounts = accounts
         self._changes = changes
         self._chronicle = chronicle
-        self._news = TransferNews(sight.fleet, self._tell)
+        self._report = report
+        self._reported = ""
+        self._news = TransferNews(sight.fleet, report, self._report_begun)
         self._link_change = LinkChange(sight.fleet, sight.own.healing, self._tell)
 
     def _tell(self, text: str) -> None:
         self._chronicle.tell(Severity.INFO, text)
+
+    def _report_begun(self, text: str, _done: float | None) -> None:
+        """Say once what a member is given; how far it is stands in `status` and on the dashboard."""
+        what = text.partition(":")[0]
+        if what != self._reported:
+            self._reported = what
+            self._report(text)
 
     @property
     def _fleet(self) -> Fleet:
@@ -168,7 +184,7 @@ class Faults:
             await self._start_ended(meant)
         elif self._fleet.system.is_group and any(fault.kind in _ENDS_A_SERVER for fault in meant):
             async with self._turns.change(anyway=True):
-                await go_on_without_the_ended(self._fleet, self._tell)
+                await go_on_without_the_ended(self._fleet, self._report)
         ahead = await self._take_all_back(meant)
         if meant and self._fleet.system.is_group:
             await self._let_in()
@@ -199,7 +215,7 @@ class Faults:
         """Nodes of a group that were away are members again."""
         async with self._turns.change(anyway=True):
             await self._fleet.discover()
-            await form_group(self._fleet, self._tell, self._news)
+            await form_group(self._fleet, self._report, self._news)
             await self._sight.refresh()
 
     async def _check(self, request: FaultRequest) -> None:
@@ -352,7 +368,7 @@ class Faults:
 
     async def _start(self, fault: Fault) -> None:
         if self._is_cut_off(fault):
-            self._tell(f"{fault.node} is cut off: its server is started when its links heal")
+            self._report(f"{fault.node} is cut off: its server is started when its links heal")
             return
         await self._fleet.server_process(fault.node).start()
         await self._until_it_answers(fault.node)
