@@ -220,7 +220,9 @@ class _Forming:
                     f"{name} is not let in: it has transactions that the group has not: {errant}",
                     f"`replexplorer rejoin {name}` gives it a copy of the group's data",
                 )
+        log = self._fleet.outside.provider.server_log(name)
+        copy = f"`replexplorer rejoin {name} --copy` gives it a copy of the group's data; "
         return StackUnavailable(
             f"{name} is no member of the group ({state}){f': {said}' if said else ''}",
-            f"its log: {self._fleet.outside.provider.server_log(name)}",
+            f"{copy if self._fleet.system.elects else ''}its log: {log}",
         )
