@@ -200,16 +200,19 @@ class Faults:
                 await self._give_back(fault)
         await self._fleet.discover()
         left = {node for node in healed if not self._fleet.member(node).address.server_running}
-        others = [fault for fault in self.in_force() if fault not in faults]
-        held = {fault.node for fault in others if fault.kind in _ENDS_A_SERVER | _ISOLATES}
-        await asyncio.gather(*(self._fleet.server_process(node).start() for node in (ended | left) - held))
-        await asyncio.gather(*(self._until_it_answers(node) for node in left - ended - held))
+        others = (fault for fault in self.in_force() if fault not in faults)
+        held = {fault.node for fault in others if fault.kind in _ENDS_A_SERVER}
+        held |= {node for node in ended | left if self._is_cut_off(node)}
+        starts = (ended | left) - held
+        await asyncio.gather(*(self._fleet.server_process(node).start() for node in starts))
+        await asyncio.gather(*(self._until_it_answers(node) for node in starts - ended))
 
-    def _is_cut_off(self, fault: Fault) -> bool:
-        """Whether another fault cuts the links of this one's node, without which its server cannot start."""
-        others = (each for each in self.in_force() if each.number != fault.number)
-        cut = any(each.node == fault.node and each.kind in _ISOLATES for each in others)
-        return cut and self._fleet.system.starts_together
+    def _is_cut_off(self, node: str) -> bool:
+        """Whether all links of a node are to be cut, without which its server cannot start."""
+        placed = self._fleet.roster.placed
+        links = (KnobName(keys.PARTITION, placed(link)) for link in self._links_of(node))
+        is_cut = all(self._sight.requested_value(name) == CUT for name in links)
+        return is_cut and self._fleet.system.starts_together
 
     async def _let_in(self) -> None:
         """Nodes of a group that were away are members again."""
@@ -367,7 +370,7 @@ class Faults:
         return ahead
 
     async def _start(self, fault: Fault) -> None:
-        if self._is_cut_off(fault):
+        if self._is_cut_off(fault.node):
             self._report(f"{fault.node} is cut off: its server is started when its links heal")
             return
         await self._fleet.server_process(fault.node).start()
