@@ -24,7 +24,7 @@ from replexplorer.core.experiment.drill import (
     Span,
     span,
 )
-from replexplorer.core.system import DEFAULT, GALERA, GROUP
+from replexplorer.core.system import DEFAULT
 from replexplorer.core.topology import new_roster
 
 MATRIX: Final = "matrix"
@@ -52,9 +52,9 @@ class Mode(StrEnum):
     AFTER_COMMIT = "after_commit"
     FALLEN_BACK = "fallen_back"
     """Semi-sync was asked for and has fallen back to asynchronous."""
-    GROUP = GROUP.name
+    GROUP = "group"
     """Group Replication: most members have received it."""
-    GALERA = GALERA.name
+    GALERA = "galera"
     """All members have received it."""
 
     @property
