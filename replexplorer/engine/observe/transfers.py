@@ -96,7 +96,7 @@ class TransferLook:
         return None
 
     def _transfer(self, begun: _Begun, executed: int | None) -> Transfer:
-        """Of a member that has executed so many, or all for None."""
+        """Of a member that has executed this many; None: all that it lacked."""
         total = None if begun.needed is None else max(0, begun.needed - begun.executed)
         done = total if executed is None else executed - begun.executed
         return Transfer(
