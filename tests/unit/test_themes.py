@@ -175,8 +175,8 @@ NO_COLOUR = "is not a colour: write it as #rrggbb"
         (('p50     = "#64d59e"', 'p50 = "blurple"'), 22, f"series.p50: 'blurple' {NO_COLOUR}"),
         (('p50     = "#64d59e"', "p50 = 5"), 22, "series.p50: Input should be a valid string"),
         (('p50     = "#64d59e"', ""), 18, "series.p50: missing"),
-        (("[figures]", '[extra]\nx = "#fff"\n[figures]'), 50, "extra: unknown key"),
-        (('async       = "#e8b84a"', 'async = "#12"'), 44, f"status.async: '#12' {NO_COLOUR}"),
+        (("[figures]", '[extra]\nx = "#fff"\n[figures]'), 51, "extra: unknown key"),
+        (('async       = "#e8b84a"', 'async = "#12"'), 45, f"status.async: '#12' {NO_COLOUR}"),
         (
             ('name = "dark"', 'name = "My Theme"'), 1,
             "name: 'My Theme' is no theme name: use a-z, 0-9, - and _",
