@@ -142,6 +142,7 @@ async def _inject(call: Call) -> int:
 async def _clear(call: Call) -> int:
     console = call.console
     async with attached(call, "fault") as session:
+        session.narrate = console.narrate
         cleared = await session.console.do(Clear(call.args.fault))
     ahead = _told_ahead(console, cleared)
     if console.json:

@@ -68,15 +68,11 @@ def test_the_wait_for_the_group_is_a_part_of_its_own_and_not_the_engines() -> No
     assert not hook.untimed
     assert hook.parts[Part.ENGINE] == pytest.approx(0.5)
     assert list(hook.parts).index(Part.GROUP) < list(hook.parts).index(Part.REDO)
-    staged = {**MARIADB, Source.ACK_STAGE: Total(), Source.GROUP_STAGE: Total(100, 400)}
-    assert taken(staged, path=member).parts[Part.GROUP] == pytest.approx(4.0)
-    assert taken(staged, path=member).parts[Part.EXECUTE] == taken(MARIADB).parts[Part.EXECUTE]
 
 
 def test_a_group_that_nobody_times_is_named() -> None:
-    staged = {**MARIADB, Source.GROUP_STAGE: Total()}
-    assert Part.GROUP in taken(staged, path=CommitPath(in_group=True)).untimed
-    assert Part.GROUP not in taken(staged).untimed
+    assert Part.GROUP in taken(MARIADB, path=CommitPath(in_group=True)).untimed
+    assert Part.GROUP not in taken(MARIADB).untimed
 
 
 MARIADB = {

@@ -125,8 +125,8 @@ MARIADB_TIMED: Final = Timed(
             )
         },
         f"stage/sql/{ACK_STAGES[1]}": Source.ACK_STAGE,
-        "stage/sql/Waiting for certification": Source.GROUP_STAGE,
     },
 )
 """The redo log is in no instrument, and of the locks of group commit none tells the queue: who waits for
-the group before sleeps in the same place as who waits for its own."""
+the group before sleeps in the same place as who waits for its own. A wait for a Galera cluster is within the
+commit's stages: of 36 ms at 20 ms between all, the stage `Waiting for certification` had 1 (measured)."""

@@ -125,7 +125,7 @@ def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy 
     ordered[Part.OTHER] = max(0.0, served.mean_ms - explained_ms)
     excess_ms = max(0.0, explained_ms - served.mean_ms)
     untimed = () if Source.FLUSH_LOCK in counted.totals else _BY_THE_QUEUE
-    if path.in_group and not (Source.GROUP in counted.totals or counted.has(Source.GROUP_STAGE)):
+    if path.in_group and Source.GROUP not in counted.totals:
         untimed = (Part.GROUP, *untimed)
     return Anatomy(served.duration_s, served.commits, served.mean_ms, ordered, excess_ms, untimed)
 
@@ -146,7 +146,7 @@ def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part
     asleep_ms = sum(counted.total(source).ms for source in _QUEUEING) / transactions
     followed_ms = sum(wait.each_ms * max(0.0, 1 - wait.groups / transactions) for wait in waits.values())
     queue_ms = max(0.0, asleep_ms - followed_ms)
-    group_ms = sum(counted.total(source).ms for source in _IN_THE_GROUP) / transactions
+    group_ms = counted.total(Source.GROUP).ms / transactions
     if group_ms:
         parts[Part.GROUP] = group_ms
     commit_ms = _commit_ms(counted)
@@ -171,9 +171,6 @@ _QUEUEING: Final = (
     Source.AFTER_COMMIT_LOCK,
     Source.FOLLOWING,
 )
-
-
-_IN_THE_GROUP: Final = (Source.GROUP, Source.GROUP_STAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +229,7 @@ def _commit_ms(counted: CommitGrowth) -> float | None:
     if not counted.has(Source.COMMIT_STAGE):
         return None if _groups(counted) else 0.0
     waited = Source.ACK_STAGE if counted.has(Source.ACK_STAGE) else Source.ACK
-    return sum(counted.total(each).ms for each in (Source.COMMIT_STAGE, waited, Source.GROUP_STAGE))
+    return counted.total(Source.COMMIT_STAGE).ms + counted.total(waited).ms
 
 
 def _is_alone(counted: CommitGrowth, served: Served) -> bool:

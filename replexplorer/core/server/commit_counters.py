@@ -38,8 +38,6 @@ class Source(StrEnum):
     GROUP = "group"
     """Sleeps of who waits until the group has certified what it commits: in Group Replication's hook before
     the commit, within the stage of the handler's commit."""
-    GROUP_STAGE = "group stage"
-    """In Galera's wait for certification, beside the stages of the commit."""
     STATEMENT = "statement"
     """Statements from their arrival to their end."""
     IDLE = "idle"

@@ -23,7 +23,7 @@ from replexplorer.core.experiment.drill_result import (
 from replexplorer.core.experiment.drill_verdict import judge
 from replexplorer.core.experiment.sighting import Sighting
 from replexplorer.core.knobs import keys
-from replexplorer.core.knobs.names import KnobName, Value, desired_of
+from replexplorer.core.knobs.names import BY_KEY, KnobName, Value, desired_of
 from replexplorer.core.system import system_of
 from replexplorer.core.topology import SOURCE
 from replexplorer.engine.experiment.conductor import Conductor, why_aborted
@@ -127,7 +127,7 @@ class DrillRun:
     def _effective(self, rig: Rig) -> dict[KnobName, Value]:
         """The drill's knobs and those that a loss depends on, as they are."""
         names = [name for text in self.drill.settings for name in rig.parse(text).names]
-        names += [KnobName(key, SOURCE) for key in _ALWAYS]
+        names += [KnobName(key, SOURCE) for key in _ALWAYS if rig.seen.system.has(BY_KEY[key])]
         found: dict[KnobName, Value] = {}
         for name in dict.fromkeys(names):
             effective = rig.seen.effective(name)
