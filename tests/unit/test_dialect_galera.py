@@ -82,6 +82,13 @@ def test_options_of_the_provider_are_variables_and_keep_their_own_spelling(diale
     assert read.values == {"wsrep_provider_evs_suspect_timeout": 7}
 
 
+def test_it_waits_for_what_was_sent_and_not_for_numbers_of_another_member(dialect: Galera) -> None:
+    question = dialect.reached("0-1:1-57", 5.0)
+    assert "wsrep_sync_wait = 1" in question.statement
+    assert "57" not in question.statement
+    assert question.read([{"executed": "0-2-31"}]) is True
+
+
 def test_a_member_says_what_it_sees(dialect: Galera) -> None:
     assert answer(dialect) == Membership(
         Belonging.MEMBER, "Synced", size=3, answering=3, view="7", queued=2, to_apply=5, conflicts=3,

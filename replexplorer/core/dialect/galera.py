@@ -71,6 +71,11 @@ class Galera(MariaDb):
         """What was received is nowhere said by its number: it is waited for until it is applied."""
         return Question(_APPLIED, lambda rows: gtids_of(rows[0]["executed"]))
 
+    def reached(self, executed: str, within_s: float) -> Question[bool]:
+        """Members number the same transactions each in its own way: what the cluster had sent before is
+        waited for, as long as `repl.causal_read_timeout` (30 s), past which the server refuses to answer."""
+        return Question(_APPLIED, lambda rows: True)
+
     # -- membership in a group
 
     def membership(self) -> Question[Membership] | None:
