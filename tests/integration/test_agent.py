@@ -380,8 +380,8 @@ async def test_the_lease_dies_with_its_bridge(pair: Pair) -> None:
             assert holder is not None
             assert (holder.holder, holder.pid, holder.load) == ("tui", os.getpid(), None)
             running: dict[str, int | float | str] = {"clients": 3, "rate": 2.5, "workload": "insert"}
-            assert await primary.take_lease("tui", load=running) is None
-            assert (await other.lease()) == replace(holder, load=running)
+            assert await primary.take_lease("tui", load=running, selected="rtt@db2") is None
+            assert (await other.lease()) == replace(holder, load=running, selected="rtt@db2")
             *earlier, _other = pair.bridges
             for bridge in earlier:
                 bridge._writer.transport.abort()

@@ -600,7 +600,7 @@ async def test_the_small_screen_switches_its_chart_and_opens_the_drawer() -> Non
         await app.press("down", "down", "down", "enter")
         await app.until(lambda: "SEMI-SYNC" in app.text("#drawer"))
         drawer = app.dashboard.query_one("#drawer")
-        assert (drawer.region.width, drawer.region.bottom) == (55, 19)
+        assert (drawer.region.width, drawer.region.bottom) == (58, 19)
         assert "▸ semi-sync" in app.text("#drawer")
         total = len(app.dashboard.board.views)
         assert f"Knob 8 of {total}, SEMI-SYNC" in app.text("#knob-line")

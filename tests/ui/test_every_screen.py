@@ -83,3 +83,20 @@ async def test_no_widget_moves_whatever_the_figures_are(size: tuple[int, int]) -
             tick = make_tick(2.0 + number, tps=tps, rtt=(85.0, 85.4 * 4**number), replicas=REPLICAS)
             await app.play(replace(tick, stack=STACK))
             assert places(app) == stood, tps
+
+
+@EVERY_SIZE
+@pytest.mark.parametrize("rtt_ms", [0.5, 85.0, 300.0, 1250.0])
+async def test_what_is_in_effect_stands_in_one_column(size: tuple[int, int], rtt_ms: float) -> None:
+    """Whatever is measured beside it, and whichever knob is selected."""
+    async with bench(make_tick(1.0, rtt=(rtt_ms, rtt_ms + 0.4), replicas=REPLICAS), size=size) as app:
+        if size == SIZES[0]:
+            await app.press("enter")
+            await app.until(lambda: bool(app.rows("#drawer")), "the drawer")
+        rows = app.rows("#drawer" if size == SIZES[0] else "#knobs")
+        column = next(row.index("in effect") for row in rows if "in effect" in row)
+        shown = [row for row in rows if " rtt db" in row]
+        assert len(shown) == REPLICAS
+        for row in shown:
+            assert row[column - 1] == " " != row[column], row
+            assert row[column:].split()[0] == f"{rtt_ms:g}", row

@@ -247,7 +247,7 @@ class KnobDrawer(KnobPanel):
 
     COLUMNS: ClassVar = Columns(13, 30, 43)
     HEADINGS_BESIDE: ClassVar = True
-    DEFAULT_CSS = "KnobDrawer { width: 55; border-right: tall $rx-accent; layer: drawer; }"
+    DEFAULT_CSS = "KnobDrawer { width: 58; border-right: tall $rx-accent; layer: drawer; }"
 
 
 def _to(row: list[Run], column: int, ground: str = "") -> list[Run]:
