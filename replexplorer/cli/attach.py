@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from replexplorer.cli.arguments import add_json
+from replexplorer.cli.guest import ask_for_the_name, begin_journal, lacking, undo_all
 from replexplorer.cli.knobs import check_without_stack
-from replexplorer.cli.question import can_ask, typed
 from replexplorer.cli.render import losses_shortly, render_set
 from replexplorer.cli.revert import narrate_undone, undone_json
 from replexplorer.cli.running import run_async
@@ -22,14 +21,12 @@ from replexplorer.cli.stack import print_status, status_of
 from replexplorer.cli.typed import seconds
 from replexplorer.cli.wiring import HostClock, load_configuration_of, outside_of_attached
 from replexplorer.core.change.journalled import Fate, TakenBack
-from replexplorer.core.errors import MissingPiece, StackUnavailable, UsageError
-from replexplorer.core.server.busy import why_to_ask
+from replexplorer.core.errors import StackUnavailable, UsageError
 from replexplorer.core.server.counters import rates
 from replexplorer.engine.console import Turn
 from replexplorer.engine.finish import to_the_end
 from replexplorer.engine.outcome import RolledBack
 from replexplorer.engine.session import Session, SessionOptions
-from replexplorer.formats import paths
 from replexplorer.formats.json.attach import AttachChanges, AttachGrants, GrantNeed
 from replexplorer.formats.json.set import SetReport
 from replexplorer.formats.json.status import Status
@@ -64,7 +61,9 @@ def run_arguments(parser: ArgumentParser) -> None:
         "--watch", action="store_true", help="a line a second: protection, TPS, lag, what would be lost"
     )
     parser.add_argument(
-        "--allow-changes", action="store_true", help="let --set change settings, until this ends"
+        "--allow-changes",
+        action="store_true",
+        help="let the dashboard or --set change settings, until this ends",
     )
     parser.add_argument(
         "--set",
@@ -79,7 +78,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         dest="for_s",
         type=seconds(positive=True),
         metavar="DURATION",
-        help="undo after 10min, 30s, ...",
+        help="end, and undo, after 10min, 30s, ...",
     )
     parser.add_argument(
         "--grants",
@@ -90,15 +89,21 @@ def run_arguments(parser: ArgumentParser) -> None:
 
 
 def run(call: Call) -> int:
-    """Watch, or change for a while."""
+    """Open the dashboard on a terminal; else print, watch, or change for a while."""
+    from replexplorer.cli.visit import dashboard, is_wanted
+
     args = call.args
     if args.set and not args.allow_changes:
         raise UsageError(
             "--set changes the servers' settings", "add --allow-changes; they are undone at the end"
         )
-    if args.allow_changes and not args.set:
-        raise UsageError("--allow-changes changes nothing by itself", "add --set KEY=VALUE ...")
-    if args.for_s is not None and not (args.set or args.watch):
+    shows = is_wanted(call)
+    if args.allow_changes and not args.set and not shows:
+        raise UsageError(
+            "--allow-changes changes nothing by itself",
+            "add --set KEY=VALUE ..., or run it on a terminal, where the dashboard turns settings",
+        )
+    if args.for_s is not None and not (args.set or args.watch or shows):
         raise UsageError("--for says how long --set or --watch lasts", "add one of them")
     if args.json and args.watch:
         raise UsageError("--watch prints lines, --json one document", "leave one of them out")
@@ -109,7 +114,9 @@ def run(call: Call) -> int:
     known = known_login(args, call.console)
     from replexplorer.adapters.attached.provider import AttachedProvider
 
-    servers = AttachedProvider(known.source, replicas, known.login, HostClock(), writes=bool(args.set))
+    servers = AttachedProvider(known.source, replicas, known.login, HostClock(), writes=args.allow_changes)
+    if shows:
+        return dashboard(call, servers, known)
     if args.grants:
         return run_async(_grants(call, servers))
     if args.set:
@@ -127,7 +134,7 @@ async def _session(
     """A session on these servers that has looked at them once."""
     call.console.progress(f"connecting to {servers.name}")
     await servers.nodes()
-    for line in (*await _lacking(servers), *servers.warnings):
+    for line in (*await lacking(servers), *servers.warnings):
         call.console.warn(line)
     holder = "attach"
     session = Session(outside_of_attached(servers, journal), SessionOptions(holder=holder, reapply="off"))
@@ -137,28 +144,6 @@ async def _session(
         yield session
     finally:
         await asyncio.shield(session.disconnect())
-
-
-async def _lacking(servers: AttachedProvider) -> tuple[str, ...]:
-    """What the account may not see, in a line; nothing where it may see all. Raises MissingPiece where it may
-    not see replication itself: an unknown state would look like a bad one."""
-    from replexplorer.core.dialect.grants import SEE, WATCH, needed
-
-    found = await servers.account()
-    needs = needed(found.server, found.account, found.grants)
-    blind = [word for each in needs if each.need.purpose == SEE for word in each.lacking]
-    if blind:
-        raise MissingPiece(
-            f"{found.account} lacks {', '.join(blind)} at {servers.name}", "--grants prints what is needed"
-        )
-    watch = (each for each in needs if each.need.purpose == WATCH)
-    lacking = tuple(dict.fromkeys(word for each in watch for word in each.lacking))
-    if not lacking:
-        return ()
-    return (
-        f"{found.account} lacks {', '.join(lacking)} at {servers.name}, and what needs that is unknown:"
-        " --grants prints the statements",
-    )
 
 
 async def watch(call: Call, servers: AttachedProvider) -> int:
@@ -215,7 +200,7 @@ def _line(at_s: float, status: Status, tps: float | None) -> str:
 
 async def _change(call: Call, servers: AttachedProvider, known: Known, allowed: tuple[str, ...]) -> int:
     await ask_for_the_name(call, servers, allowed)
-    journal = await _journal(servers, known)
+    journal = await begin_journal(servers, known)
     undone: Sequence[TakenBack] = ()
     report: SetReport | None = None
     try:
@@ -233,57 +218,6 @@ async def _change(call: Call, servers: AttachedProvider, known: Known, allowed: 
                 rows = [undone_json(each) for each in undone]
                 call.console.document(AttachChanges(source=servers.name, set=report, undone=rows))
     return StackUnavailable.exit_code if any(each.fate is Fate.UNREACHED for each in undone) else 0
-
-
-async def ask_for_the_name(call: Call, servers: AttachedProvider, allowed: tuple[str, ...]) -> None:
-    """Let the name be typed of what may be in use; raises StackUnavailable where it is not."""
-    call.console.progress(f"looking at what goes on at {servers.name}")
-    place, bustle = await servers.bustle()
-    why = why_to_ask(place if bustle.is_busy else servers.name, bustle, allowed)
-    if why is None:
-        return
-    if not can_ask(call.console):
-        listed = f'attach_allowed = ["{servers.name}"] in the configuration, where nobody depends on it'
-        hint = "run it on a terminal, where its name can be typed" if bustle.is_busy else listed
-        raise StackUnavailable(f"{why}: its name has to be typed", hint)
-    call.console.narrate(f"{why}. Its settings are about to be changed, and every client feels it.")
-    if await typed(call.console, f"Type {servers.name} to go on:") != servers.name:
-        raise StackUnavailable("that is not its name: nothing was changed", "try again")
-
-
-async def _journal(servers: AttachedProvider, known: Known) -> ChangeJournal:
-    """The journal of these servers, begun. Raises StackUnavailable where a killed one left something."""
-    from replexplorer.adapters.attached.journal import VERSION, ChangeJournal, file_of
-
-    nodes = [(node.name, servers.url(node.name)) for node in await servers.nodes()]
-    journal = ChangeJournal.open(file_of(paths.attached_directory(), servers.name))
-    try:
-        if journal.outstanding:
-            raise StackUnavailable(
-                f"changes of an `attach` that was killed are still in force at {servers.name}",
-                "`replexplorer revert` undoes them",
-            )
-        journal.begin(
-            {
-                "kind": "attach",
-                "version": VERSION,
-                "pid": os.getpid(),
-                "began_wall_s": round(time.time(), 3),
-                "source": servers.name,
-                "nodes": [
-                    {"name": name, "host": url.host, "port": url.port, "user": url.user}
-                    for name, url in nodes
-                ],
-                "ssl_mode": known.login.ssl_mode,
-                "ssl_ca": known.login.ssl_ca,
-                "password_from": known.password_from,
-                "defaults_file": known.defaults_file,
-            }
-        )
-    except BaseException:
-        journal.close()
-        raise
-    return journal
 
 
 async def _turn(call: Call, session: Session) -> SetReport:
@@ -314,12 +248,8 @@ async def _hold(call: Call, session: Session, changes: int) -> None:
 
 
 async def _undo(servers: AttachedProvider, journal: ChangeJournal) -> Sequence[TakenBack]:
-    """Undo all, on connections of their own: those of the session may be in the middle of something."""
-    from replexplorer.adapters.attached.undo import undo
-
-    nodes = {node.name: node for node in await servers.nodes()}
     try:
-        return await undo(journal, lambda name: servers.connection(nodes[name]))
+        return await undo_all(servers, journal)
     finally:
         journal.close()
 

@@ -106,6 +106,9 @@ def password_for(
         return options["password"], "option file"
     if environment.get(PASSWORD):
         return environment[PASSWORD], PASSWORD
+    login_paths = Path.home() / ".mylogin.cnf"
+    if login_paths.exists():
+        console.warn(f"{login_paths} is not read: put the password into an option file, or into {PASSWORD}")
     if sys.stdin is None or not sys.stdin.isatty() or not console.err.isatty():
         return "", "nowhere"
     try:

@@ -9,7 +9,7 @@ from functools import reduce
 from replexplorer.core.event import Severity
 from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.load_view import SERVER, LoadView
 from replexplorer.core.load.pacing import OPEN
 from replexplorer.core.model.ceiling import Ceiling, CeilingWatch, beaten_words
 from replexplorer.core.server.protection import Protection
@@ -21,6 +21,7 @@ from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.status import state_word
 from replexplorer.engine.record.chronicle import Chronicle
+from replexplorer.ports import Ability
 
 
 @dataclass(slots=True)
@@ -52,6 +53,8 @@ class TickFold:
         load = self._load_view()
         ceiling = self._compared(self.outlook.ceiling(protection, load), intervals, protection)
         anatomy = lookback.anatomy(since_s) if self.load.is_running else None
+        if load.state == SERVER:
+            anatomy = lookback.anatomy_at_server(since_s)
         exposure = self.sight.exposures.exposure()
         if exposure is not None:
             self.chronicle.expose(exposure)
@@ -104,6 +107,8 @@ class TickFold:
 
     def _load_view(self) -> LoadView:
         """The load from its last intervals; a viewer's as its driver has it, with the server's counters."""
+        if not self.sight.fleet.can(Ability.TAKE_ROWS):
+            return self._of_server()
         viewed = self.driving.viewer_of
         wanted = {**self.sight.wanted_load(), **((viewed.load if viewed else None) or {})}
         clients, workload = int(wanted[keys.CLIENTS]), str(wanted[keys.WORKLOAD])
@@ -166,4 +171,18 @@ class TickFold:
             conflicts=last.conflicts,
             lateness_p99_ms=last.lateness_p99_ms,
             processes=last.processes,
+        )
+
+    def _of_server(self) -> LoadView:
+        """What other people's clients do, by their server's counters."""
+        rates = self.watcher.server_rates()
+        return LoadView(
+            clients=0,
+            connected=0,
+            workload="",
+            tps=rates.tps if rates else None,
+            n=(rates.commits or 0) if rates else 0,
+            duration_s=rates.duration_s if rates else 0.0,
+            mean_ms=self.sight.lookback.commit_ms,
+            state=SERVER,
         )

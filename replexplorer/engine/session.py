@@ -209,7 +209,11 @@ class Session:
         return self._repairer.repaired
 
     async def start(self, progress: ProgressCallback) -> None:
-        """Attach to a live stack or bring one up, start the load, begin to look."""
+        """Attach to a live stack or bring one up, start the load, begin to look; servers that are not ours to
+        make are attached to, and looked at."""
+        if not self.fleet.can(Ability.OWN):
+            await self.watch(progress)
+            return
         await self.load.warm_up()
         nodes = await self.outside.provider.nodes()
         alive = any(node.server_running for node in nodes) and all(node.sidecar_running for node in nodes)
@@ -230,7 +234,8 @@ class Session:
 
     async def watch(self, progress: ProgressCallback) -> None:
         """Attach to a live stack and begin to look, and nothing else; raises NoSuchStack."""
-        progress(Progress("attaching to the running stack"))
+        own = self.fleet.can(Ability.OWN)
+        progress(Progress("attaching to the running stack" if own else f"connecting to {self.name}"))
         await self.attach()
         self.watcher.start()
 
@@ -292,14 +297,16 @@ class Session:
             hear(event)
 
     async def close(self, *, keep: bool = False) -> str:
-        """Stop the load, disconnect, and say what is left; `on_quit = remove` removes what we made,
-        unless it is told to `keep`."""
+        """Stop the load, disconnect, and say what is left, of servers that are not ours nothing; `on_quit =
+        remove` removes what we made, unless it is told to `keep`."""
         self._closed.set()
         self.load.inbox.arrived.set()
         nodes = len(self.fleet.members)
         driver = await self._other_driver()
         await to_the_end(self._let_go())
         name = self.outside.provider.name
+        if not self.fleet.can(Ability.OWN):
+            return ""
         if self._repairer.created and self.options.on_quit == "remove" and not keep:
             await self.outside.provider.down()
             return f"stack '{name}' is removed"

@@ -91,6 +91,8 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         if self.settings.themes_directory is not None:
             files = ThemeFiles(self.settings.themes_directory)
             self.set_interval(THEMES_EVERY_S, lambda: self._read_themes(files))
+        if self.settings.ends_after_s is not None:
+            self.set_timer(self.settings.ends_after_s, self._end_in_time)
         for notice in self.settings.notices:
             self.notify(notice, severity="warning", timeout=10, markup=False)
 
@@ -126,10 +128,14 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         from replexplorer.ui.screens.dashboard import DashboardScreen
         from replexplorer.ui.screens.onlooking import SpectatorScreen
         from replexplorer.ui.screens.replay import ReplayScreen
+        from replexplorer.ui.screens.visiting import TurningScreen, VisitingScreen
 
         view, player = self._view, self._view.player
         screen: DashboardScreen
-        if player is not None:
+        if self.settings.visits:
+            visit = VisitingScreen if view.console is None else TurningScreen
+            screen = visit(view, self.settings)
+        elif player is not None:
             screen = ReplayScreen(view, player, self.settings)
         elif view.console is None:
             screen = SpectatorScreen(view, self.settings)
@@ -210,12 +216,17 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         self._ends_with = TERMINATED
         self._leave(keep=True)
 
+    def _end_in_time(self) -> None:
+        """The time that it was given is over: as when it is quit."""
+        self._leave(keep=True)
+
     def _leave(self, *, keep: bool) -> None:
         if self._leaving:
-            self.exit("left at once; the load ends with the app", self._ends_with)
+            left = "" if self.settings.visits else "left at once; the load ends with the app"
+            self.exit(left, self._ends_with)
             return
         self._leaving = True
-        self.notify("stopping the load…", timeout=10)
+        self.notify("leaving…" if self.settings.visits else "stopping the load…", timeout=10)
         self._quit(keep)
 
     @work(exclusive=True, group="quit", exit_on_error=False)

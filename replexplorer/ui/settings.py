@@ -53,5 +53,9 @@ class Settings:
     """Those that ship, the matrix and the user's own, listed after the labs."""
     lab_page: Callable[[LabResult | DrillResult | MatrixResult], str] | None = None
     """A lab's, a drill's or the matrix' result as a Markdown page to copy; None: it cannot be copied."""
+    visits: bool = False
+    """The servers are somebody else's: what only a stack of our own can do is refused by name."""
+    ends_after_s: float | None = None
+    """The dashboard leaves by itself after this long; None: never."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds that never go back: measures the rest of a staged value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +16,17 @@ from replexplorer.adapters.attached.journal import ChangeJournal
 from replexplorer.adapters.attached.undo import undo
 from replexplorer.core.change.journalled import Fate
 from replexplorer.core.dialect.question import Row
-from replexplorer.core.errors import MissingPiece, ServerUnreachable, UsageError
+from replexplorer.core.errors import MissingPiece, ServerUnreachable, StackUnavailable, UsageError
 from replexplorer.core.knobs.names import SOURCE, KnobName
+from replexplorer.core.load.load_view import SERVER
+from replexplorer.engine.console import ToggleLoad, Turn
 from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.engine.visit import Visit
 from replexplorer.ports import Ability
 from tests.fakes.clock import virtual
 from tests.fakes.world import World
 from tests.turning import turn
+from tests.waiting import until_tick
 
 
 class AtOnce(ChangeJournal):
@@ -62,6 +67,69 @@ async def test_watching_changes_nothing_and_names_no_sidecar() -> None:
             session.console.parse(text)
     await session.disconnect()
     assert world.changes == before
+
+
+COUNTED = "statement/sql/commit"
+
+
+def timed(commits: int, ms: float) -> list[dict[str, Any]]:
+    return [
+        {"kind": "all", "event": COUNTED, "times": commits, "ps": int(ms * 1e9), "fsyncs": 0, "fsync_ps": 0}
+    ]
+
+
+@virtual
+async def test_what_is_seen_of_other_people_s_load_is_their_server_s_counters() -> None:
+    world = World()
+    before = list(world.changes)
+    session = foreign(world, None)
+    world.primary.commit_counters = timed(100, 100.0)
+    await session.start(lambda _: None)
+
+    async def works() -> None:
+        for count in range(1, 40):
+            world.primary.commits += 5
+            world.primary.commit_counters = timed(100 + 5 * count, 100.0 + 15.0 * count)
+            await session.outside.clock.sleep(0.1)
+
+    work = asyncio.create_task(works())
+    tick = await until_tick(session, lambda tick: tick.anatomy is not None)
+    load, anatomy = tick.load, tick.anatomy
+    assert load is not None
+    assert anatomy is not None
+    assert load.state == SERVER
+    assert load.tps == pytest.approx(50, rel=0.3)
+    assert load.mean_ms == pytest.approx(3.0)
+    assert load.latency is None
+    assert (load.p50_ms, load.p99_ms, tick.viewer, tick.links, tick.disks) == (None, None, False, (), ())
+    assert anatomy.mean_ms == pytest.approx(3.0)
+    await work
+    assert await session.close() == "", "what is somebody else's is no news"
+    assert world.changes == before
+
+
+@virtual
+async def test_what_was_turned_on_a_visit_is_taken_back_when_it_ends(tmp_path: Path) -> None:
+    world = World()
+    journal = AtOnce.open(tmp_path / "j.jsonl")
+    session = foreign(world, journal, Ability.WRITE)
+    before = dict(world.primary.variables)
+    addresses = {node.name: node for node in await session.outside.provider.nodes()}
+    sql = session.outside.sql
+
+    async def take_back() -> object:
+        return await undo(journal, lambda name: sql(addresses[name], world.credentials)._sql)  # type: ignore[attr-defined]
+
+    visit = Visit(session, take_back)
+    await visit.start(lambda _: None)
+    await visit.console.do(Turn((visit.console.parse("sync_binlog=100"),)))
+    assert world.primary.variables["sync_binlog"] == "100"
+    with pytest.raises(StackUnavailable, match="the servers' own clients"):
+        await visit.console.do(ToggleLoad())
+    assert await visit.close() == ""
+    assert world.primary.variables == before
+    assert journal.outstanding == ()
+    journal.close()
 
 
 @virtual

@@ -37,6 +37,7 @@ _CHANGING = ("PURGE", "SET", "STOP", "START", "INSERT", "CREATE", "RESET", "CHAN
 ASKED = mysql_9()
 """The dialect in which the engine speaks to it."""
 _COMMITS = cast(Question[Totals], ASKED.commits("sandbox"))
+_COMMITS_OF_ALL = cast(Question[Totals], ASKED.commits(None))
 
 
 def _is(statement: str, question: Question[object]) -> bool:
@@ -292,7 +293,7 @@ class FakeServer:
         if "FROM performance_schema.global_status WHERE variable_name IN" in statement:
             status = self._status()
             return [{"Variable_name": name, "Value": status[name]} for name in names if name in status]
-        if _is(statement, _COMMITS):
+        if _is(statement, _COMMITS) or _is(statement, _COMMITS_OF_ALL):
             return self.commit_counters
         if _is(statement, ASKED.position()):
             return [{"owned": self.owned, "executed": self.executed}]

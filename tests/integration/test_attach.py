@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from replexplorer.formats.json.attach import AttachChanges, AttachGrants
 from replexplorer.formats.json.status import Status
+from replexplorer.ui.keys.actions import keys_of
 from tests.integration.attaching import TLS, change_kill_and_revert, outsider, variables
 from tests.integration.conftest import LiveStack
+from tests.integration.test_terminal import Dashboard
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -88,4 +92,31 @@ async def test_a_signal_undoes_what_was_changed(live_stack: LiveStack, tmp_path:
         assert attach.ends() == 128 + signal.SIGHUP
         changes = AttachChanges.model_validate_json(attach.printed())
     assert [(each.variable, each.fate) for each in changes.undone] == [("sync_binlog", "restored")]
+    assert await variables(live_stack) == before
+
+
+async def test_the_dashboard_shows_their_counters_and_undoes_what_it_turned(
+    live_stack: LiveStack, tmp_path: Path
+) -> None:
+    shell = await outsider(live_stack, tmp_path)
+    before = await variables(live_stack)
+    words = ("attach", TLS, "--allow-changes")
+    shown = Dashboard("default", *words, **shell.environment)
+    try:
+        shown.until(lambda screen: "server's counters" in screen, "whose counters these are", within_s=60)
+        shown.press(keys_of("semisync.toggle", {})[0])
+        enabled = "SELECT @@GLOBAL.rpl_semi_sync_source_enabled"
+
+        async def is_on() -> object:
+            shown.read(0.05)
+            return await live_stack.value("db1", enabled)
+
+        await until(is_on, "semi-sync is on", within_s=30)
+        shown.process.send_signal(signal.SIGHUP)
+        assert shown.end(within_s=30) == 128 + signal.SIGHUP
+    finally:
+        with suppress(ProcessLookupError):
+            shown.process.kill()
+        shown.process.wait()
+        shown.close()
     assert await variables(live_stack) == before

@@ -33,7 +33,7 @@ PROGRAM = [sys.executable, "-m", "replexplorer"]
 class Dashboard:
     """The program in a terminal of its own, with a screen to read."""
 
-    def __init__(self, stack: str) -> None:
+    def __init__(self, stack: str, *words: str, **environment: str) -> None:
         self.stack = stack
         self.controller, self.terminal = pty.openpty()
         termios.tcsetwinsize(self.terminal, (LINES, COLUMNS))
@@ -42,12 +42,12 @@ class Dashboard:
         self._screen = pyte.Screen(COLUMNS, LINES)
         self._stream = pyte.ByteStream(self._screen)
         self.process = subprocess.Popen(
-            [*PROGRAM, "--stack", stack],
+            [*PROGRAM, "--stack", stack, *words],
             stdin=self.terminal,
             stdout=self.terminal,
             stderr=self.terminal,
             start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env={**os.environ, **environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
         )
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replexplorer.core.server.anatomy import Anatomy, CommitPath, Part, Served, dissect
+from replexplorer.core.server.anatomy import Anatomy, CommitPath, Part, Served, dissect, dissect_at_server
 from replexplorer.core.server.commit_counters import CommitGrowth, Source, Total
 
 ONE = {
@@ -279,3 +279,70 @@ def test_whatever_was_counted_the_named_parts_other_and_excess_make_the_mean(
     assert list(found.parts)[-1] is Part.OTHER
     assert sum(found.parts.values()) - found.excess_ms == pytest.approx(mean_ms)
     assert not (found.parts[Part.OTHER] and found.excess_ms)
+
+
+# -- by the server's counters alone
+
+OF_ALL: dict[Source, Total] = {
+    Source.COMMIT_STATEMENT: Total(100, 1000),
+    Source.REDO_FSYNC: Total(110, 220),
+    Source.BINLOG_WRITE: Total(100, 1),
+    Source.BINLOG_FSYNC: Total(100, 300),
+    Source.FLUSH_LOCK: Total(0, 0),
+}
+"""100 COMMITs of 10 ms on a server whose instruments of locks and stages are off, as it comes."""
+
+
+@pytest.mark.parametrize(
+    ("totals", "ack_ms", "path", "parts", "untimed"),
+    [
+        (OF_ALL, None, DURABLE, {Part.REDO: 2, Part.BINLOG: 3, Part.OTHER: 5}, (Part.QUEUE, Part.ENGINE)),
+        (
+            OF_ALL, 4.0, DURABLE,
+            {Part.REDO: 2, Part.BINLOG: 3, Part.ACK: 4, Part.OTHER: 1}, (Part.QUEUE, Part.ENGINE),
+        ),
+        (
+            OF_ALL, None, CommitPath(redo_fsync=False, binlog_fsync=False),
+            {Part.OTHER: 10}, (Part.QUEUE, Part.ENGINE),
+        ),
+        (
+            {source: total for source, total in OF_ALL.items() if source is not Source.REDO_FSYNC},
+            None, DURABLE, {Part.BINLOG: 3, Part.OTHER: 7}, (Part.QUEUE, Part.REDO, Part.ENGINE),
+        ),
+    ],
+    ids=["async", "semi-sync", "not durable", "no redo log in any instrument"],
+)  # fmt: skip
+def test_a_commit_of_other_people_s_clients_is_the_server_s_own_time(
+    totals: dict[Source, Total],
+    ack_ms: float | None,
+    path: CommitPath,
+    parts: dict[Part, float],
+    untimed: tuple[Part, ...],
+) -> None:
+    found = dissect_at_server(CommitGrowth(5.0, totals), path, ack_ms=ack_ms)
+    assert found is not None
+    assert (found.commits, found.mean_ms, found.untimed) == (100, 10.0, untimed)
+    assert found.parts == pytest.approx(parts)
+
+
+def test_where_no_commit_statement_was_timed_nothing_is_taken_apart() -> None:
+    silent = dict(OF_ALL)
+    del silent[Source.COMMIT_STATEMENT]
+    looks: list[dict[Source, Total]] = [{}, silent, {**silent, Source.COMMIT_STATEMENT: Total(0, 0)}]
+    for totals in looks:
+        assert dissect_at_server(CommitGrowth(5.0, totals), DURABLE) is None
+
+
+def test_parts_that_are_more_than_the_server_s_mean_are_told() -> None:
+    found = dissect_at_server(CommitGrowth(5.0, OF_ALL), DURABLE, ack_ms=8.0)
+    assert found is not None
+    assert found.excess_ms == pytest.approx(3.0)
+    assert found.parts[Part.OTHER] == 0.0
+
+
+def test_where_the_commit_s_stage_is_timed_autocommit_is_in_the_mean() -> None:
+    totals = {**OF_ALL, Source.COMMIT_STAGE: Total(400, 550), Source.ACK_STAGE: Total(200, 400)}
+    found = dissect_at_server(CommitGrowth(5.0, totals), DURABLE, commits=200)
+    assert found is not None
+    assert found.commits == 200
+    assert found.mean_ms == pytest.approx(4.75)

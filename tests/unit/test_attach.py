@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from replexplorer.adapters.attached.journal import ChangeJournal, file_of, journals
 from replexplorer.adapters.attached.provider import Account, AttachedProvider, Login
-from replexplorer.cli import attach
+from replexplorer.adapters.attached.tree import Met, Tree
+from replexplorer.cli import attach, guest, visit
 from replexplorer.cli.attach import run
 from replexplorer.cli.entry import Call
 from replexplorer.cli.output import Output
@@ -304,6 +305,20 @@ def test_grants_say_what_is_lacking() -> None:
     assert not needed(MYSQL, "a@%", ["GRANT SELECT ON `performance_schema`.* TO `a`@`%`"])[2].lacking
 
 
+def test_servers_are_found_once_each_behind_those_that_they_follow() -> None:
+    source, near, far = (ServerUrl(host) for host in ("db1", "db2", "db3"))
+    found = Tree(1, source)
+    assert not found.take(far, Met(3, Followed("db2", 2))), "whom it follows is not known yet"
+    assert not found.take(far, Met(9, None)), "it follows nobody"
+    assert found.take(near, Met(2, Followed("10.0.0.1", 1)))
+    assert found.would_take(Met(3, Followed("db2", 2)))
+    assert found.take(far, Met(3, Followed("db2", 2)))
+    assert not found.take(ServerUrl("10.0.0.2"), Met(2, Followed("10.0.0.1", 1))), "at another address"
+    assert not found.take(ServerUrl("db1.example.com"), Met(1, Followed("db2", 2))), "sources of each other"
+    assert found.places == {source: {"10.0.0.1"}, near: {"db2"}, far: set()}
+    assert found.take(ServerUrl("db4"), Met(4, Followed("db1", 0))), "it was never connected"
+
+
 class Poor(AttachedProvider):
     """Servers at which the account may see how busy they are and nothing else."""
 
@@ -349,6 +364,35 @@ def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
         run(Call(flags(url="db", grants=False, **bare | words), Output()))
 
 
+class Tty(io.StringIO):
+    """What a terminal says of itself."""
+
+    def isatty(self) -> bool:
+        """See `io.IOBase`."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "terminal", "opens"),
+    [
+        ({}, True, True),
+        ({"allow_changes": True, "for_s": 60.0}, True, True),
+        ({}, False, False),
+        ({"watch": True}, True, False),
+        ({"json": True}, True, False),
+        ({"grants": True}, True, False),
+        ({"set": ["sync_binlog=0"], "allow_changes": True}, True, False),
+    ],
+)
+def test_the_dashboard_opens_on_a_terminal_unless_something_else_is_asked_for(
+    words: dict[str, object], terminal: bool, opens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}", Tty() if terminal else io.StringIO())
+    bare = {"allow_changes": False, "set": [], "for_s": None, "json": False, "watch": False, "grants": False}
+    assert visit.is_wanted(Call(flags(**bare | words), Output())) is opens
+
+
 @pytest.mark.parametrize("dialect", [mysql_9(), MariaDb.of(MARIADB, {})], ids=["mysql", "mariadb"])
 def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
     questions = [
@@ -356,6 +400,7 @@ def test_all_that_a_look_asks_is_a_read(dialect: Dialect) -> None:
         dialect.timeouts(), dialect.executed(), dialect.position(), dialect.sent("h"), dialect.behind(""),
         dialect.log_state(), dialect.received_gtids(), dialect.threads(), IDENTITY, ALIVE, WHO, FOLLOWED,
         REGISTERED, DUMPED_TO, ACTIVITY, GRANTS, value_of("sync_binlog"), dialect.commits("a"),
+        dialect.commits(None),
     ]  # fmt: skip
     for question in questions:
         assert question is not None
@@ -385,11 +430,11 @@ async def test_a_busy_server_is_changed_after_its_name_was_typed(
         asked.append(question)
         return answer
 
-    monkeypatch.setattr(attach, "can_ask", lambda _: True)
-    monkeypatch.setattr(attach, "typed", typed)
+    monkeypatch.setattr(guest, "can_ask", lambda _: True)
+    monkeypatch.setattr(guest, "typed", typed)
     err = io.StringIO()
     call = Call(flags(), Output(err=err))
-    asking = attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
+    asking = guest.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
     if goes_on:
         await asking
     else:
@@ -397,6 +442,6 @@ async def test_a_busy_server_is_changed_after_its_name_was_typed(
             await asking
     assert asked == ["Type db:3306 to go on:"]
     assert "db:3306 looks busy: 3 sessions and 400 statements a second of others" in err.getvalue()
-    monkeypatch.setattr(attach, "can_ask", lambda _: False)
+    monkeypatch.setattr(guest, "can_ask", lambda _: False)
     with pytest.raises(StackUnavailable, match="has to be typed: run it on a terminal"):
-        await attach.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]
+        await guest.ask_for_the_name(call, Busy(), ("db:3306",))  # type: ignore[arg-type]

@@ -360,6 +360,17 @@ def test_commits_are_those_of_one_account_by_every_instrument() -> None:
     assert not any("/io/" in name for name in instruments)
 
 
+def test_commits_of_everybody_are_the_server_s_whole_counters_and_only_its_commit_statements() -> None:
+    everybody = NEW.commits(None)
+    assert everybody is not None
+    assert "user" not in everybody.statement
+    assert everybody.statement.count("_global_by_event_name") == 3
+    assert f"'{REDO}'" in everybody.statement.partition(" UNION ALL ")[0]
+    assert everybody.read([counted("statement/sql/commit", 4, 12, kind="all")]) == {
+        Source.COMMIT_STATEMENT: Total(4, 12)
+    }
+
+
 # -- statements
 
 

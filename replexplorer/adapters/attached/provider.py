@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, NoReturn, TypeVar
 
+from replexplorer.adapters.attached.tree import Met, Tree
 from replexplorer.adapters.mysql import Address, ControlConnection, Tls
 from replexplorer.core.dialect.attaching import (
     ACTIVITY,
@@ -20,8 +21,6 @@ from replexplorer.core.dialect.attaching import (
     GRANTS,
     REGISTERED,
     WHO,
-    Followed,
-    Identity,
 )
 from replexplorer.core.dialect.capabilities import Capabilities, system_of_server
 from replexplorer.core.dialect.flavours import IDENTITY
@@ -55,6 +54,8 @@ _LOGIN_WITHIN_S: Final = 10.0
 _FIND_WITHIN_S: Final = 4.0
 """How long an address that the source names may take."""
 _BUSTLE_S: Final = 1.0
+_MOST_LEVELS: Final = 4
+"""How far replicas of replicas are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,39 +143,72 @@ class AttachedProvider:
                     "attach takes a source with replicas; `replexplorer up --system group` makes a group",
                 )
             identity = await source.ask(WHO)
-            urls = self._named or await self._replicas_of(source)
-        seen = await asyncio.gather(*(self._meet(url, identity) for url in urls))
-        replicas: list[ServerUrl] = []
-        ids, also = {identity.server_id}, set()
-        for url, met in zip(urls, seen, strict=True):
-            if isinstance(met, _Met) and met.server_id not in ids:
-                ids.add(met.server_id)
-                replicas.append(url)
-                if met.followed is not None:
-                    also.add(met.followed.host)
-            elif isinstance(met, str) and self._named:
-                self.warnings.append(met)
-                replicas.append(url)
-        if not self._named:
-            self._say_missing(urls, seen, len(replicas))
-        places = [self.source, *replicas]
+        found = Tree(identity.server_id, self.source)
+        if self._named:
+            await self._meet_named(found)
+        else:
+            await self._look_around(found)
+        places = list(found.places)
         names = node_names(places)
         self._urls = dict(zip(names, places, strict=True))
         self._nodes = [
-            NodeAddress(name, True, False, url.host, url.port, None, None, url.place)
+            NodeAddress(
+                name, True, False, url.host, url.port, None, None, url.place,
+                also=frozenset(found.places[url] - set(names)),
+            )
             for name, url in self._urls.items()
-        ]
-        self._nodes[0] = replace(self._nodes[0], also=frozenset(also - set(names)))
+        ]  # fmt: skip
 
-    def _say_missing(self, urls: Sequence[ServerUrl], seen: Sequence[_Met | str], found: int) -> None:
-        """Warn of addresses that led nowhere, where that leaves nothing found."""
-        failures = [met for met in seen if isinstance(met, str)]
-        if failures and found == 0:
-            self.warnings += failures
-            self.warnings.append("no replica was reached: --replica mysql://USER@HOST:PORT names one")
+    async def _meet_named(self, found: Tree) -> None:
+        """Take the replicas that were named, those of others behind these; of one that does not answer, or
+        follows none of them, that is said."""
+        met = dict(zip(self._named, await asyncio.gather(*map(self._meet, self._named)), strict=True))
+        left = {url: each for url, each in met.items() if isinstance(each, Met)}
+        while taken := [url for url, each in left.items() if found.take(url, each)]:
+            left = {url: each for url, each in left.items() if url not in taken}
+        failed = {url: each for url, each in met.items() if isinstance(each, str)}
+        failed |= {url: self._stranger(url) for url, each in left.items() if not found.knows(each)}
+        for url, why in failed.items():
+            self.warnings.append(why)
+            found.places.setdefault(url, set())
 
-    async def _replicas_of(self, source: _Asked) -> list[ServerUrl]:
-        """Where the source's replicas may be: by what they say, and by whom binlogs are sent to."""
+    def _stranger(self, url: ServerUrl) -> str:
+        return f"{url.place} does not follow {self.source.place}"
+
+    async def _look_around(self, found: Tree) -> None:
+        """Look for the source's replicas, and for theirs, by what each says. Where settings may be changed
+        theirs are left out, and said to be: what the source waits for says nothing of them."""
+        parents = [self.source]
+        for level in range(_MOST_LEVELS):
+            around = await asyncio.gather(*map(self._replicas_of, parents))
+            urls = list(dict.fromkeys(url for each in around for url in each if url not in found.places))
+            seen = await asyncio.gather(*map(self._meet, urls))
+            pairs = [(url, met) for url, met in zip(urls, seen, strict=True) if isinstance(met, Met)]
+            if level and Ability.WRITE in self.abilities:
+                below = [url.place for url, met in pairs if found.would_take(met)]
+                if below:
+                    self.warnings.append(
+                        f"replicas of replicas are left out while settings may be changed: {', '.join(below)}"
+                    )
+                return
+            parents = [url for url, met in pairs if found.take(url, met)]
+            if not level and urls and not parents:
+                self.warnings += [met for met in seen if isinstance(met, str)]
+                self.warnings += [self._stranger(url) for url, met in pairs if not found.knows(met)]
+                self.warnings.append("no replica was reached: --replica mysql://USER@HOST:PORT names one")
+            if not parents:
+                return
+
+    async def _replicas_of(self, parent: ServerUrl) -> list[ServerUrl]:
+        """Where a server's replicas may be; nowhere for one that does not answer any more."""
+        async with _Asked(parent, parent.place, self.login) as source:
+            try:
+                return await self._said_of_replicas(source)
+            except ReplexplorerError:
+                return []
+
+    async def _said_of_replicas(self, source: _Asked) -> list[ServerUrl]:
+        """Where a source's replicas may be: by what they say, and by whom binlogs are sent to."""
         registered = await source.known(REGISTERED) or ()
         dumps = await source.known(DUMPED_TO) or ()
         ports = [place.port for place in registered if not place.host] or [PORT]
@@ -183,17 +217,15 @@ class AttachedProvider:
         urls = [ServerUrl(host, port) for host, port in places]
         return [url for url in urls if self.source.is_loopback or not url.is_loopback]
 
-    async def _meet(self, url: ServerUrl, source: Identity) -> _Met | str:
-        """What a server is that may be a replica; in words where it is none, or does not answer."""
+    async def _meet(self, url: ServerUrl) -> Met | str:
+        """What a server is that may be a replica; in words where it does not answer."""
         async with _Asked(url, url.place, self.login) as replica:
             try:
                 identity = await replica.ask(WHO, within_s=_FIND_WITHIN_S)
                 followed = await replica.ask(FOLLOWED)
             except ReplexplorerError as error:
                 return error.message if not error.hint else f"{error.message}: {error.hint}"
-        if followed is None or (followed.server_id and followed.server_id != source.server_id):
-            return f"{url.place} does not follow {self.source.place}"
-        return _Met(identity.server_id, followed)
+        return Met(identity.server_id, followed)
 
     # -- what it knows of them
 
@@ -285,12 +317,6 @@ class AttachedProvider:
     async def open_bridge(self, node: str) -> Bridge:
         """Raises MissingPiece."""
         self._lacks(Ability.SHAPE_LINKS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Met:
-    server_id: int
-    followed: Followed | None
 
 
 class _Asked:

@@ -167,8 +167,9 @@ class Dialect(Protocol):
         """Falls to async by timeout since the server's start; None where it does not count them."""
         ...
 
-    def commits(self, account: str) -> Question[Totals] | None:
-        """What is counted and timed of the commits of one account's sessions; None where nothing is."""
+    def commits(self, account: str | None) -> Question[Totals] | None:
+        """What is counted and timed of the commits of one account's sessions, of everybody's for None; None
+        where nothing is."""
         ...
 
     def register(self) -> tuple[str, ...]:

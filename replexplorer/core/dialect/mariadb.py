@@ -99,10 +99,10 @@ class MariaDb(MySql):
         """It has no table of its error log."""
         return Question("SELECT NULL AS timeouts", lambda _: None)
 
-    def commits(self, account: str) -> Question[Totals] | None:
+    def commits(self, account: str | None) -> Question[Totals] | None:
         """The binlog's fsync, semi-sync's wait and the time in the commit; of the redo log and of the queue
         nothing is told."""
-        return MARIADB_TIMED.question(account)
+        return MARIADB_TIMED.question_of_all() if account is None else MARIADB_TIMED.question(account)
 
     # -- positions
 

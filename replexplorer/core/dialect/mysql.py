@@ -279,10 +279,10 @@ class MySql:
             lambda rows: int(rows[0]["timeouts"]),
         )
 
-    def commits(self, account: str) -> Question[Totals] | None:
+    def commits(self, account: str | None) -> Question[Totals] | None:
         """A few names by index, no table of events. Files have no account; all else is asked for the
         account alone, so that the poller, the acknowledgement receiver and dump threads are not in it."""
-        return MYSQL_TIMED.question(account)
+        return MYSQL_TIMED.question_of_all() if account is None else MYSQL_TIMED.question(account)
 
     def register(self) -> tuple[str, ...]:
         """The dump that runs is not changed by it: the IO thread has to connect once more."""

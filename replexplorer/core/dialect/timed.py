@@ -35,6 +35,10 @@ _STATEMENTS: Final = tuple(
     )
 )
 """Prepared statements are all `Execute`; the rest is what a user's file sends as text."""
+_COMMIT: Final = "statement/sql/commit"
+_OF_ALL: Final = "all"
+_NOT_OF_A_COMMIT: Final = (Source.IDLE, Source.OWN_REDO)
+"""Waits that say something of one account's sessions alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,7 @@ class Timed:
         columns = "'account', event_name, count_star, sum_timer_wait, 0, 0"
         parts = (("waits", self.waits), ("stages", self.stages), ("statements", _STATEMENTS))
         return Question(
-            "SELECT 'file' AS kind, event_name AS event, count_write AS times, sum_timer_write AS ps,"
-            " count_misc AS fsyncs, sum_timer_misc AS fsync_ps"
-            " FROM performance_schema.file_summary_by_event_name"
-            f" WHERE event_name IN ({listed(self.files)})"
+            self._of_files()
             + "".join(
                 f" UNION ALL SELECT {columns}"
                 f" FROM performance_schema.events_{kind}_summary_by_user_by_event_name"
@@ -68,6 +69,31 @@ class Timed:
                 for kind, names in parts
             ),
             self._read,
+        )
+
+    def question_of_all(self) -> Question[Totals]:
+        """The same of all sessions together, where nobody's are the load's: of statements those that are
+        COMMIT alone, which every server times unless its performance schema is off."""
+        waits = [name for name, source in self.waits.items() if source not in _NOT_OF_A_COMMIT]
+        parts = (("waits", waits), ("stages", self.stages), ("statements", (_COMMIT,)))
+        return Question(
+            self._of_files()
+            + "".join(
+                f" UNION ALL SELECT '{_OF_ALL}', event_name, count_star, sum_timer_wait, 0, 0"
+                f" FROM performance_schema.events_{kind}_summary_global_by_event_name"
+                f" WHERE event_name IN ({listed(names)})"
+                for kind, names in parts
+                if names
+            ),
+            self._read,
+        )
+
+    def _of_files(self) -> str:
+        return (
+            "SELECT 'file' AS kind, event_name AS event, count_write AS times, sum_timer_write AS ps,"
+            " count_misc AS fsyncs, sum_timer_misc AS fsync_ps"
+            " FROM performance_schema.file_summary_by_event_name"
+            f" WHERE event_name IN ({listed(self.files)})"
         )
 
     def _read(self, rows: Sequence[Row]) -> Totals:
@@ -85,6 +111,8 @@ class Timed:
                 count(fsync, row["fsyncs"], row["fsync_ps"])
                 continue
             source = self.waits.get(event) or self.stages.get(event) or Source.STATEMENT
+            if row["kind"] == _OF_ALL and event == _COMMIT:
+                source = Source.COMMIT_STATEMENT
             count(source, row["times"], row["ps"])
         return totals
 

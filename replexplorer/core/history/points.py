@@ -32,6 +32,8 @@ class Point(NamedTuple):
     """Commits that a power cut of the source's machine would lose."""
     source_lost: float | None = None
     """Commits that no replica has."""
+    mean_ms: float | None = None
+    """The server's mean time for the commit, where its counters are all that is known."""
     n: int = 0
     """Commits behind TPS and percentiles, ticks taken back included."""
 

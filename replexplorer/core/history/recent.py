@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.load_view import SERVER, LoadView
 from replexplorer.core.stats.histogram import Histogram
 
 ENOUGH: Final[Mapping[str, int]] = {"p50": 5, "p95": 20, "p99": 100}
@@ -34,6 +34,10 @@ class Recent:
     p95_ms: float | None = None
     p99_ms: float | None = None
     max_ms: float | None = None
+    mean_ms: float | None = None
+    """The server's mean time for the commit, where `is_by_server`."""
+    is_by_server: bool = False
+    """Other people's clients, of whom the server's counters are all that is known."""
     is_mixed: bool = False
     """A change took effect within it: its figures belong to neither side."""
     is_told: bool = False
@@ -79,6 +83,8 @@ def recent_of(parts: Sequence[LoadView], length_s: float, *, is_mixed: bool = Fa
         p95_ms=figures["p95"],
         p99_ms=figures["p99"],
         max_ms=figures["max"],
+        mean_ms=newest.mean_ms if newest.state == SERVER else None,
+        is_by_server=newest.state == SERVER,
         is_mixed=is_mixed,
         is_told=newest.latency is None,
         counts=counts,

@@ -118,8 +118,9 @@ class History:
         recent = self.recent
         p50, p95, p99 = (recent.latency_ms(name) if recent.is_firm(name) else None for name in ENOUGH)
         return Point(
-            at_s, recent.tps, ceiling, p50, p95, p99, recent.max_ms, slowest_ms=slowest_ms, n=recent.n
-        )
+            at_s, recent.tps, ceiling, p50, p95, p99, recent.max_ms,
+            slowest_ms=slowest_ms, mean_ms=recent.mean_ms, n=recent.n,
+        )  # fmt: skip
 
     def _take(self, part: _Part) -> None:
         """Add the newest part; what lies before a stall, and the stall once it is over, are dropped."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.stats.histogram import Histogram
+
+SERVER: Final = "server"
+"""The state of what other people's clients do, as their server counts it: commits a second of all of them,
+and as `mean_ms` the server's time for the commit. No client's clock and no percentile is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class LoadView:
     limited: str | None = None
     """In words, when the generator and not the server is the limit."""
     state: str = "running"
-    """running, stopped, preparing, waiting (the primary is away), viewer (another app drives)."""
+    """running, stopped, preparing, waiting (the primary is away), viewer (another app drives), `SERVER`."""
     prepared: float | None = None
     """Which part of its table is ready, 0 to 1, while it is prepared; None when not known."""
     driver: str | None = None

@@ -68,7 +68,8 @@ class Anatomy:
     duration_s: float
     commits: int
     mean_ms: float
-    """The clients' mean service time, to which the parts are held."""
+    """The clients' mean service time, to which the parts are held; of `dissect_at_server` the server's for
+    the commit alone."""
     parts: Mapping[Part, float] = field(default_factory=dict)
     """In the order in which a commit meets them (after_commit: engine before ack); only those that
     could be measured, `other` last."""
@@ -128,6 +129,43 @@ def dissect(counted: CommitGrowth, served: Served, path: CommitPath) -> Anatomy 
     if path.in_group and Source.GROUP not in counted.totals:
         untimed = (Part.GROUP, *untimed)
     return Anatomy(served.duration_s, served.commits, served.mean_ms, ordered, excess_ms, untimed)
+
+
+def commit_at_server_ms(counted: CommitGrowth, commits: int | None) -> tuple[int, float] | None:
+    """How many commits of all clients the server timed, and their mean: all that went to the binlog by the
+    stage of the handler's commit where that is timed, which servers do only when told to, else those by the
+    statement COMMIT, in which autocommit is not. None where none was timed."""
+    if commits and counted.has(Source.COMMIT_STAGE):
+        return commits, (_commit_ms(counted) or 0.0) / commits
+    timed = counted.total(Source.COMMIT_STATEMENT)
+    return None if timed.mean_ms is None else (timed.times, timed.mean_ms)
+
+
+def dissect_at_server(
+    counted: CommitGrowth, path: CommitPath, *, commits: int | None = None, ack_ms: float | None = None
+) -> Anatomy | None:
+    """Take the mean commit of all clients apart by what the server counts unless told otherwise; None where
+    none was timed.
+
+    No clock of a client is in it: neither the wire nor the statements before. `commits` went to the binlog;
+    `ack_ms` is the mean wait for an acknowledgement that semi-sync's own counters say, taken where no
+    instrument times it.
+    """
+    timed = commit_at_server_ms(counted, commits)
+    if timed is None:
+        return None
+    times, mean_ms = timed
+    parts = {part: wait.each_ms for part, wait in _waits(counted, path).items() if wait.each_ms > 0}
+    if ack_ms:
+        parts.setdefault(Part.ACK, ack_ms)
+    order = _ORDER.get(path.wait_point, _ORDER["after_sync"])
+    ordered = {part: parts[part] for part in order if part in parts}
+    explained_ms = sum(ordered.values())
+    ordered[Part.OTHER] = max(0.0, mean_ms - explained_ms)
+    redo = () if Source.REDO_FSYNC in counted.totals else (Part.REDO,)
+    untimed = (Part.QUEUE, *redo, Part.ENGINE)
+    excess_ms = max(0.0, explained_ms - mean_ms)
+    return Anatomy(counted.duration_s, times, mean_ms, ordered, excess_ms, untimed)
 
 
 def _parts(counted: CommitGrowth, served: Served, path: CommitPath) -> dict[Part, float]:

@@ -1,7 +1,8 @@
 """What a server counts and times of commits, and how that grew between two samples.
 
 docs/facts.md, "Commit anatomy". Statements, stages, waits and `idle` are those of the load's account
-alone; files have no account. Law: a counter that fell says nothing of the time between.
+alone, or, on servers that take no load of this program, of everybody; files have no account. Law: a
+counter that fell says nothing of the time between.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Source(StrEnum):
     """Statements from their arrival to their end."""
     IDLE = "idle"
     """Connections that wait for the next statement."""
+    COMMIT_STATEMENT = "commit statement"
+    """COMMIT as its own statement, from its arrival to its end; a commit by autocommit is none."""
 
 
 @dataclass(frozen=True, slots=True)

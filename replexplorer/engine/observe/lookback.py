@@ -120,6 +120,20 @@ class Lookback:
         found = self.stretch(since_s)
         return found.anatomy() if found else None
 
+    @property
+    def commit_ms(self) -> float | None:
+        """The server's mean time for the commit between the primary's last two samples; None where it timed
+        none."""
+        if len(self._samples) < 2:
+            return None
+        return SamplePair(self._samples[-2], self._samples[-1], ()).commit_at_server_ms()
+
+    def anatomy_at_server(self, since_s: float) -> Anatomy | None:
+        """The mean commit of all clients taken apart by the server's counters alone; None where it timed
+        none."""
+        found = self.stretch(since_s)
+        return found.anatomy_at_server() if found else None
+
     def truth(self, since_s: float, heartbeats_s: Sequence[float]) -> ServerTruth | None:
         """What the servers' counters say; None while the primary is not known for long enough."""
         found = self.stretch(since_s)

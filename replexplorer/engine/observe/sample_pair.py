@@ -9,9 +9,16 @@ from typing import Self
 from replexplorer.core.knobs import keys
 from replexplorer.core.load.interval import Interval
 from replexplorer.core.load.pacing import CLOSED
-from replexplorer.core.server.anatomy import Anatomy, CommitPath, Served, dissect
+from replexplorer.core.server.anatomy import (
+    Anatomy,
+    CommitPath,
+    Served,
+    commit_at_server_ms,
+    dissect,
+    dissect_at_server,
+)
 from replexplorer.core.server.commit_counters import CommitGrowth, growth
-from replexplorer.core.server.counters import restarted
+from replexplorer.core.server.counters import rates, restarted
 from replexplorer.core.server.durability import redo_fsyncs
 from replexplorer.engine.observe.server_sample import NodeSample
 
@@ -70,15 +77,36 @@ class SamplePair:
         counted, served = self.counted(), self.served()
         if counted is None or served is None:
             return None
+        return dissect(counted, served, self._path())
+
+    def anatomy_at_server(self) -> Anatomy | None:
+        """The mean commit of all clients as the server times it, taken apart; None where it timed none."""
+        counted = self.counted()
+        if counted is None:
+            return None
+        seen = rates(self.first.counters, self.last.counters)
+        if seen is None:
+            return None
+        return dissect_at_server(counted, self._path(), commits=seen.commits, ack_ms=seen.ack_wait_ms)
+
+    def commit_at_server_ms(self) -> float | None:
+        """The server's mean time for the commit, of all clients; None where it timed none."""
+        counted, seen = self.counted(), rates(self.first.counters, self.last.counters)
+        if counted is None or seen is None:
+            return None
+        timed = commit_at_server_ms(counted, seen.commits)
+        return None if timed is None else timed[1]
+
+    def _path(self) -> CommitPath:
+        """What commits wait for, by the settings."""
         values = self.last.values
-        path = CommitPath(
+        return CommitPath(
             wait_point=str(values.get(keys.WAIT_POINT, "after_sync")),
             binlog_fsync=values.get(keys.SYNC_BINLOG) != 0,
             redo_fsync=redo_fsyncs(values.get(keys.INNODB_FLUSH_LOG_AT_TRX_COMMIT)) > 0,
             in_group=self.last.membership is not None,
             sync_delay_ms=float(values.get(keys.BINLOG_GROUP_COMMIT_SYNC_DELAY, 0)) / 1000,
         )
-        return dissect(counted, served, path)
 
 
 @dataclass(slots=True)

@@ -204,9 +204,9 @@ async def errant_gtids(primary: Member, replica: Member) -> str | None:
     return subtract_gtids(executed, position.owned, position.executed)
 
 
-async def sample_commits(member: Member, user: str, clock: Clock) -> CommitSample | None:
-    """The primary's counters of the commits of one account's sessions, as of the middle of the call; None
-    where it has none, or does not answer."""
+async def sample_commits(member: Member, user: str | None, clock: Clock) -> CommitSample | None:
+    """The primary's counters of the commits of one account's sessions, or of everybody's for None, as of the
+    middle of the call; None where it has none, or does not answer."""
     question = member.dialect.commits(user)
     if question is None:
         return None

@@ -224,7 +224,8 @@ class Sight:
         member, credentials = self.fleet.members.get(node), self.fleet.credentials
         if node == self.fleet.source_name:
             if member and credentials and sample.view.reachable and self.counts_commits:
-                commits = await sample_commits(member, credentials.dsn_user, self.fleet.outside.clock)
+                user = credentials.dsn_user if self.fleet.can(Ability.TAKE_ROWS) else None
+                commits = await sample_commits(member, user, self.fleet.outside.clock)
                 sample = replace(sample, commits=commits)
             self.lookback.add_sample(sample)
         else:

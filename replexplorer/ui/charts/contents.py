@@ -155,6 +155,40 @@ def latency_model(
     )
 
 
+def server_latency_model(
+    mean: Points,
+    *,
+    page: tuple[float, float],
+    origin_s: float = 0.0,
+    marks: Iterable[ChartMark] = (),
+    windows: Iterable[FaultWindow] = (),
+) -> ChartModel:
+    """The latency chart where only the server's counters are known: its mean time for the commit, which no
+    client's clock and no percentile is in.
+
+    Ended windows are tinted without their word: it stands in the TPS chart above.
+    """
+    shown = in_page(mean, page)
+    last = _last(shown)
+    labels = (f"mean {figures.millis(last)}",) if last is not None else ()
+    return ChartModel(
+        title="Commit",
+        subtitle="ms, mean by the server's counters, log",
+        short_subtitle="ms by the server",
+        note="no client's clock, no percentiles",
+        shorter_notes=("no percentiles",),
+        note_ink="muted",
+        start_s=page[0],
+        end_s=page[1],
+        origin_s=origin_s,
+        series=(ChartSeries(shown, "p50", labels, strong=True),),
+        marks=tuple(marks),
+        windows=tuple(map(_without_word, windows)),
+        log=True,
+        empty="the server has timed no commit",
+    )
+
+
 def density_model(lines: ChartModel, density: Sequence[Slice]) -> ChartModel:
     """The latency chart as shades: every commit where its time and latency put it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from replexplorer.core.history.recent import ENOUGH, Recent
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.load_view import SERVER, LoadView
 from replexplorer.core.load.pacing import CLOSED, HIDES
 from replexplorer.core.load.places import processes_that_help
 from replexplorer.core.model.ceiling import Ceiling, beaten_words
@@ -29,6 +29,8 @@ class Notes(NamedTuple):
 def tps_notes(tick: Tick, *, wide: bool) -> Notes:
     """Why the figure is the load's own and not the server's, that it beats the ceiling, else prediction and
     ceiling."""
+    if tick.load is not None and tick.load.state == SERVER:
+        return Notes(("by the server's counters, all clients", "by the server's counters"), "muted")
     if tick.load is not None and tick.load.limited:
         limited = f"▲ the load is the limit: {tick.load.limited}"
         more = processes_that_help(tick.load.limited, tick.load.processes, tick.load.clients)

@@ -13,7 +13,7 @@ from replexplorer.core.history.points import Point
 from replexplorer.core.history.recent import Recent
 from replexplorer.core.history.series import History, page_of
 from replexplorer.core.link_view import partition_words
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.load_view import SERVER, LoadView
 from replexplorer.core.load.pacing import CLOSED
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.server.protection import Protection, ProtectionState
@@ -24,6 +24,7 @@ from replexplorer.ui.charts.contents import (
     chart_models,
     density_model,
     exposure_model,
+    server_latency_model,
     zoomed,
 )
 from replexplorer.ui.charts.notes import Notes, latency_notes, qps_of, tps_notes, window_words
@@ -175,7 +176,15 @@ class Picture:
             qps=qps_of(recent),
             window=window_words(recent, titled=True),
         )
-        if self.as_density:
+        if load is not None and load.state == SERVER:
+            latency = server_latency_model(
+                [(point.at_s, point.mean_ms) for point in page.points],
+                page=page.edges,
+                origin_s=self.shown.origin_s,
+                marks=page.marks,
+                windows=page.windows,
+            )
+        elif self.as_density:
             slices = self.shown.history.density.page(page.edges[0], page.until_s)
             latency = density_model(latency, slices)
         return tps, latency

@@ -200,6 +200,26 @@ WATCH_FOOTER: Final[tuple[FooterItem, ...]] = (
 )
 """The footer of a spectator."""
 
+VISIT_FOOTER: Final[tuple[FooterItem, ...]] = (
+    FooterItem(("knob.prev", "knob.next"), "knob", 1),
+    FooterItem(("knob.less", "knob.more"), "change", 1),
+    FooterItem((), "0-9 type", 11, "wn"),
+    FooterItem(("semisync.toggle",), "semi-sync", 2),
+    FooterItem(("knob.undo",), "undo", 4),
+    FooterItem(("mark.add",), "mark", 7),
+    FooterItem(("chart.freeze",), "freeze", 5),
+    FooterItem(("view.next",), "view", 3, "c"),
+    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 11, "wn"),
+    FooterItem(("chart.exposure",), "exposure", 8, "nc"),
+    FooterItem(("ledger.open",), "ledger", 9),
+    FooterItem(("nodes.open",), "nodes", 12, "wn"),
+    FooterItem(("log.open",), "log", 10),
+    FooterItem(("theme.next",), "theme", 6),
+    FooterItem(("help",), "help", 0),
+    FooterItem(("app.quit",), "quit", 0),
+)
+"""The footer over servers that somebody else runs, whose settings may be turned."""
+
 SHORT_KEYS: Final[Mapping[str, str]] = {
     "up": "↑",
     "down": "↓",

@@ -48,7 +48,7 @@ class NodesScreen(ListingScreen):
 def _rows(tick: Tick, node: NodeView, width: int) -> list[Line]:
     """One node."""
     state = _state(node)
-    port = f" :{node.published_port}" if node.published_port else ""
+    port = f" :{node.published_port}" if node.published_port and node.machine is None else ""
     version = (node.version or "").partition("-")[0]
     server = (f"{node.flavor or ''} {version}{port}".strip(), "text")
     queued = next(

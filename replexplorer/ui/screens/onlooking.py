@@ -22,7 +22,8 @@ LIVE: Final = frozenset(
     }
 )  # fmt: skip
 """What only who may turn something can do."""
-_STEPS: Final = frozenset({"knob_less", "knob_more", "knob_coarse_less", "knob_coarse_more", "step_next"})
+STEPS: Final = frozenset({"knob_less", "knob_more", "knob_coarse_less", "knob_coarse_more", "step_next"})
+"""What steps through a knob's values."""
 _SAID_S: Final = 3.0
 """How long a toast stands."""
 
@@ -79,7 +80,7 @@ class OnlookingScreen(DashboardScreen):
 class SpectatorScreen(OnlookingScreen):
     """What others do with a live stack."""
 
-    REFUSED = LIVE | _STEPS
+    REFUSED = LIVE | STEPS
     WHY = "view only: the driver turns the knobs"
 
     def __init__(self, view: View, settings: Settings) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from textual.reactive import reactive
 
+from replexplorer.core.load.load_view import SERVER
 from replexplorer.core.server.anatomy import Anatomy, Part
 from replexplorer.core.server.protection import Protection, ProtectionState
 from replexplorer.core.tick import Tick
@@ -30,6 +31,7 @@ _BAR_AT: Final = 24
 """Column of the bar, after `commit 88.4 ms in 5 s`."""
 _OF_LOADS: Final = {
     "running": "measuring…",
+    SERVER: "the server has timed no commit (autocommit is not timed unless it is told to)",
     "waiting": "the load waits for a server that takes writes",
 }
 """By the load's state, why there is nothing to take apart yet."""
@@ -94,6 +96,8 @@ class AnatomyPanel(Lines):
         if anatomy is None or width < WIDE_FROM:
             return title, []
         mean = f"mean of {figures.count(anatomy.commits)} commits"
+        if tick.load is not None and tick.load.state == SERVER:
+            mean = f"the server's mean of {figures.count(anatomy.commits)} commits"
         words = "; ".join(filter(None, (anatomy.untimed_words, mean)))
         return title, [(words if len(words) + width_of(title) + 4 < width else mean, "muted")]
 

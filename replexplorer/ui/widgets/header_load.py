@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replexplorer.core.history.recent import Recent
-from replexplorer.core.load.load_view import LoadView
+from replexplorer.core.load.load_view import SERVER, LoadView
 from replexplorer.ui.charts.notes import qps_of, window_words
 from replexplorer.ui.words import figures
 from replexplorer.ui.words.runs import Line, Run, Segment, apart
@@ -16,6 +16,9 @@ _WINDOW_CELLS: Final = len("in 0.5 s")
 
 def latency(recent: Recent) -> Segment:
     """Percentiles in milliseconds with their window; faint where too few commits stand behind one."""
+    if recent.is_by_server:
+        mean: Run = (f"{figures.millis(recent.mean_ms):>{_MS_CELLS}}", "p50 b")
+        return ([("commit mean ", "muted"), mean, (" ms", "muted")], [("commit ", "muted"), mean], [])
     (p50, i50), (p95, i95), (p99, i99) = (
         (
             f"{figures.millis(recent.latency_ms(name)):>{_MS_CELLS}}",
@@ -80,6 +83,8 @@ def load(load: LoadView | None, recent: Recent) -> Segment:
     that is gone, what an open loop drops and that the load is its own limit."""
     if load is None:
         return ([],)
+    if load.state == SERVER:
+        return ([("server's counters", "text")], [("by server", "text")])
     runs = load.state in ("running", "viewer")
     token = "text" if runs else "warn b"
     part = "" if load.prepared is None else f" {load.prepared:.0%}"

@@ -87,7 +87,7 @@ def _source(node: NodeView) -> list[Run]:
     """Name, role, server and port."""
     runs = _named(node)
     if node.reachable:
-        port = f" :{node.published_port}" if node.published_port else ""
+        port = f" :{node.published_port}" if node.published_port and node.machine is None else ""
         runs.append((f" {_server(node)}{port}", "title b"))
     return runs
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Final, NamedTuple
 from textual.reactive import reactive
 
 from replexplorer.core.history.recent import Recent
+from replexplorer.core.load.load_view import SERVER
 from replexplorer.core.server.durability import lax_knobs
 from replexplorer.core.tick import Tick
 from replexplorer.core.topology import SOURCE
@@ -47,6 +48,8 @@ class ValueStrip(Lines):
         if tick is None or tick.load is None:
             return []
         load, recent = tick.load, self.recent
+        if load.state == SERVER:
+            return [cut(spread(_by_server(recent), _joined(_risks(tick)), width), width)]
         state = load.mode if load.state in ("running", "viewer") else load.state
         drives: Run = (f"{state} ×{load.clients}", "text")
         short: Run = (f"×{load.clients}", "text") if state == load.mode else drives
@@ -64,6 +67,12 @@ class ValueStrip(Lines):
                 if width_of(left) + width_of(right) + (2 if right else 0) <= width:
                     return [spread(left, right, width)]
         return [cut(spread([*_percentiles(recent, " "), short], _joined(risks), width), width)]
+
+
+def _by_server(recent: Recent) -> list[Run]:
+    """` commit mean 1.8 ms by the server's counters`."""
+    mean: Run = (f"{figures.millis(recent.mean_ms):>{_MS_CELLS}}", "p50 b")
+    return [(" commit mean ", "muted"), mean, (" ms by the server's counters", "muted")]
 
 
 def _percentiles(recent: Recent, gap: str) -> list[Run]:
@@ -154,6 +163,9 @@ class BigStrip(Lines):
         recent, link = self.recent, tick.rtt
         asked = f"{link.rtt_asked_ms:g} ms" if link is not None else ""
         window = f"in {figures.span(recent.length_s)}" if recent.length_s > 0 else ""
+        if recent.is_by_server:
+            mean = _Figure(("commit", "mean ms", "by server"), figures.millis(recent.mean_ms), "p50", 23)
+            return [_Figure(("TPS", "commits/s", window), figures.rate(recent.tps), "tps", 23), mean]
         trip = figures.round_trip(link.rtt_measured_ms if link else None)
         return [
             _Figure(("TPS", "commits/s", window), figures.rate(recent.tps), "tps", 23),
