@@ -20,7 +20,9 @@ from replexplorer.engine.asking import execute
 from replexplorer.engine.console import Clear, Failover, Inject, Switchover
 from replexplorer.engine.experiment.labs.lab import REFUSED, RETRIED
 from replexplorer.engine.session import Session
+from replexplorer.formats.json.status import Status
 from replexplorer.ports import LoadSettings
+from tests.integration.attaching import TLS, outsider
 from tests.integration.conftest import LiveStack
 from tests.integration.groups import THREE, on_hot_rows, three_members, until_so
 from tests.integration.sessions import attached, connected
@@ -41,6 +43,17 @@ def group(docker_client: Any, state_home: Path) -> Iterator[LiveStack]:
 
 def ready(session: Session) -> set[str]:
     return {node.name for node in session.nodes if node.member is not None and node.member.is_ready}
+
+
+async def test_their_group_is_watched_and_not_turned(group: LiveStack, tmp_path: Path) -> None:
+    shell = await outsider(group, tmp_path)
+    others = [f"--replica=127.0.0.1:{node.published_port}" for node in (await group.stack.nodes())[1:]]
+    seen = Status.model_validate(shell.json("attach", TLS, *others))
+    assert (seen.system, seen.protection.state) == ("group", "protected")
+    assert [node.state for node in seen.nodes] == ["ONLINE", "ONLINE", "ONLINE"]
+    assert sorted(node.role for node in seen.nodes) == ["primary", "secondary", "secondary"]
+    refused = shell.run("attach", TLS, *others, "--allow-changes", "--set", "sync_binlog=0", code=2)
+    assert "is a member of Group Replication, which is only watched" in refused.stderr
 
 
 async def count(session: Session, node: str) -> int:

@@ -26,6 +26,8 @@ from replexplorer.core.dialect.attaching import (
     DUMPED_TO,
     FOLLOWED,
     GRANTS,
+    GROUP_OF,
+    MEMBERS_OF,
     REGISTERED,
     WHO,
     Followed,
@@ -317,6 +319,27 @@ def test_servers_are_found_once_each_behind_those_that_they_follow() -> None:
     assert not found.take(ServerUrl("db1.example.com"), Met(1, Followed("db2", 2))), "sources of each other"
     assert found.places == {source: {"10.0.0.1"}, near: {"db2"}, far: set()}
     assert found.take(ServerUrl("db4"), Met(4, Followed("db1", 0))), "it was never connected"
+
+
+@pytest.mark.parametrize(
+    ("system", "rows", "places"),
+    [
+        ("group", [{"Host": "db2", "Port": 3306}, {"Host": "", "Port": None}], (Whereabouts("db2", 3306),)),
+        (
+            "galera",
+            [{"Variable_name": "wsrep_incoming_addresses", "Value": "db1:3306,[::1]:3307,AUTO"}],
+            (Whereabouts("db1", 3306), Whereabouts("::1", 3307)),
+        ),
+        ("galera", [{"Variable_name": "wsrep_incoming_addresses", "Value": "AUTO,AUTO"}], ()),
+        ("galera", [], ()),
+    ],
+)
+def test_members_of_a_group_are_where_one_of_them_says(
+    system: str, rows: list[dict[str, object]], places: tuple[Whereabouts, ...]
+) -> None:
+    assert MEMBERS_OF[system].read(rows) == places
+    assert is_read(MEMBERS_OF[system].statement)
+    assert is_read(GROUP_OF[system].statement)
 
 
 class Poor(AttachedProvider):

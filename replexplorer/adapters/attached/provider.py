@@ -19,8 +19,11 @@ from replexplorer.core.dialect.attaching import (
     DUMPED_TO,
     FOLLOWED,
     GRANTS,
+    GROUP_OF,
+    MEMBERS_OF,
     REGISTERED,
     WHO,
+    Identity,
 )
 from replexplorer.core.dialect.capabilities import Capabilities, system_of_server
 from replexplorer.core.dialect.flavours import IDENTITY
@@ -34,6 +37,7 @@ from replexplorer.core.errors import (
 )
 from replexplorer.core.role_change import BootRoles
 from replexplorer.core.server.busy import Bustle
+from replexplorer.core.system import System
 from replexplorer.formats.server_url import PORT, ServerUrl, node_names
 from replexplorer.ports import (
     Ability,
@@ -137,14 +141,16 @@ class AttachedProvider:
                 hint = error.hint or "check the address, the account and its password"
                 raise ServerUnreachable(error.message, hint) from None
             system = system_of_server(variables)
-            if system.is_group:
+            if system.is_group and Ability.WRITE in self.abilities:
                 raise UsageError(
-                    f"{self.source.place} is a member of {system.title}",
-                    "attach takes a source with replicas; `replexplorer up --system group` makes a group",
+                    f"{self.source.place} is a member of {system.title}, which is only watched",
+                    "leave --allow-changes out",
                 )
             identity = await source.ask(WHO)
         found = Tree(identity.server_id, self.source)
-        if self._named:
+        if system.is_group:
+            await self._meet_members(found, system)
+        elif self._named:
             await self._meet_named(found)
         else:
             await self._look_around(found)
@@ -153,7 +159,7 @@ class AttachedProvider:
         self._urls = dict(zip(names, places, strict=True))
         self._nodes = [
             NodeAddress(
-                name, True, False, url.host, url.port, None, None, url.place,
+                name, True, False, url.host, url.port, None, None, url.place, system.name,
                 also=frozenset(found.places[url] - set(names)),
             )
             for name, url in self._urls.items()
@@ -171,6 +177,34 @@ class AttachedProvider:
         for url, why in failed.items():
             self.warnings.append(why)
             found.places.setdefault(url, set())
+
+    async def _meet_members(self, found: Tree, system: System) -> None:
+        """Take the members of the source's group, those that were named or all that it knows. They may all
+        have one server_id, so they are told apart by their machines' names as well."""
+        async with _Asked(self.source, self.source.place, self.login) as source:
+            identity = await source.ask(WHO)
+            group = await source.ask(GROUP_OF[system.name])
+            places = await source.ask(MEMBERS_OF[system.name])
+        urls = self._named or [ServerUrl(place.host, place.port) for place in places]
+
+        async def meet(url: ServerUrl) -> Identity | str:
+            async with _Asked(url, url.place, self.login) as member:
+                try:
+                    theirs = await member.ask(WHO, within_s=_FIND_WITHIN_S)
+                    same = await member.ask(GROUP_OF[system.name]) == group
+                except ReplexplorerError as error:
+                    return error.message if not error.hint else f"{error.message}: {error.hint}"
+            return theirs if same else f"{url.place} is no member of the group of {self.source.place}"
+
+        known = {(identity.server_id, identity.hostname)}
+        for url, met in zip(urls, await asyncio.gather(*map(meet, urls)), strict=True):
+            if isinstance(met, str):
+                self.warnings.append(met)
+            elif (met.server_id, met.hostname) not in known:
+                known.add((met.server_id, met.hostname))
+                found.places.setdefault(url, set())
+        if len(found.places) == 1:
+            self.warnings.append("no other member was reached: --replica mysql://USER@HOST:PORT names one")
 
     def _stranger(self, url: ServerUrl) -> str:
         return f"{url.place} does not follow {self.source.place}"

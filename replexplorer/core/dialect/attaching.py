@@ -15,6 +15,7 @@ from typing import Final
 from replexplorer.core.dialect.mysql import in_new_words
 from replexplorer.core.dialect.question import Question, Row, listed, read_pairs
 from replexplorer.core.dialect.values import whole
+from replexplorer.core.system import GALERA, GROUP
 
 _READS: Final = re.compile(r"(SELECT|SHOW)\s", re.IGNORECASE)
 _WRITES_ALL_THE_SAME: Final = re.compile(
@@ -136,6 +137,29 @@ REGISTERED: Final[Question[tuple[Whereabouts, ...]]] = Question(
 DUMPED_TO: Final[Question[tuple[str, ...]]] = Question("SHOW PROCESSLIST", lambda rows: _read_dumps(rows))
 """Hosts that binlogs are sent to."""
 
+GROUP_OF: Final[Mapping[str, Question[str]]] = {
+    GROUP.name: Question(
+        "SELECT @@GLOBAL.group_replication_group_name AS name", lambda rows: str(rows[0]["name"] or "")
+    ),
+    GALERA.name: Question(
+        "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
+        lambda rows: read_pairs(rows).get("wsrep_cluster_state_uuid", ""),
+    ),
+}
+"""By system, the name of the group that a server is a member of; empty of one that is in none."""
+
+MEMBERS_OF: Final[Mapping[str, Question[tuple[Whereabouts, ...]]]] = {
+    GROUP.name: Question(
+        "SELECT member_host AS Host, member_port AS Port FROM performance_schema.replication_group_members",
+        lambda rows: tuple(place for place in _read_registered(rows) if place.host),
+    ),
+    GALERA.name: Question(
+        "SHOW GLOBAL STATUS LIKE 'wsrep_incoming_addresses'",
+        lambda rows: _read_incoming(read_pairs(rows).get("wsrep_incoming_addresses", "")),
+    ),
+}
+"""By system, where the members may be reached, as one of them knows it."""
+
 ACTIVITY: Final = Question(
     f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed(('Threads_connected', 'Questions'))})",
     lambda rows: _read_activity(read_pairs(rows)),
@@ -155,6 +179,14 @@ def _read_followed(rows: Sequence[Row]) -> Followed | None:
 
 def _read_registered(rows: Sequence[Row]) -> tuple[Whereabouts, ...]:
     return tuple(Whereabouts(str(row.get("Host") or ""), whole(row.get("Port")) or 3306) for row in rows)
+
+
+def _read_incoming(text: str) -> tuple[Whereabouts, ...]:
+    """`db1:3306,db2:3306`; a member that was told no address of its own stands there as `AUTO`."""
+    places = (each.strip().rpartition(":") for each in text.split(","))
+    return tuple(
+        Whereabouts(host.strip("[]"), whole(port) or 3306) for host, sign, port in places if sign and host
+    )
 
 
 def _read_dumps(rows: Sequence[Row]) -> tuple[str, ...]:
