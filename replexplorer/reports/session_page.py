@@ -31,7 +31,9 @@ _STYLE: Final = """\
 .pointer { stroke: var(--ink); stroke-width: 1; visibility: hidden; }
 #reading { position: sticky; top: 0; background: var(--paper); border-bottom: 1px solid var(--rule);
   padding: .4rem 0; min-height: 1.5rem; font-variant-numeric: tabular-nums; z-index: 1; }
-.wide { overflow-x: auto; } .bad { color: var(--bad); } .mark td { font-weight: 600; }"""
+.wide { overflow-x: auto; min-width: 100%; width: max-content; max-width: 94vw;
+  position: relative; left: 50%; transform: translateX(-50%); }
+.bad { color: var(--bad); } .mark td { font-weight: 600; }"""
 _READER: Final = """\
 const told = JSON.parse(document.getElementById('session').textContent);
 const charts = [...document.querySelectorAll('svg[data-from]')];

@@ -19,6 +19,7 @@ SEEN = """(() => {
     overflow: page.scrollWidth - page.clientWidth,
     width: page.clientWidth,
     lines: all("svg polyline, svg path").filter(each => each.getTotalLength() > 50).length,
+    cut: all(".wide").filter(each => each.scrollWidth > each.clientWidth + 1).length,
     small: all("svg text").filter(each => each.getBoundingClientRect().height < 8).length,
   };
 })()"""
@@ -55,5 +56,6 @@ async def test_the_page_draws_its_charts_within_the_window_and_the_pointer_reads
         )
         assert seen["lines"] >= 3
         assert seen["small"] == 0
+        assert seen["cut"] == 0, "the ledger's last column is seen as well"
         assert await tab.evaluate(POINT), "the pointer is answered"
         await tab.picture(pictures / "session-page.png", whole=True)
