@@ -125,6 +125,7 @@ class TransferNews:
         self._look = TransferLook(fleet)
         self._waited: dict[str, float] = {}
         """Since when each is waited for, in seconds since 1970."""
+        self._reported: dict[str, Transfer] = {}
         self._told: set[tuple[str, float]] = set()
 
     async def look(self, member: Member, membership: Membership | None) -> None:
@@ -133,7 +134,8 @@ class TransferNews:
         if membership is None or not membership.is_ready:
             self._waited.setdefault(name, self._fleet.outside.clock.wall())
             found = await self._look.look(member, membership)
-            if found is not None and found.runs:
+            if found is not None and found.runs and found is not self._reported.get(name):
+                self._reported[name] = found
                 self._report(f"{name} {found.words}", found.share)
             return
         since_s = self._waited.pop(name, None)
