@@ -66,7 +66,7 @@ class _Member:
         work = ProcessWork(
             self.number,
             self.place,
-            interval.clients,
+            self.part.clients,  # one that ends reports that it has none any more
             interval.commits,
             seconds * interval.cpu_percent / 100,
             seconds,

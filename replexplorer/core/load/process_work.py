@@ -15,7 +15,7 @@ class ProcessWork:
     place: str
     """The host that it runs on; empty where all run on one."""
     clients: int
-    """Of the load's, at the end."""
+    """Of the load's, when it was told last."""
     commits: int
     cpu_s: float
     duration_s: float
