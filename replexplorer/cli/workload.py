@@ -96,7 +96,7 @@ async def _capture(call: Call, known: Known) -> int:
             console.narrate(render(found, console.columns))
         raise UsageError(
             f"{place} had no statement within {captured.seconds:.0f} s that can be imitated",
-            "watch it for longer, or while its clients work",
+            imitation.remedy,
         )
     if args.output is not None:
         with whole_file(Path(args.output)) as stream:

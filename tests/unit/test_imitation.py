@@ -478,6 +478,15 @@ def captured(
     )
 
 
+def test_what_to_try_where_nothing_can_be_imitated() -> None:
+    """MariaDB keeps no text of prepared statements, and sysbench prepares all of its own."""
+    prepared = imitate(captured({}, executions=500))
+    assert not prepared.transactions
+    assert "500 of 500 were prepared statements without a text" in prepared.remedy
+    assert "--db-ps-mode=disable" in prepared.remedy
+    assert imitate(captured({})).remedy == "watch it for longer, or while its clients work"
+
+
 def test_every_statement_is_in_the_file_or_in_what_is_left_out() -> None:
     found = imitate(
         captured(

@@ -111,6 +111,17 @@ class Imitation:
     server_ms: float
     """That the server took for all statements."""
 
+    @property
+    def remedy(self) -> str:
+        """What to try where hardly anything could be imitated."""
+        left = self.left_out.get(NO_TEXT)
+        if left is not None and 2 * left.times > self.statements:
+            return (
+                f"{left.times:,} of {self.statements:,} were prepared statements without a text: let the"
+                " clients send plain ones meanwhile (sysbench: --db-ps-mode=disable)"
+            )
+        return "watch it for longer, or while its clients work"
+
 
 def imitate(captured: Captured, *, most_rows: int = MOST_ROWS) -> Imitation:
     """Write the file."""
