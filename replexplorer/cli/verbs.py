@@ -55,6 +55,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     Verb("switchover", "swap the roles of the source and a replica", "roles:switchover"),
     Verb("rejoin", "let a node follow the source again, rebuilt if necessary", "roles:rejoin"),
     Verb("sweep", "measure every combination of some knobs", "sweep:run"),
+    Verb("compare", "two stacks side by side, and one against the other", "compare:run"),
     Verb("replay", "play a recorded session in the dashboard", "recorded:replay"),
     Verb("play", "perform a script of keys and waits on the dashboard", "play:run"),
     Verb("export", "a recorded session as a page, a table, a log or a cast", "recorded:export"),

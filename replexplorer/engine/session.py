@@ -27,6 +27,7 @@ from replexplorer.core.history.kept_mark import KeptMark
 from replexplorer.core.knobs.knob_view import KnobView
 from replexplorer.core.knobs.names import KnobName
 from replexplorer.core.link_view import partition_words
+from replexplorer.core.machine import Machine
 from replexplorer.core.model.fitted import Calibration
 from replexplorer.core.server.node_view import NodeView
 from replexplorer.core.system import System
@@ -55,6 +56,7 @@ from replexplorer.engine.live_console import LiveConsole
 from replexplorer.engine.live_rig import LiveRig
 from replexplorer.engine.load.driver import LoadDriver
 from replexplorer.engine.load.driving import Driver, Driving
+from replexplorer.engine.observe.machine import source_machine
 from replexplorer.engine.observe.outlook import Outlook
 from replexplorer.engine.observe.sight import Sight
 from replexplorer.engine.observe.status import Status, take_status
@@ -451,6 +453,10 @@ class Session:
     def knobs(self) -> dict[KnobName, KnobView]:
         """Every knob that the servers have, requested and effective, as last looked at."""
         return self.sight.views()
+
+    async def machine(self) -> Machine | None:
+        """What the source's machine has worked so far; None where nobody counts."""
+        return await source_machine(self.fleet)
 
     async def check_tables(self, node: str, databases: Sequence[str] = ()) -> TablesReport:
         """What of a node's tables hurts replication, in these databases or in all of the user's; raises

@@ -8,11 +8,12 @@ import importlib
 import signal
 import sys
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
+from textual.screen import Screen
 from textual.worker import WorkerError
 
 from replexplorer.core.errors import ReplexplorerError
@@ -124,6 +125,16 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
 
     @on(Started)
     def _show_dashboard(self) -> None:
+        screen = self.main_screen()
+        with self.batch_update():
+            self.switch_screen(screen)
+        if self.has_terminal:  # else the process is somebody else's
+            memory.return_large_buffers()
+            self.set_timer(memory.STARTED_S, memory.keep_what_stays)
+        self.set_interval(memory.FORGET_EVERY_S, memory.forget_what_was_drawn)
+
+    def main_screen(self) -> Screen[Any]:
+        """What follows the start-up screen."""
         # What draws the charts takes a fifth of a second to import: not before the first screen.
         from replexplorer.ui.screens.dashboard import DashboardScreen
         from replexplorer.ui.screens.onlooking import SpectatorScreen
@@ -131,22 +142,14 @@ class ExplorerApp(QuietOutput[str], QuietEnd[str]):
         from replexplorer.ui.screens.visiting import TurningScreen, VisitingScreen
 
         view, player = self._view, self._view.player
-        screen: DashboardScreen
         if self.settings.visits:
             visit = VisitingScreen if view.console is None else TurningScreen
-            screen = visit(view, self.settings)
-        elif player is not None:
-            screen = ReplayScreen(view, player, self.settings)
-        elif view.console is None:
-            screen = SpectatorScreen(view, self.settings)
-        else:
-            screen = DashboardScreen(view, self.settings)
-        with self.batch_update():
-            self.switch_screen(screen)
-        if self.has_terminal:  # else the process is somebody else's
-            memory.return_large_buffers()
-            self.set_timer(memory.STARTED_S, memory.keep_what_stays)
-        self.set_interval(memory.FORGET_EVERY_S, memory.forget_what_was_drawn)
+            return visit(view, self.settings)
+        if player is not None:
+            return ReplayScreen(view, player, self.settings)
+        if view.console is None:
+            return SpectatorScreen(view, self.settings)
+        return DashboardScreen(view, self.settings)
 
     @work(thread=True, group="import", exit_on_error=False)
     def _import_dashboard(self) -> None:

@@ -32,6 +32,7 @@ CONTRACT = [
     "switchover",
     "rejoin",
     "sweep",
+    "compare",
     "replay",
     "play",
     "export",

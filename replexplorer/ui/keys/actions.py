@@ -100,6 +100,14 @@ EPOCH_LEDGER: Final[tuple[Action, ...]] = (
 )
 """Actions of the epoch ledger's screen."""
 
+_SIDE: Final = Action("side.next", "a", "Turn knobs of both stacks, of A, of B (in compare)", listed=False)
+_SHARED: Final = (
+    "knob.prev", "knob.next", "knob.less", "knob.more", "knob.coarse_less", "knob.coarse_more", "knob.apply",
+    "knob.revert", "knob.undo", "load.toggle", "chart.zoom_in", "chart.zoom_out", "chart.exposure",
+)  # fmt: skip
+COMPARED: Final[tuple[Action, ...]] = (_SIDE, *(one for one in DASHBOARD if one.id in _SHARED))
+"""Actions of the screen of two stacks."""
+
 QUIT: Final = "app.quit"
 """Id of what `q` does: it closes what is open, and quits on the dashboard."""
 
@@ -115,7 +123,7 @@ EVERYWHERE: Final[tuple[Action, ...]] = (
 LEAVE_KEY: Final = "ctrl+c"
 """Quits at once, whatever is open; not in the keymap, so that there always is a way out."""
 
-ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + CONDUCTOR + PLAYER + EPOCH_LEDGER + EVERYWHERE
+ACTIONS: Final[tuple[Action, ...]] = DASHBOARD + CONDUCTOR + PLAYER + EPOCH_LEDGER + (_SIDE,) + EVERYWHERE
 """All of them, in the order of the help."""
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {action.id: action.keys for action in ACTIONS}
@@ -219,6 +227,20 @@ VISIT_FOOTER: Final[tuple[FooterItem, ...]] = (
     FooterItem(("app.quit",), "quit", 0),
 )
 """The footer over servers that somebody else runs, whose settings may be turned."""
+
+PAIR_FOOTER: Final[tuple[FooterItem, ...]] = (
+    FooterItem(("side.next",), "A, B, both", 0),
+    FooterItem(("knob.prev", "knob.next"), "knob", 1),
+    FooterItem(("knob.less", "knob.more"), "change", 1),
+    FooterItem(("knob.undo",), "undo", 4),
+    FooterItem(("load.toggle",), "load", 3),
+    FooterItem(("chart.exposure",), "exposure", 5, "nc"),
+    FooterItem(("chart.zoom_in", "chart.zoom_out"), "zoom", 6),
+    FooterItem(("theme.next",), "theme", 7),
+    FooterItem(("help",), "help", 0),
+    FooterItem(("app.quit",), "quit", 0),
+)
+"""The footer of two stacks."""
 
 SHORT_KEYS: Final[Mapping[str, str]] = {
     "up": "↑",

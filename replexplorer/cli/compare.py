@@ -1,0 +1,229 @@
+"""The verb `compare`: two stacks side by side in one dashboard, or measured and printed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from replexplorer.cli.arguments import add_json
+from replexplorer.cli.dashboard import look, settings_of, told
+from replexplorer.cli.output import delivered
+from replexplorer.cli.running import run_async
+from replexplorer.cli.sessions import opened
+from replexplorer.cli.textual_variables import check_textual_variables
+from replexplorer.cli.typed import seconds, whole_number
+from replexplorer.cli.wiring import composed, load_configuration_of, outside_of, provider_of
+from replexplorer.core.errors import NoSuchStack, UsageError
+from replexplorer.core.history.pair import Side, compared
+from replexplorer.core.machine import Machine, busy_percent
+from replexplorer.engine.console import ToggleLoad
+from replexplorer.engine.session import Session, SessionOptions
+from replexplorer.reports.compare import compare_document, compare_text
+
+if TYPE_CHECKING:
+    from replexplorer.cli.entry import Call
+    from replexplorer.core.event import Event
+    from replexplorer.core.tick import Tick
+
+_DURATION_S: Final = 20.0
+_WARMUP_S: Final = 3.0
+_MOST_TURNS: Final = 100
+
+
+def run_arguments(parser: ArgumentParser) -> None:
+    """Which two, and how they are measured."""
+    what = "a stack by its name, or a recording as a path"
+    parser.add_argument("a", metavar="A", help=what)
+    parser.add_argument("b", metavar="B", help=f"{what}; what is said is B against A")
+    parser.add_argument(
+        "--duration",
+        type=seconds(positive=True),
+        metavar="S",
+        help=f"print what so long a run shows, without the dashboard (default {_DURATION_S:g} s)",
+    )
+    parser.add_argument(
+        "--warmup",
+        type=seconds(positive=False),
+        default=_WARMUP_S,
+        metavar="S",
+        help=f"seconds before, not counted (default {_WARMUP_S:g})",
+    )
+    parser.add_argument(
+        "--turns",
+        type=whole_number(1, _MOST_TURNS),
+        metavar="N",
+        help="one rests while the other runs, N times each, so that they do not take CPU from each other",
+    )
+    add_json(parser)
+
+
+def run(call: Call) -> int:
+    """Compare two stacks in the dashboard; without a terminal, or where measuring is asked for, print it."""
+    args = call.args
+    recordings = [_is_recording(word) for word in (args.a, args.b)]
+    if args.a == args.b:
+        raise UsageError(f"{args.a} is named twice", "name two stacks, or two recordings")
+    if any(recordings) and not all(recordings):
+        raise UsageError(
+            f"{args.a} and {args.b} are a stack and a recording", "name two stacks, or two recordings"
+        )
+    if all(recordings):
+        if args.duration is not None or args.turns is not None:
+            raise UsageError("a recording is compared as it is", "leave --duration and --turns out")
+        return _recorded(call)
+    asked = call.console.json or args.duration is not None or args.turns is not None
+    if asked or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        return run_async(_measured(call))
+    return _shown(call)
+
+
+def _shown(call: Call) -> int:
+    """Both in one dashboard; raises NoSuchStack."""
+    check_textual_variables(os.environ)
+    from replexplorer.engine.pair import PairedViews
+    from replexplorer.ui.comparing import CompareApp
+
+    loaded, names = load_configuration_of(call), (call.args.a, call.args.b)
+    values = loaded.values
+    for name in names:
+        if not asyncio.run(look(name, loaded)):
+            raise NoSuchStack(f"no stack '{name}' runs here", f"`replexplorer up --stack {name}` makes it")
+    options = SessionOptions(holder="compare", reapply=values.reapply, table_size=values.workload.table_size)
+    a, b = (Session(outside_of(provider_of(values, name)), options) for name in names)
+    settings = replace(settings_of(loaded), stack=" and ".join(names))
+    app = CompareApp(PairedViews(a, b, names), settings, a.machine)
+    left = app.run()
+    if app.crash is not None:
+        raise told(app.crash, "the dashboard", "; both stacks keep running")
+    if left:
+        call.console.narrate(left)
+    return app.return_code or 0
+
+
+def _is_recording(word: str) -> bool:
+    return word.endswith(".rxs") or os.sep in word
+
+
+def _recorded(call: Call) -> int:
+    """Two recordings, each since its last change."""
+    sides = Side(call.args.a), Side(call.args.b)
+    for side in sides:
+        with closing(opened(side.name)) as reader:
+            for tick in reader.ticks():
+                side.feed(tick, 0.0)
+        side.name = Path(side.name).stem
+    # Each has a stretch of its own: they did not run at once.
+    for side in sides:
+        side.keep_since_change()
+    a, b = sides
+    found = compared(a, b, since_s=float("-inf"))
+    document = compare_document(a, b, found, at_once=False)
+    return delivered(call.console, document, lambda: compare_text(a, b, found, document))
+
+
+@dataclass(slots=True)
+class _Stand:
+    """One stack that is measured."""
+
+    session: Session
+    side: Side
+    counts: bool = field(default=False)
+    """What is seen now belongs to it: its load runs and is warm."""
+
+    def see(self, tick: Tick) -> None:
+        """A look at everything."""
+        self.side.tick = tick
+        if self.counts:
+            self.side.see(tick, self.session.outside.clock.monotonic())
+
+    async def begin(self) -> None:
+        """Start the load that its knobs ask for; raises UsageError where they ask for none."""
+        load = self.session.foreground()
+        if load.requested().clients < 1:
+            raise UsageError(
+                f"stack {self.side.name} has no clients",
+                f"`replexplorer set clients=8 --stack {self.side.name}`",
+            )
+        await load.drive(load.requested(), lambda _: None)
+
+    async def measure(self, duration_s: float, warmup_s: float) -> None:
+        """Take what its load does for this long."""
+        if warmup_s:
+            await self.session.outside.clock.sleep(warmup_s)
+        load = self.session.foreground()
+        self.counts = True
+        await load.measure(duration_s=duration_s, warmup_s=0.0, on_interval=lambda _: None)
+        self.counts = False
+        self.side.intervals.extend(load.measured.intervals)
+
+    async def rest(self) -> None:
+        """Stop the load."""
+        await self.session.console.do(ToggleLoad())
+
+
+async def _measured(call: Call) -> int:
+    args, console = call.args, call.console
+    duration_s, turns = args.duration or _DURATION_S, args.turns or 0
+
+    def hear(event: Event) -> None:
+        console.hear(event)
+
+    async with (
+        _stand(call, args.a) as a,
+        _stand(call, args.b) as b,
+        a.session.observed(hear, a.see),
+        b.session.observed(hear, b.see),
+    ):
+        before = await a.session.machine()
+        if turns:
+            for turn in range(turns):
+                # ABBA: what drifts with time weighs on both alike.
+                for stand in (a, b) if turn % 2 == 0 else (b, a):
+                    console.progress(f"turn {turn + 1} of {turns}: {stand.side.name}")
+                    await stand.begin()
+                    await stand.measure(duration_s / turns, args.warmup)
+                    await stand.rest()
+        else:
+            console.progress("preparing the tables")
+            await _both(a.begin(), b.begin())
+            before = await a.session.machine()
+            console.progress(f"both run for {args.warmup + duration_s:g} s")
+            await _both(a.measure(duration_s, args.warmup), b.measure(duration_s, args.warmup))
+        after: Machine | None = await a.session.machine()
+    found = compared(a.side, b.side, since_s=float("-inf"))
+    document = compare_document(
+        a.side,
+        b.side,
+        found,
+        at_once=not turns,
+        turns=turns,
+        cores=None if after is None else after.cores,
+        percent=busy_percent(before, after),
+    )
+    return delivered(console, document, lambda: compare_text(a.side, b.side, found, document))
+
+
+@asynccontextmanager
+async def _stand(call: Call, name: str) -> AsyncIterator[_Stand]:
+    """A stack that runs; raises NoSuchStack."""
+    async with composed(call, "compare", name=name) as session:
+        await session.attach()
+        yield _Stand(session, Side(name))
+
+
+async def _both(*work: Coroutine[Any, Any, None]) -> None:
+    """Do both at once; when one fails the other is given up."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

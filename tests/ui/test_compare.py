@@ -1,0 +1,138 @@
+"""Two stacks on one screen: drawn together, turned on the chosen side, and honest about the machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from textual.notifications import Notify
+from textual.pilot import Pilot
+
+from replexplorer.core.knobs import keys
+from replexplorer.core.knobs.names import KnobName
+from replexplorer.core.machine import Machine
+from replexplorer.core.tick import Tick
+from replexplorer.engine.pair import PairedViews
+from replexplorer.ui.comparing import CompareApp
+from replexplorer.ui.screens.compare import CompareScreen
+from replexplorer.ui.settings import Settings
+from replexplorer.ui.widgets.chart import Chart
+from replexplorer.ui.widgets.lines import Lines
+from tests.fakes.facade import FakeFacade, make_tick
+from tests.ui.driving import ManualClock, until
+
+SEMI_SYNC = KnobName(keys.SEMI_SYNC, "primary")
+
+
+@dataclass
+class Stage:
+    app: CompareApp
+    pilot: Pilot[str]
+    a: FakeFacade
+    b: FakeFacade
+    clock: ManualClock
+    said: list[Any]
+
+    @property
+    def screen(self) -> CompareScreen:
+        screen = self.app.screen
+        assert isinstance(screen, CompareScreen)
+        return screen
+
+    def text(self, name: str) -> str:
+        return "\n".join(self.screen.query_one(name, Lines).rows)
+
+    def chart(self, name: str) -> str:
+        return "\n".join(self.screen.query_one(name, Chart).rows)
+
+    @property
+    def toasts(self) -> list[str]:
+        return [message.notification.message for message in self.said if isinstance(message, Notify)]
+
+    def turned(self, facade: FakeFacade) -> list[str]:
+        return [str(what) for name, what in facade.calls if "semi_sync" in str(what)]
+
+
+@asynccontextmanager
+async def stage(
+    *, size: tuple[int, int] = (120, 36), lacking: KnobName | None = None
+) -> AsyncIterator[Stage]:
+    """Both stacks drawn, A twice as fast as B."""
+    a, b = FakeFacade(), FakeFacade()
+
+    def of(tick: Tick, without: KnobName | None) -> Tick:
+        return replace(tick, knobs={name: view for name, view in tick.knobs.items() if name != without})
+
+    for at in range(1, 5):
+        a.play(make_tick(at / 2, tps=800.0))
+        b.play(of(make_tick(at / 2, tps=400.0), lacking))
+    worked = iter(range(1000))
+
+    async def machine() -> Machine:
+        count = next(worked)
+        return Machine(float(count), 2, 1.8 * count)
+
+    clock, said = ManualClock(), list[Any]()
+    app = CompareApp(PairedViews(a, b, ("mine", "other")), Settings(monotonic=clock), machine)
+    async with app.run_test(size=size, message_hook=said.append) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "the screen")
+        here = Stage(app, pilot, a, b, clock, said)
+        await until(
+            pilot, lambda: all(side.tick and side.tick.at_s == 2.0 for side in here.screen.sides), "the ticks"
+        )
+        await pilot.pause()
+        await pilot.pause()
+        yield here
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_both_stand_on_one_screen_and_the_shared_machine_is_said(size: tuple[int, int]) -> None:
+    async with stage(size=size) as here:
+        head = here.text("#pair-head")
+        assert "A mine  800 TPS" in head
+        assert "B other  400 TPS" in head
+        assert "they take CPU from each other" in " ".join(head.split())
+        assert "A 800" in here.chart("#tps-chart")
+        assert "B 400" in here.chart("#tps-chart")
+        wide = size[0] >= 110
+        assert here.screen.query_one("#exposure-chart").display is wide
+        await here.pilot.press("e")
+        await here.pilot.pause()
+        assert here.screen.query_one("#exposure-chart").display
+        assert here.screen.query_one("#latency-chart").display is wide
+
+
+@pytest.mark.parametrize(
+    ("presses", "on"), [(0, (True, True)), (1, (True, False)), (2, (False, True)), (3, (True, True))]
+)
+async def test_a_knob_turns_on_the_side_that_is_chosen(presses: int, on: tuple[bool, bool]) -> None:
+    async with stage() as here:
+        here.screen.twins.selected = SEMI_SYNC
+        await here.pilot.press(*["a"] * presses, "right", "enter")
+        await here.pilot.pause()
+        await until(
+            here.pilot,
+            lambda: (bool(here.turned(here.a)), bool(here.turned(here.b))) == on,
+            "the turns",
+        )
+
+
+async def test_a_knob_that_one_side_lacks_is_said_by_name_and_turned_on_the_other() -> None:
+    async with stage(lacking=SEMI_SYNC) as here:
+        here.screen.twins.selected = SEMI_SYNC
+        await here.pilot.press("right", "enter")
+        await until(here.pilot, lambda: bool(here.turned(here.a)), "A's turn")
+        assert here.toasts == ["B (other) has no semi_sync"]
+        assert not here.turned(here.b)
+        row = next(row for row in here.text("#pair-knobs").splitlines() if row.startswith("▸"))
+        assert row.rstrip().endswith("none")
+
+
+async def test_a_side_that_rests_is_said_in_place_of_the_shared_cpu() -> None:
+    async with stage() as here:
+        here.b.play(replace(make_tick(3.0), load=None))
+        await until(here.pilot, lambda: "B rests" in here.text("#pair-head"), "the rest")
+        assert "take CPU" not in here.text("#pair-head")

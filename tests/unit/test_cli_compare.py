@@ -1,0 +1,63 @@
+"""`compare` on recordings, and what it refuses before it touches a server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replexplorer.cli import main
+from replexplorer.formats import paths
+from replexplorer.formats.json.compare import CompareDocument
+
+
+@pytest.fixture
+def twice(tmp_path: Path) -> tuple[str, str]:
+    """The shipped tour under two names."""
+    files = tmp_path / "first.rxs", tmp_path / "second.rxs"
+    for file in files:
+        shutil.copy(paths.shipped_tour(), file)
+    return str(files[0]), str(files[1])
+
+
+def test_a_recording_against_itself_shows_no_difference(
+    twice: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *twice, "--json"]) == 0
+    found = CompareDocument.model_validate(json.loads(capsys.readouterr().out))
+    assert (found.a.name, found.b.name) == ("first", "second")
+    assert found.a.commits == found.b.commits > 0
+    assert found.verdict not in ("faster", "slower")
+    assert found.differences == []
+    assert "recordings" in found.footing
+    assert not found.at_once
+
+
+def test_in_words_each_side_has_a_column(twice: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *twice]) == 0
+    out = capsys.readouterr().out
+    assert out.count("A: first") == 1
+    assert "B: second" in out
+    assert "B against A" in out
+    assert "Footing: two recordings" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["x", "x"], "x is named twice"),
+        (["x", "b.rxs"], "x and b.rxs are a stack and a recording"),
+        (["a.rxs", "b.rxs", "--turns", "2"], "a recording is compared as it is"),
+        (["a.rxs", "b.rxs"], "no recording a.rxs"),
+        (["x", "y", "--turns", "0"], "0"),
+        (["x", "y", "--duration", "0"], "0"),
+    ],
+)
+def test_wrong_usage_is_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert len(captured.err.splitlines()) == 1
